@@ -1,0 +1,33 @@
+# Each target makes its own environment: python3 -m venv and pip, nothing else.
+PYTHON ?= python3
+SIZE ?= small
+BIN := .venv/bin
+
+.PHONY: demo test lint bench torture clean
+
+demo: .venv/ready
+	@$(BIN)/python examples/demo.py
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --cov=memfs --cov-report= --cov-fail-under=0
+	$(BIN)/coverage report --fail-under=95 --include='memfs/*' --omit='memfs/cli/*' --skip-covered
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: .venv/ready
+	$(BIN)/python -m benchmarks --size $(SIZE)
+
+torture: .venv/ready
+	$(BIN)/python -m pytest -m torture -s tests/torture
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

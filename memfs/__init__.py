@@ -1,0 +1,41 @@
+"""memfs: long-term memory for agents as markdown files that people can read."""
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memfs import errors
+    from memfs.errors import MemfsError
+    from memfs.model import Header, Memory, Problem, Stamp, Version, Written
+    from memfs.namespace import Namespace, Template
+    from memfs.vault import Vault
+
+__version__ = "0.1.0"
+__all__ = [
+    "Header", "MemfsError", "Memory", "Namespace", "Problem", "Stamp", "Template", "Vault", "Version", "Written",
+    "errors",
+]  # fmt: skip
+
+_HOMES = {
+    "MemfsError": "errors",
+    **dict.fromkeys(("Header", "Memory", "Problem", "Stamp", "Version", "Written"), "model"),
+    **dict.fromkeys(("Namespace", "Template"), "namespace"),
+    "Vault": "vault",
+}
+logging.getLogger("memfs").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is asked for."""
+    if name == "errors":
+        return importlib.import_module("memfs.errors")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'memfs' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"memfs.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

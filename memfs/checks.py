@@ -1,0 +1,33 @@
+"""What a person should look at in a vault: problems of files, and of files among each other. Pure."""
+
+import re
+from collections.abc import Iterable
+
+from memfs.model import Memory, Problem
+from memfs.namespace import fold
+
+_CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
+
+
+def check(found: Iterable[Memory | Problem], late: Iterable[tuple[str, bytes]]) -> list[Problem]:
+    """Every problem, by path."""
+    problems: list[Problem] = []
+    ids: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for item in found:
+        if isinstance(item, Problem):
+            problems.append(item)
+            continue
+        problems += item.problems
+        other = ids.setdefault(item.id, item.path)
+        if other != item.path:
+            problems.append(Problem(item.path, 1, f"the same id as {other}", "id", item.id, "Delete one of the lines."))
+        other = names.setdefault(fold(item.path), item.path)
+        if other != item.path:
+            problems.append(Problem(item.path, 1, f"the same name as {other} but for case or normal form"))
+        if _CONFLICT_COPY.search(item.path):
+            hint = "Take over what you need, then remove this copy."
+            problems.append(Problem(item.path, 1, "a save that came while memfs wrote the file", hint=hint))
+    for path, _ in late:
+        problems.append(Problem(path, 1, "a save that came too late is in .memfs/late", hint="Write any memory."))
+    return sorted(problems, key=lambda problem: (problem.path, problem.line))

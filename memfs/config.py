@@ -1,0 +1,70 @@
+"""Settings of a vault: `memfs.yaml`. Unknown keys are errors."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from memfs.errors import MemfsError, SettingsError
+from memfs.frontmatter import Fault, scan
+from memfs.namespace import Template
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+NAME = "memfs.yaml"
+VERSION = 1
+
+
+def load(text: str) -> Mapping[str, Any]:
+    """Read and check the text of `memfs.yaml`; what it does not set is absent."""
+    try:
+        values, _ = scan(text)
+    except Fault as fault:
+        raise SettingsError(f"{NAME}:{fault.line - 1}", fault.reason) from None
+    version = values.get("version", VERSION)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise SettingsError(NAME, f"version: {version!r} is not a whole number from 1")
+    if version > VERSION:
+        raise SettingsError(NAME, f"version {version} was made by a newer memfs; this one knows up to {VERSION}")
+    if set(values) <= {"version"}:
+        return values
+    return _checked(values)
+
+
+def _checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    from pydantic import ValidationError
+
+    try:
+        return _model().model_validate(values).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            known = ", ".join(_model().model_fields)
+            raise SettingsError(NAME, f"unknown key {key!r}; known keys: {known}") from None
+        raise SettingsError(NAME, f"{key}: {fault['msg']}") from None
+
+
+@cache
+def _model() -> "type[BaseModel]":
+    """The schema; made when a vault has settings, for pydantic takes long to import."""
+    from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+    class Settings(BaseModel):
+        model_config = ConfigDict(extra="forbid", strict=True)
+
+        version: int = VERSION
+        actor: str | None = Field(default=None, min_length=1)
+        namespaces: dict[str, str] = Field(default_factory=dict)
+
+        @field_validator("namespaces")
+        @classmethod
+        def are_templates(cls, value: dict[str, str]) -> dict[str, str]:
+            for template in value.values():
+                try:
+                    Template(template)
+                except MemfsError as error:
+                    raise ValueError(str(error)) from error
+            return value
+
+    return Settings

@@ -1,0 +1,142 @@
+"""The smallest edit of a memory file's text, proved by reading the result. Pure.
+
+Only the lines of the named keys, or the body, change; whatever else stands in the header (comments, quotes,
+order, unknown keys, line ends) is copied as it is.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memfs.errors import InvalidMemoryError
+from memfs.frontmatter import Entry, Fault, Parsed, Parts, canonical, parse, render, scalar, scan
+
+_KEY = re.compile(r"[^\W\d][\w-]{0,99}")
+_BARE_NEWLINE = re.compile(r"(?<!\r)\n")
+
+
+def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
+    """Set the keys of `changes` (None removes one) and the body.
+
+    Raises Fault where the file stands in the way, InvalidMemoryError where a value does.
+    """
+    wanted = {key: _wanted(key, value) for key, value in changes.items()}
+    before = parse(text)
+    parts = _set_keys(before, wanted)
+    if body is not None:
+        parts = parts._replace(body=_in_line_ends_of(before.parts, body))
+    for candidate in (parts, parts._replace(lead=parts.newline if parts.opening else "", tail=parts.newline)):
+        result = "".join(candidate)
+        if _proves(before, parse(result), wanted, parts.body):
+            return result
+    line = next((fault.line for fault in before.faults), 1)
+    names = ", ".join([*wanted, *(["the body"] if body is not None else [])])
+    raise Fault(line, f"cannot change {names} without touching more of the file")
+
+
+def _wanted(key: str, value: Any) -> Any:
+    if not _KEY.fullmatch(key):
+        raise InvalidMemoryError(key, "a key is letters, digits, '_' and '-', and begins with a letter")
+    return None if value is None else canonical(key, value)
+
+
+def _in_line_ends_of(parts: Parts, body: str) -> str:
+    """Keep a file of CRLF lines one."""
+    if parts.newline == "\n" or _BARE_NEWLINE.search(parts.body):
+        return body
+    return _BARE_NEWLINE.sub("\r\n", body)
+
+
+def _proves(before: Parsed, after: Parsed, wanted: Mapping[str, Any], body: str) -> bool:
+    """Tell whether `after` is `before` with just the change asked for."""
+    values = {key: value for key, value in before.values.items() if key not in wanted}
+    values |= {key: value for key, value in wanted.items() if value is not None}
+    rest = {key: value for key, value in after.values.items() if key not in wanted}
+    return (
+        after.values == values
+        and list(rest) == [key for key in before.values if key not in wanted]
+        and after.parts.body == body
+        and _header_faults(before, wanted) == _header_faults(after, wanted)
+    )
+
+
+def _header_faults(parsed: Parsed, wanted: Mapping[str, Any]) -> list[str]:
+    return [fault.reason for fault in parsed.faults if fault.key and fault.key not in wanted]
+
+
+def _set_keys(before: Parsed, wanted: Mapping[str, Any]) -> Parts:
+    parts, newline = before.parts, before.parts.newline
+    if not wanted:
+        return parts
+    if not parts.opening:
+        if before.faults and "not closed" in before.faults[0].reason:
+            raise before.faults[0]
+        lines = "".join(f"{key}:{render(key, value, newline)}{newline}" for key, value in _present(wanted))
+        fence = "---" + newline
+        return parts._replace(opening=fence, header=lines, closing=fence, lead=newline) if lines else parts
+    header = parts.header
+    for key, value in wanted.items():
+        values, entries = scan(header)
+        if key in entries:
+            header = _change(header, key, entries[key], values[key], value, newline)
+        elif value is not None:
+            header += f"{_indent(header, entries)}{key}:{render(key, value, newline)}{newline}"
+    return parts._replace(header=header)
+
+
+def _present(wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value in wanted.items() if value is not None]
+
+
+def _indent(header: str, entries: Mapping[str, Entry]) -> str:
+    """The white space before the header's keys."""
+    start = min((entry.name[0] for entry in entries.values()), default=0)
+    before = header[_line_start(header, start) : start]
+    return "" if before.strip() else before
+
+
+def _change(header: str, key: str, entry: Entry, old: Any, new: Any, newline: str) -> str:
+    """Replace or remove one key's value in the header text."""
+    end = entry.value[0] + len(header[slice(*entry.value)].rstrip())
+    if new is None:
+        return header[: _line_start(header, entry.name[0])] + header[_line_end(header, end) :]
+    colon = header.index(":", entry.name[1]) + 1
+    if isinstance(new, list | tuple) and isinstance(old, list):
+        if entry.style == "flow":
+            items = ", ".join(scalar(key, item) for item in new)
+            return f"{header[: entry.value[0]]}[{items}]{header[end:]}"
+        if changed := _change_items(header, key, entry, old, list(new), newline):
+            return changed
+    if entry.style == "scalar" and not isinstance(new, list | tuple) and entry.value[0] > colon:
+        return header[: entry.value[0]] + scalar(key, new) + header[end:]
+    return header[:colon] + render(key, new, newline) + header[max(end, colon) :]
+
+
+def _change_items(header: str, key: str, entry: Entry, old: list[Any], new: list[Any], newline: str) -> str | None:
+    """Drop and append lines of a block list; None if that is not what the change is."""
+    kept = [item for item in old if item in new]
+    added = new[len(kept) :]
+    if not kept or new[: len(kept)] != kept or len(entry.items) != len(old):
+        return None
+    starts = [_line_start(header, start) for start, _ in entry.items]
+    prefix = header[starts[0] : entry.items[0][0]]
+    if not re.fullmatch(r"[ ]*-[ ]+", prefix):
+        return None
+    ends = [_line_end(header, end) for _, end in entry.items]
+    lines = [header[start:end] for start, end, item in zip(starts, ends, old, strict=True) if item in new]
+    between = [header[end:start] for end, start in zip(ends[:-1], starts[1:], strict=True)]
+    if any(gap.strip() for gap in between):
+        lines = [header[starts[0] : ends[-1]]] if kept == old else []
+    if not lines:
+        return None
+    lines += [f"{prefix}{scalar(key, item)}{newline}" for item in added]
+    return header[: starts[0]] + "".join(lines) + header[ends[-1] :]
+
+
+def _line_start(text: str, index: int) -> int:
+    return text.rfind("\n", 0, index) + 1
+
+
+def _line_end(text: str, index: int) -> int:
+    end = text.find("\n", index)
+    return len(text) if end < 0 else end + 1

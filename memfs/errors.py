@@ -1,0 +1,182 @@
+"""Every error memfs raises on purpose.
+
+MemfsError
+├── VaultError
+│   ├── VaultNotFoundError        no vault at this directory, or above it
+│   ├── MemoryNotFoundError       no memory with this id or path
+│   ├── MemoryExistsError         the name is taken
+│   ├── MemoryChangedError        the file changed since it was read
+│   ├── MalformedMemoryError      the file cannot be edited without touching more than asked
+│   ├── InvalidMemoryError        a text or header value that cannot be stored
+│   ├── InvalidNamespaceError     a name that is not allowed, or leaves the tree or the scope
+│   ├── LockTimeoutError          another writer held the namespace for too long
+│   ├── ReadOnlyError             the vault cannot be written
+│   └── NoSpaceError              the disk is full
+├── SettingsError                 memfs.yaml or an argument is wrong
+└── AggregateMemoryError          several errors of one call
+
+Each carries its facts as attributes, words itself, and knows the way on (`hint`) and the exit code of the
+command line.
+"""
+
+from collections.abc import Sequence
+
+
+class MemfsError(Exception):
+    """The root of the tree: facts in, one line of words out."""
+
+    hint = ""
+    exit_code = 1
+    template = "{0}"
+
+    def __init__(self, *facts: object) -> None:
+        super().__init__(*facts)
+
+    def __str__(self) -> str:
+        return self.template.format(*self.args)
+
+
+class VaultError(MemfsError):
+    """Something about a vault or a memory in it."""
+
+
+class VaultNotFoundError(VaultError):
+    """No vault here."""
+
+    template = "{0}: no vault here"
+    hint = "Make one with `memfs init DIR`, or name one with --vault DIR or MEMFS_VAULT."
+    exit_code = 2
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(path)
+
+
+class MemoryNotFoundError(VaultError):
+    """No memory has this id or path."""
+
+    template = "{0!r}: no such memory"
+    hint = "See what there is with `memfs list`."
+
+    def __init__(self, ref: str) -> None:
+        self.ref = ref
+        super().__init__(ref)
+
+
+class MemoryExistsError(VaultError):
+    """The name is taken by another memory."""
+
+    template = "{0}: already exists"
+    hint = "Choose another name, or remove the memory that has it."
+    exit_code = 3
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(path)
+
+
+class MemoryChangedError(VaultError):
+    """The file is not the one that was read; nothing was written."""
+
+    template = "{0}: changed on disk since it was read"
+    hint = "Read it again and repeat the change."
+    exit_code = 3
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(path)
+
+
+class MalformedMemoryError(VaultError):
+    """The file cannot be edited without touching more than was asked for; nothing was written."""
+
+    template = "{0}:{1}: {2}"
+    hint = "Mend the file in an editor; `memfs check` shows what is wrong with it."
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path, self.line, self.reason = path, line, reason
+        super().__init__(path, line, reason)
+
+
+class InvalidMemoryError(VaultError):
+    """A text or a header value that cannot be stored."""
+
+    template = "{0}: {1}"
+    hint = "Change the value; docs/format.md lists what each key allows."
+    exit_code = 2
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject, self.reason = subject, reason
+        super().__init__(subject, reason)
+
+
+class InvalidNamespaceError(VaultError):
+    """A name that is not allowed, or that leaves the tree or the scope."""
+
+    template = "{0!r}: {1}"
+    hint = "Use a namespace such as /facts/alice: plain names between slashes."
+    exit_code = 2
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(name, reason)
+
+
+class LockTimeoutError(VaultError):
+    """Another writer held the namespace until the deadline; nothing was written."""
+
+    template = "{0}: still locked by another writer after {1:g} s"
+    hint = "Try again; if nobody should be writing, look for a stopped memfs process."
+    exit_code = 4
+
+    def __init__(self, namespace: str, seconds: float) -> None:
+        self.namespace, self.seconds = namespace, seconds
+        super().__init__(namespace, seconds)
+
+
+class ReadOnlyError(VaultError):
+    """The vault, or a part of it, cannot be written; nothing was written."""
+
+    template = "{0}: not writable: {1}"
+    hint = "Check the permissions of the vault, or work on a copy of it."
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(path, reason)
+
+
+class NoSpaceError(VaultError):
+    """The disk is full; nothing was written."""
+
+    template = "{0}: no space left: {1}"
+    hint = "Free some space and repeat; what was acknowledged before is on disk."
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(path, reason)
+
+
+class SettingsError(MemfsError):
+    """memfs.yaml, or an argument, is wrong."""
+
+    template = "{0}: {1}"
+    hint = "docs/format.md lists the settings."
+    exit_code = 2
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where, self.reason = where, reason
+        super().__init__(where, reason)
+
+
+class AggregateMemoryError(MemfsError):
+    """Several errors of one call; what did not fail was done."""
+
+    template = "{0}: {1}"
+    hint = "Each error is in `errors`; repeat what failed."
+
+    def __init__(self, message: str, errors: Sequence[Exception]) -> None:
+        self.message, self.errors = message, tuple(errors)
+        super().__init__(message, self.errors)
+
+    def __str__(self) -> str:
+        return f"{self.message}: " + "; ".join(str(error) for error in self.errors)

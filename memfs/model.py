@@ -1,0 +1,233 @@
+"""The values that travel between rooms: frozen, without I/O."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
+
+from memfs.namespace import Namespace
+
+TEXT_KEYS = frozenset({"id", "type", "title", "description", "source", "status"})
+LIST_KEYS = frozenset({"tags", "aliases", "supersedes"})
+TIME_KEYS = frozenset({"created", "updated", "expires", "valid_from", "valid_until"})
+_HEADING = re.compile(r"^# +(.+?)[ #]*\r?$", re.MULTILINE)
+_SENTENCE = re.compile(r"^(?!#)(\S.*?(?:[.!?](?=\s|$)|$))", re.MULTILINE)
+
+
+class Stamp(NamedTuple):
+    """A token that differs when the file does."""
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+    inode: int
+
+    def __str__(self) -> str:
+        return "-".join(f"{part:x}" for part in self)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what `str(stamp)` wrote."""
+        mtime, ctime, size, inode = (int(part, 16) for part in text.split("-"))
+        return cls(mtime, ctime, size, inode)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a file that could not be understood, and where."""
+
+    path: str
+    line: int
+    reason: str
+    key: str = ""
+    value: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The front-matter: known keys typed, unknown ones as YAML gave them."""
+
+    values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def type(self) -> str:
+        return str(self.values.get("type", "note"))
+
+    @property
+    def description(self) -> str | None:
+        return self.values.get("description")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self.values.get("tags", ()))
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(self.values.get("aliases", ()))
+
+    @property
+    def supersedes(self) -> tuple[str, ...]:
+        return tuple(self.values.get("supersedes", ()))
+
+    @property
+    def importance(self) -> int:
+        return int(self.values.get("importance", 1))
+
+    @property
+    def pinned(self) -> bool:
+        return bool(self.values.get("pinned", False))
+
+    @property
+    def source(self) -> str | None:
+        return self.values.get("source")
+
+    @property
+    def status(self) -> str:
+        return str(self.values.get("status", "stable"))
+
+    @property
+    def created(self) -> datetime | None:
+        return _first_moment(self.values.get("created"))
+
+    @property
+    def updated(self) -> datetime | None:
+        return _first_moment(self.values.get("updated")) or self.created
+
+    @property
+    def valid_from(self) -> datetime | None:
+        return _first_moment(self.values.get("valid_from"))
+
+    @property
+    def valid_until(self) -> datetime | None:
+        return _last_moment(self.values.get("valid_until"))
+
+    @property
+    def expires(self) -> datetime | None:
+        return _last_moment(self.values.get("expires"))
+
+    def get(self, key: str, default: object = None) -> Any:
+        """The value of any key, known or not."""
+        return self.values.get(key, default)
+
+
+class Reading(NamedTuple):
+    """What a memory file's bytes say."""
+
+    text: str
+    header: Header
+    body: str
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One markdown file as it was read; its bytes are understood when they are asked for."""
+
+    path: str
+    data: bytes = field(repr=False)
+    stamp: Stamp
+    reader: Callable[[str, bytes], Reading] = field(repr=False, compare=False)
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return self.reader(self.path, self.data)
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        return self._reading.text
+
+    @property
+    def header(self) -> Header:
+        return self._reading.header
+
+    @property
+    def body(self) -> str:
+        return self._reading.body
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self._reading.problems
+
+    @property
+    def id(self) -> str:
+        return self.header.values.get("id") or self.path.removesuffix(".md")
+
+    @property
+    def namespace(self) -> Namespace:
+        return Namespace(tuple(self.path.split("/")[:-1]))
+
+    @property
+    def title(self) -> str:
+        if title := self.header.values.get("title"):
+            return str(title)
+        heading = _HEADING.search(self.body)
+        return heading[1] if heading else self.path.rpartition("/")[2].removesuffix(".md")
+
+    @property
+    def description(self) -> str:
+        sentence = _SENTENCE.search(self.body)
+        return self.header.description or (sentence[1].strip() if sentence else "")
+
+    @property
+    def created(self) -> datetime:
+        return self.header.created or datetime.fromtimestamp(self.stamp.mtime_ns / 1e9, UTC)
+
+    @property
+    def updated(self) -> datetime:
+        return self.header.updated or self.created
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The answer to a write: what it concerns, and what became of it. On disk when it is returned.
+
+    `outcome` is created, duplicate, updated, unchanged, moved, archived, removed or restored.
+    """
+
+    id: str
+    path: str
+    outcome: str
+    stamp: Stamp | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Version:
+    """One kept version of a memory."""
+
+    time: datetime
+    hash: str
+    size: int = field(compare=False)
+
+
+def as_time(value: object) -> date | datetime:
+    """Read a date or a time; without a zone it is UTC. ValueError if it is neither."""
+    if isinstance(value, datetime):
+        if value.tzinfo is UTC:
+            return value
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return value
+    if not isinstance(value, str) or len(value) < 10:
+        raise ValueError(value)
+    return date.fromisoformat(value) if len(value) == 10 else as_time(datetime.fromisoformat(value))
+
+
+def _first_moment(value: date | datetime | None) -> datetime | None:
+    if value is None or isinstance(value, datetime):
+        return value
+    return datetime(value.year, value.month, value.day, tzinfo=UTC)
+
+
+def _last_moment(value: date | datetime | None) -> datetime | None:
+    first = _first_moment(value)
+    if first is None or isinstance(value, datetime):
+        return first
+    return first + timedelta(days=1, microseconds=-1) if first.date() < date.max else first.replace(hour=23)

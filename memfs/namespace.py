@@ -1,0 +1,160 @@
+"""Names: namespaces, templates, slugs and paths. Pure; refuses what leaves the tree."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+from urllib.parse import quote
+
+from memfs.errors import InvalidNamespaceError, SettingsError
+
+ARCHIVE = "archive"
+SESSIONS = "sessions"
+_FORBIDDEN = frozenset('<>:"|?*\\/{}')
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?", re.IGNORECASE)
+_PLACEHOLDERS = {
+    "actorId": "actor", "actor_id": "actor",
+    "sessionId": "session", "session_id": "session",
+    "memoryStrategyId": "strategy", "memory_strategy_id": "strategy",
+}  # fmt: skip
+_WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
+
+
+def fold(name: str) -> str:
+    """The form in which two spellings of one name are equal."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def _fault(segment: str) -> str | None:
+    """Say why `segment` may not name a directory or a file, or None."""
+    if not segment:
+        return "an empty name"
+    if len(segment) > 100 or len(segment.encode("utf-8", "surrogatepass")) > 240:
+        return "a name longer than 100 characters"
+    if segment in {".", ".."}:
+        return "a name that leaves the tree"
+    if segment[0] in ".-~# " or segment[-1] in ". ":
+        return f"a name that begins or ends with {segment[0] if segment[0] in '.-~# ' else segment[-1]!r}"
+    if segment.isascii() and segment.isalnum() and len(segment) > 4:
+        return None
+    for char in segment:
+        if char in _FORBIDDEN:
+            return f"the character {char!r} in a name"
+        if unicodedata.category(char)[0] == "C":
+            return f"the unprintable character {char!r} in a name"
+    if _DEVICE.fullmatch(segment):
+        return "a name that Windows reserves"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A directory of the vault as a tuple of checked segments; `/` is the empty one."""
+
+    segments: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `/facts/alice`; slashes around it are optional."""
+        return cls(_segments(text))
+
+    @property
+    def path(self) -> str:
+        return "/".join(self.segments)
+
+    def __str__(self) -> str:
+        return "/" + self.path
+
+    def holds(self, segments: tuple[str, ...]) -> bool:
+        """Tell whether a path of these segments lies in this subtree, by whole segments."""
+        return tuple(map(fold, segments[: len(self.segments)])) == tuple(map(fold, self.segments))
+
+
+@lru_cache(maxsize=1024)
+def _segments(text: str) -> tuple[str, ...]:
+    stripped = unicodedata.normalize("NFC", text).removeprefix("/").removesuffix("/")
+    segments = tuple(stripped.split("/")) if stripped else ()
+    for segment in segments:
+        if fault := _fault(segment):
+            raise InvalidNamespaceError(text, fault)
+    return segments
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A namespace with placeholders, checked when it is made."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        filled = re.sub(r"\{(\w+)\}", self._sample, self.text)
+        if "{" in filled or "}" in filled:
+            raise SettingsError(f"template {self.text!r}", "a brace that closes no placeholder")
+        Namespace.parse(filled)
+
+    def _sample(self, match: re.Match[str]) -> str:
+        if match[1] not in _PLACEHOLDERS:
+            known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+            raise SettingsError(f"template {self.text!r}", f"unknown placeholder {match[0]}; known: {known}")
+        return "x"
+
+    def render(self, *, actor: str = "", session: str = "", strategy: str = "") -> Namespace:
+        """Fill every placeholder with one encoded segment, in a single pass."""
+        values: Mapping[str, str] = {"actor": actor, "session": session, "strategy": strategy}
+
+        def fill(match: re.Match[str]) -> str:
+            value = values[_PLACEHOLDERS[match[1]]]
+            if not value:
+                raise SettingsError(f"template {self.text!r}", f"no value for {match[0]}")
+            return encode(value)
+
+        return Namespace.parse(re.sub(r"\{(\w+)\}", fill, self.text))
+
+
+def encode(value: str) -> str:
+    """Percent-encode any text into one legal segment."""
+    value = unicodedata.normalize("NFC", value)
+    segment = "".join(char if _keeps(char) else quote(char, safe="", errors="surrogatepass") for char in value)
+    if segment[:1] in {".", "-", "~", "#"}:
+        segment = f"%{ord(segment[0]):02X}" + segment[1:]
+    if segment[-1:] == ".":
+        segment = segment[:-1] + "%2E"
+    if _DEVICE.fullmatch(segment):
+        segment = f"%{ord(segment[0]):02X}" + segment[1:]
+    return segment
+
+
+def _keeps(char: str) -> bool:
+    return char not in _FORBIDDEN and char not in "% " and unicodedata.category(char)[0] not in "CZ"
+
+
+def split_path(ref: str) -> tuple[str, ...] | None:
+    """Split a vault-relative path, as people may have named it; None if it cannot lie in the tree."""
+    segments = tuple(ref.removeprefix("/").split("/"))
+    if any(not part or part[0] == "." or "\0" in part or len(part) > 255 for part in segments):
+        return None
+    return segments
+
+
+def check_name(name: str) -> None:
+    """Refuse a file name that memfs may not make."""
+    fault = _fault(name[:-3]) if name.endswith(".md") else "a memory's name ends in '.md'"
+    if fault:
+        raise InvalidNamespaceError(name, fault)
+
+
+def slug(text: str) -> str:
+    """The words of `text` as a file name without suffix, at most 60 characters, cut at a word."""
+    text = unicodedata.normalize("NFKC", text[:400]).lower().replace("'", "").replace("’", "")
+    if not text.isascii():
+        text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
+    name = ""
+    for word in _WORD.findall(text):
+        if len(name) + len(word) >= 60:
+            return name or word[:60]
+        name = f"{name}-{word}" if name else word
+    if not name or _fault(name):
+        return f"memory-{name}" if name and not _fault(f"memory-{name}") else "memory"
+    return name

@@ -1,0 +1,343 @@
+"""Vault: the front door of the core."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from memfs import config
+from memfs.checks import check
+from memfs.edit import edit
+from memfs.errors import (
+    InvalidMemoryError,
+    InvalidNamespaceError,
+    MemfsError,
+    MemoryNotFoundError,
+    VaultNotFoundError,
+)
+from memfs.files import STATE, Dirty, open_root, read, write
+from memfs.frontmatter import parse
+from memfs.model import Memory, Problem, Stamp, Version, Written
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, split_path
+from memfs.protocols import Clock, system_clock
+from memfs.state import make
+from memfs.tree import Tree, encode
+
+LOCK_TIMEOUT = 10.0
+Memories = list[Memory]
+Problems = list[Problem]
+Versions = list[Version]
+Results = list[Written | MemfsError]
+FILES = {
+    config.NAME: f"version: {config.VERSION}\n",
+    ".gitignore": f"{STATE}/\n",
+    ".gitattributes": f"{SESSIONS}/**/*.jsonl merge=union\n*.md merge=memfs\n",
+}
+
+
+class Vault:
+    """A directory of memories. Opening one touches nothing; the first write makes `.memfs/`."""
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, lock_timeout: float = LOCK_TIMEOUT, clock: Clock = system_clock
+    ) -> None:
+        self.root = Path(os.path.abspath(root))
+        if not self.root.is_dir():
+            raise VaultNotFoundError(str(root))
+        self._scope = Namespace()
+        self._tree = Tree(self.root, clock=clock, lock_timeout=lock_timeout)
+        self._clock = clock
+        self._paths: dict[str, str] = {}
+        _ = self.settings
+
+    @classmethod
+    def init(cls, root: str | os.PathLike[str]) -> Self:
+        """Make a vault of a directory, new or not. Adds what is missing, changes nothing that is there."""
+        os.makedirs(root, exist_ok=True)
+        fd = open_root(Path(root))
+        try:
+            make(fd)
+            for name, text in FILES.items():
+                with suppress(FileExistsError):
+                    write(fd, name, text.encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        return cls(root)
+
+    @classmethod
+    def find(cls, start: str | os.PathLike[str] = ".") -> Path:
+        """The nearest directory from `start` upwards that is a vault."""
+        here = Path(os.path.abspath(start))
+        for folder in (here, *here.parents):
+            if (folder / config.NAME).is_file() or (folder / STATE).is_dir():
+                return folder
+        raise VaultNotFoundError(str(here))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what writing holds; the vault can still be used."""
+        self._tree.close()
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """What `memfs.yaml` sets."""
+        fd = open_root(self.root)
+        try:
+            return config.load(read(fd, config.NAME).data.decode(errors="replace"))
+        except OSError:
+            return {}
+        finally:
+            os.close(fd)
+
+    def scope(self, namespace: str) -> "Vault":
+        """A handle on one subtree, which it cannot leave."""
+        handle = object.__new__(type(self))
+        handle.__dict__.update(self.__dict__)
+        handle._scope = self._inside(Namespace.parse(namespace))
+        return handle
+
+    # --- reading
+
+    def read(self, ref: str) -> Memory:
+        """Read a memory by its id or its path."""
+        return self._tree.read(self._resolve(ref))
+
+    def list(self, namespace: str | None = None, *, archived: bool = False) -> Memories:
+        """The memories below a namespace, by path; with `archived` the forgotten ones too."""
+        return [found for found in self._walk(namespace, archived=archived) if isinstance(found, Memory)]
+
+    def check(self, namespace: str | None = None) -> Problems:
+        """Everything in the vault that could not be understood, or that wants a person's look."""
+        with self._tree.opened() as root:
+            late = [(path, data) for _, path, data in self._tree.state.late(root) if self._sees(path.split("/"))]
+        return check(self._walk(namespace, archived=True), late)
+
+    def versions(self, ref: str) -> Versions:
+        """The kept versions of a memory, newest first; by path also of one that is gone."""
+        return self._tree.versions.of(self._resolve(ref, gone=True))
+
+    def _walk(self, namespace: str | None, *, archived: bool) -> Iterable[Memory | Problem]:
+        where = self._namespace(namespace)
+        yield from self._tree.walk(where.segments, archived=archived)
+        if archived and where.segments and where.segments[0] != ARCHIVE:
+            yield from self._tree.walk((ARCHIVE, *where.segments))
+
+    # --- writing
+
+    def add(self, text: str, namespace: str | None = None, **keys: Any) -> Written:
+        """Add a memory. The same text in the same namespace is there once: outcome "duplicate"."""
+        return self._add(Dirty(), text, namespace, **keys)
+
+    def update(
+        self,
+        ref: str,
+        *,
+        body: str | None = None,
+        add_tags: Iterable[str] = (),
+        remove_tags: Iterable[str] = (),
+        seen: Stamp | str | None = None,
+        **keys: Any,
+    ) -> Written:
+        """Set header keys (None removes one), tags, or the body; nothing else in the file changes.
+
+        With `seen`, the stamp of a memory that was read, a file that changed since is refused.
+        """
+        return self._update(Dirty(), ref, body, tuple(add_tags), tuple(remove_tags), seen, keys)
+
+    def append(self, ref: str, text: str) -> Written:
+        """Add lines to the end of a memory's body."""
+        encode(text, "text")
+
+        def change(old: str) -> str:
+            body = parse(old).parts.body
+            return self._edit(old, {}, body + ("" if not body or body.endswith("\n") else "\n") + text)
+
+        return self._tree.rewrite(self._resolve(ref), change, Dirty())
+
+    def replace(self, ref: str, text: str, *, seen: Stamp | str) -> Written:
+        """Replace a whole file, as an editor does; refused if it changed since it was `seen`."""
+        return self._tree.rewrite(self._resolve(ref), lambda _: text, Dirty(), seen=_stamp(seen))
+
+    def forget(self, ref: str) -> Written:
+        """Move a memory to `archive/`: readable, and out of the way."""
+        return self._forget(Dirty(), ref)
+
+    def remove(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
+        """Delete a memory and its kept versions."""
+        return self._tree.remove(self._resolve(ref), Dirty(), seen=_stamp(seen))
+
+    def move(self, ref: str, to: str) -> Written:
+        """Move a memory to a namespace, or to a path that ends in `.md`. Its id stays."""
+        path = self._resolve(ref)
+        name = path.rpartition("/")[2]
+        if to.endswith(".md"):
+            to, _, name = to.rpartition("/")
+        target = self._namespace(to)
+        return self._tree.move(path, target.segments, name, outcome="moved", dirty=Dirty())
+
+    def restore(self, ref: str, version: str | None = None) -> Written:
+        """Bring a kept version back: by the start of its hash, or the newest that differs from the file."""
+        path = self._resolve(ref, gone=True)
+        try:
+            current = self._tree.read(path).data
+        except MemoryNotFoundError:
+            current = None
+        for kept in self._tree.versions.of(path):
+            data = self._tree.versions.read(path, kept)
+            if kept.hash.startswith(version) if version else data != current:
+                if current is None:
+                    return self._tree.revive(path, data)
+                written = self._tree.rewrite(path, lambda _: data.decode(), Dirty())
+                return Written(written.id, path, "restored", written.stamp)
+        raise MemoryNotFoundError(f"{path}@{version}" if version else f"another version of {path}")
+
+    # --- many at once: a directory is made durable once a batch, and each item has its own result
+
+    def add_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
+        """Add memories: each item holds `text`, and what else `add` takes."""
+        return self._many(items, lambda dirty, item: self._add(dirty, **_arguments(item, "text")))
+
+    def update_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
+        """Update memories: each item holds `ref`, and what else `update` takes."""
+
+        def one(dirty: Dirty, item: Mapping[str, Any]) -> Written:
+            keys = dict(_arguments(item, "ref"))
+            known = [keys.pop(name, default) for name, default in _UPDATE]
+            return self._update(dirty, *known, keys)
+
+        return self._many(items, one)
+
+    def forget_many(self, refs: Iterable[str]) -> Results:
+        """Move memories to `archive/`."""
+        return self._many(refs, self._forget)
+
+    def _many(self, items: Iterable[Any], one: Any) -> Results:
+        dirty, results = Dirty(batch=True), []
+        try:
+            for item in items:
+                try:
+                    results.append(one(dirty, item))
+                except MemfsError as error:
+                    results.append(error)
+        finally:
+            dirty.flush()
+        return results
+
+    def _add(self, dirty: Dirty, text: str, namespace: str | None = None, **keys: Any) -> Written:
+        if "id" in keys:
+            raise InvalidMemoryError("id", "memfs chooses it")
+        written = self._tree.add(self._namespace(namespace).segments, text, keys, dirty)
+        self._paths[written.id] = written.path
+        return written
+
+    def _update(
+        self,
+        dirty: Dirty,
+        ref: str,
+        body: str | None,
+        add_tags: tuple[str, ...],
+        remove_tags: tuple[str, ...],
+        seen: Stamp | str | None,
+        keys: Mapping[str, Any],
+    ) -> Written:
+        if "id" in keys:
+            raise InvalidMemoryError("id", "stays as it is")
+
+        def change(old: str) -> str:
+            changes = dict(keys)
+            if add_tags or remove_tags:
+                tags = keys.get("tags") or parse(old).values.get("tags", ())
+                kept = [tag for tag in tags if tag not in remove_tags]
+                changes["tags"] = kept + [tag for tag in dict.fromkeys(add_tags) if tag not in kept]
+            return self._edit(old, changes, body)
+
+        return self._tree.rewrite(self._resolve(ref), change, dirty, seen=_stamp(seen))
+
+    def _edit(self, old: str, changes: dict[str, Any], body: str | None) -> str:
+        """Edit a text; a changed body moves `updated`, where memfs may write that."""
+        values = parse(old).values
+        new = edit(old, changes, body)
+        if body is not None and new != old and values.keys() & {"id", "updated"} and "updated" not in changes:
+            return edit(old, {**changes, "updated": self._clock()}, body)
+        return new
+
+    def _forget(self, dirty: Dirty, ref: str) -> Written:
+        path = self._resolve(ref)
+        *segments, name = path.split("/")
+        if segments[:1] == [ARCHIVE]:
+            return Written(self._tree.read(path).id, path, "unchanged")
+        return self._tree.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty)
+
+    # --- names
+
+    def _namespace(self, text: str | None) -> Namespace:
+        """A namespace that memories may live in, inside the scope."""
+        return self._scope if text is None else self._inside(Namespace.parse(text))
+
+    def _inside(self, namespace: Namespace) -> Namespace:
+        if namespace.segments[:1] == (SESSIONS,):
+            raise InvalidNamespaceError(str(namespace), f"{SESSIONS}/ holds no memories")
+        if not self._sees(namespace.segments):
+            raise InvalidNamespaceError(str(namespace), f"outside the scope {self._scope}")
+        return namespace
+
+    def _sees(self, segments: Sequence[str]) -> bool:
+        segments = tuple(segments)
+        return self._scope.holds(segments[1:] if segments[:1] == (ARCHIVE,) else segments)
+
+    def _resolve(self, ref: str, *, gone: bool = False) -> str:
+        """The path of a memory, by its path (with or without `.md`) or its id."""
+        segments = split_path(ref)
+        for path in (ref, f"{ref}.md") if segments else ():
+            parts = tuple(path.removeprefix("/").split("/"))
+            if not path.endswith(".md") or not self._sees(parts) or parts[0] == SESSIONS or parts == ("README.md",):
+                continue
+            with suppress(MemoryNotFoundError, InvalidNamespaceError):
+                return self._tree.read("/".join(parts)).path
+            if gone and self._tree.versions.of("/".join(parts)):
+                return "/".join(parts)
+        if (path := self._by_id(ref)) is not None:
+            return path
+        raise MemoryNotFoundError(ref)
+
+    def _by_id(self, ref: str) -> str | None:
+        known = self._paths.get(ref)
+        if known and self._sees(known.split("/")):
+            with suppress(MemfsError):
+                if self._tree.read(known).id == ref:
+                    return known
+        needle = ref.encode(errors="replace")
+        for found in self._walk(None, archived=True):
+            if isinstance(found, Memory) and needle in found.data and found.header.get("id") == ref:
+                self._paths[ref] = found.path
+                return found.path
+        return None
+
+
+_UPDATE = (("ref", ""), ("body", None), ("add_tags", ()), ("remove_tags", ()), ("seen", None))
+
+
+def _arguments(item: Mapping[str, Any], needed: str) -> Mapping[str, Any]:
+    if not isinstance(item, Mapping) or needed not in item:
+        raise InvalidMemoryError(needed, "is missing in an item of the batch")
+    return item
+
+
+def _stamp(seen: Stamp | str | None) -> Stamp | None:
+    if not isinstance(seen, str):
+        return seen
+    try:
+        return Stamp.parse(seen)
+    except ValueError:
+        raise InvalidMemoryError("seen", f"{seen!r} is not a stamp") from None
