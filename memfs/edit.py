@@ -1,18 +1,84 @@
-"""The smallest edit of a memory file's text, proved by reading the result. Pure.
+"""Writing a memory file's text: a new one, and the smallest edit of one that is there. Pure.
 
-Only the lines of the named keys, or the body, change; whatever else stands in the header (comments, quotes,
-order, unknown keys, line ends) is copied as it is.
+An edit changes only the lines of the named keys, or the body; whatever else stands in the header (comments,
+quotes, order, unknown keys, line ends) is copied as it is, which is proved by reading the result.
 """
 
 import re
 from collections.abc import Mapping
+from datetime import date, datetime
 from typing import Any
 
 from memfs.errors import InvalidMemoryError
-from memfs.frontmatter import Entry, Fault, Parsed, Parts, canonical, parse, render, scalar, scan
+from memfs.frontmatter import CHECKS, NUMBER, Entry, Fault, Parsed, Parts, parse, scan
+from memfs.model import as_time
 
 _KEY = re.compile(r"[^\W\d][\w-]{0,99}")
+_PLAIN = re.compile(r"[^\W\d_](?:[\w./()+'-]| (?=[\w./()+'-]))*")
+_AMBIGUOUS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
+_UNPRINTABLE = re.compile(r"[\\\"\x00-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
+
+
+def compose(values: Mapping[str, Any], body: str) -> str:
+    """The text of a new memory, in the layout memfs writes."""
+    lines = [f"{key}:{render(key, value, chr(10))}\n" for key, value in values.items()]
+    return "---\n" + "".join(lines) + "---\n\n" + body + "\n"
+
+
+def canonical(key: str, value: Any) -> Any:
+    """The value as it reads back once it is written; InvalidMemoryError if it cannot be written."""
+    if not _KEY.fullmatch(key):
+        raise InvalidMemoryError(repr(key), "a key is letters, digits, '_' and '-', and begins with a letter")
+    if key in CHECKS:
+        value = CHECKS[key](key, value)
+        return value.replace(microsecond=0) if isinstance(value, datetime) else value
+    if isinstance(value, list | tuple):
+        return [canonical(key, item) for item in value]
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, date):
+        return _time_text(value)
+    if isinstance(value, int | float) and NUMBER.fullmatch(_number_text(value)):
+        return value
+    raise InvalidMemoryError(key, f"{value!r} is not a text, number, date, true, false, or a list of these")
+
+
+def render(key: str, value: Any, newline: str) -> str:
+    """What stands behind `key:` for a canonical value, without the last line end."""
+    if isinstance(value, list | tuple):
+        return "".join(f"{newline}  - {scalar(key, item)}" for item in value) or " []"
+    return " " + scalar(key, value)
+
+
+def scalar(key: str, value: Any) -> str:
+    """One value on one line: plain where every YAML reads a text there, else double-quoted."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date):
+        return _time_text(value)
+    if isinstance(value, int | float):
+        return _number_text(value)
+    if not isinstance(value, str):
+        raise InvalidMemoryError(key, "a list in a list cannot be written")
+    if _PLAIN.fullmatch(value) and value.lower() not in _AMBIGUOUS:
+        return value
+    return '"' + _UNPRINTABLE.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04x}", value) + '"'
+
+
+def _time_text(value: date) -> str:
+    if isinstance(value, datetime):
+        return f"{as_time(value).replace(microsecond=0).isoformat().removesuffix('+00:00')}Z"  # type: ignore[call-arg]
+    return value.isoformat()
+
+
+def _number_text(value: float) -> str:
+    text = repr(value)
+    return text if "." in text else text.replace("e", ".0e")
+
+
+# --- editing ------------------------------------------------------------------------------------------
 
 
 def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
@@ -20,7 +86,7 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
 
     Raises Fault where the file stands in the way, InvalidMemoryError where a value does.
     """
-    wanted = {key: _wanted(key, value) for key, value in changes.items()}
+    wanted = {key: None if value is None else canonical(key, value) for key, value in changes.items()}
     before = parse(text)
     parts = _set_keys(before, wanted)
     if body is not None:
@@ -32,12 +98,6 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
     line = next((fault.line for fault in before.faults), 1)
     names = ", ".join([*wanted, *(["the body"] if body is not None else [])])
     raise Fault(line, f"cannot change {names} without touching more of the file")
-
-
-def _wanted(key: str, value: Any) -> Any:
-    if not _KEY.fullmatch(key):
-        raise InvalidMemoryError(key, "a key is letters, digits, '_' and '-', and begins with a letter")
-    return None if value is None else canonical(key, value)
 
 
 def _in_line_ends_of(parts: Parts, body: str) -> str:

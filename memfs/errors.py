@@ -10,8 +10,9 @@ MemfsError
 │   ├── InvalidMemoryError        a text or header value that cannot be stored
 │   ├── InvalidNamespaceError     a name that is not allowed, or leaves the tree or the scope
 │   ├── LockTimeoutError          another writer held the namespace for too long
-│   ├── ReadOnlyError             the vault cannot be written
-│   └── NoSpaceError              the disk is full
+│   └── StorageError              the operating system refused
+│       ├── ReadOnlyError         the vault cannot be written
+│       └── NoSpaceError          the disk is full
 ├── SettingsError                 memfs.yaml or an argument is wrong
 └── AggregateMemoryError          several errors of one call
 
@@ -134,26 +135,29 @@ class LockTimeoutError(VaultError):
         super().__init__(namespace, seconds)
 
 
-class ReadOnlyError(VaultError):
+class StorageError(VaultError):
+    """The operating system refused; nothing was written."""
+
+    template = "{0}: {1}"
+    hint = "See to what the system says, and repeat."
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(path, reason)
+
+
+class ReadOnlyError(StorageError):
     """The vault, or a part of it, cannot be written; nothing was written."""
 
     template = "{0}: not writable: {1}"
     hint = "Check the permissions of the vault, or work on a copy of it."
 
-    def __init__(self, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(path, reason)
 
-
-class NoSpaceError(VaultError):
+class NoSpaceError(StorageError):
     """The disk is full; nothing was written."""
 
     template = "{0}: no space left: {1}"
     hint = "Free some space and repeat; what was acknowledged before is on disk."
-
-    def __init__(self, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(path, reason)
 
 
 class SettingsError(MemfsError):

@@ -1,7 +1,7 @@
-"""Files and directories: stamped read, durable write, atomic exchange, walk, lock.
+"""Files and directories: stamped read, durable write, atomic exchange, walk.
 
 Every path is opened one component at a time, relative to an open directory and without following symlinks,
-so nothing outside the root can be reached, whatever is swapped in meanwhile. The only importer of filelock.
+so nothing outside the root can be reached, whatever is swapped in meanwhile.
 """
 
 import ctypes
@@ -10,31 +10,33 @@ import hashlib
 import os
 import stat
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
-from filelock import lock_descriptor, unlock_descriptor
-
-from memfs.errors import InvalidNamespaceError, LockTimeoutError, NoSpaceError, ReadOnlyError, VaultNotFoundError
+from memfs.errors import (
+    InvalidNamespaceError,
+    NoSpaceError,
+    ReadOnlyError,
+    StorageError,
+    VaultNotFoundError,
+)
 from memfs.model import Stamp
 from memfs.namespace import ARCHIVE, SESSIONS, fold
-
-if sys.platform != "win32":
-    import fcntl
 
 MAX_FILE = 8 * 1024 * 1024
 STATE = ".memfs"
 PARTIAL = 0o200
-POLL = 0.001  # seconds between two tries for a lock
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_READ = os.O_RDONLY | _FILE
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
 _NOREPLACE, _EXCHANGE = 1, 2
-_NOT_THERE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
+NOT_THERE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EISDIR}
 
 
 class Content(NamedTuple):
@@ -60,6 +62,12 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
+def file_name(path: str) -> str:
+    """A vault path as one file name, readable where it is not too long for that."""
+    name = quote(path, safe=" ")
+    return name if len(name) <= 180 else f"{name[:150]}~"
+
+
 def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
@@ -75,13 +83,13 @@ def translated(path: str) -> Iterator[None]:
             raise ReadOnlyError(path, reason) from error
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise NoSpaceError(path, reason) from error
-        raise
+        raise StorageError(path, reason) from error
 
 
 # --- directories --------------------------------------------------------------------------------------
 
 
-def open_root(root: Path) -> int:
+def open_root(root: Path | str) -> int:
     """Open the vault's own directory."""
     try:
         return os.open(root, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -89,17 +97,63 @@ def open_root(root: Path) -> int:
         raise VaultNotFoundError(str(root)) from None
 
 
-@contextmanager
-def folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> Iterator[int]:
+def open_folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> int:
     """Open a directory below an open one; `create` makes what is missing, durably."""
-    fd = os.dup(root)
+    fd = root
     try:
         for segment in segments:
             fd, parent = _step(fd, segment, segments, create=create), fd
-            os.close(parent)
+            if parent != root:
+                os.close(parent)
+    except BaseException:
+        if fd != root:
+            os.close(fd)
+        raise
+    return os.dup(root) if fd == root else fd
+
+
+@contextmanager
+def folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> Iterator[int]:
+    """Have a directory below an open one open."""
+    fd = open_folder(root, segments, create=create)
+    try:
         yield fd
     finally:
         os.close(fd)
+
+
+class Place:
+    """A directory below the root that is kept open between uses, and made anew when somebody deleted it."""
+
+    def __init__(self, *segments: str) -> None:
+        self.segments = segments
+        self._fd = -1
+        self._mutex = threading.Lock()
+
+    def open(self, root: int, name: str, flags: int) -> int:
+        """Open a file in it; one that may be created makes the directory too."""
+        with self._mutex:
+            if self._fd < 0 or not os.fstat(self._fd).st_nlink:
+                self._close()
+                self._fd = open_folder(root, self.segments, create=bool(flags & os.O_CREAT))
+            return os.open(name, flags | _FILE, 0o666, dir_fd=self._fd)
+
+    def close(self) -> None:
+        with self._mutex:
+            self._close()
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def is_at(root: int, segments: tuple[str, ...], fd: int) -> bool:
+    """Tell whether an open directory is still the one with this name."""
+    try:
+        return os.path.samestat(os.stat("/".join(segments) or ".", dir_fd=root), os.fstat(fd))
+    except FileNotFoundError:
+        return False
 
 
 def _step(parent: int, segment: str, segments: tuple[str, ...], *, create: bool) -> int:
@@ -144,20 +198,27 @@ def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -
                 name = entry.name
                 if name[0] in ".~#":
                     continue
+                if not _is_text(name):
+                    yield Found(prefix + name, fd, name, "a name that is not UTF-8")
+                    continue
                 if entry.is_dir(follow_symlinks=False):
                     below.append(name)
-                elif name.endswith(".md") and (segments or name != "README.md"):
+                elif name.endswith(".md") and (segments or fold(name) != "readme.md"):
                     is_file = entry.is_file(follow_symlinks=False)
                     reason = "" if is_file else "a symlink" if entry.is_symlink() else "not a regular file"
                     yield Found(prefix + name, fd, name, reason)
     except FileNotFoundError:
         return
     except PermissionError as error:
-        yield Found("/".join(segments), -1, "", error.strerror)
+        yield Found("/".join(segments), -1, "", error.strerror or "unreadable")
         return
     for name in below:
-        if segments or name not in {ARCHIVE, SESSIONS} or (archived and name == ARCHIVE):
+        if segments or fold(name) not in {ARCHIVE, SESSIONS} or (archived and fold(name) == ARCHIVE):
             yield from walk(root, (*segments, name), archived=archived)
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -202,20 +263,30 @@ def write(parent: int | None, name: str, data: bytes, *, like: Content | None = 
     """Write a new file, with the mode and owner of `like`; until it is whole such a file has mode 0200."""
     fd = os.open(name, _CREATE, 0o666 if like is None else PARTIAL, dir_fd=parent)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        if like:
-            if os.geteuid() == 0:
-                os.fchown(fd, *like.owner)
-            os.fchmod(fd, like.mode)
-        if durable:
-            os.fsync(fd)
+        write_all(fd, data, like=like, durable=durable)
     except BaseException:
         os.unlink(name, dir_fd=parent)
         raise
     finally:
         os.close(fd)
+
+
+def write_all(fd: int, data: bytes, *, like: Content | None = None, durable: bool = True) -> None:
+    """Write an open new file."""
+    done = os.write(fd, data)
+    while done < len(data):
+        done += os.write(fd, data[done:])
+    if like:
+        if os.geteuid() == 0:
+            os.fchown(fd, *like.owner)
+        os.fchmod(fd, like.mode)
+    if durable:
+        os.fsync(fd)
+
+
+def link_nameless(fd: int, parent: int, name: str) -> None:
+    """Give a file that was opened without a name one, which must be free."""
+    os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent, follow_symlinks=True)
 
 
 def rename_new(parent: int, name: str, to_parent: int, to_name: str) -> None:
@@ -250,24 +321,9 @@ def _rename(parent: int, name: str, to_parent: int, to_name: str, flags: int) ->
     if call(parent, os.fsencode(name), to_parent, os.fsencode(to_name), flags) == 0:
         return True
     code = ctypes.get_errno()
-    if code in _NOT_THERE:
+    if code in NOT_THERE:
         return False
     raise OSError(code, os.strerror(code), to_name)
-
-
-def in_use(fd: int, *, by_writers: bool = False) -> bool:
-    """Tell whether somebody else has the open file open (for writing); True where nobody can tell.
-
-    A lease is granted only when nobody has. It is given back at once; an open that comes between is held
-    up for that moment, and its signal is one that is ignored by default.
-    """
-    try:
-        fcntl.fcntl(fd, fcntl.F_SETSIG, 23)  # SIGURG
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK if by_writers else fcntl.F_WRLCK)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except (OSError, AttributeError, NameError) as error:
-        return not by_writers or getattr(error, "errno", 0) == errno.EAGAIN
-    return False
 
 
 class Dirty:
@@ -292,36 +348,3 @@ class Dirty:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-
-
-# --- locks --------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def locked(fd: int, gate: int, what: str, timeout: float) -> Iterator[None]:
-    """Hold the lock on an open directory.
-
-    Whoever waits for it stands at the gate, so that the one who just let go queues up again behind them.
-    """
-    deadline = time.monotonic() + timeout
-    _acquire(gate, what, timeout, deadline)
-    try:
-        _acquire(fd, what, timeout, deadline)
-    finally:
-        unlock_descriptor(gate)
-    try:
-        yield
-    finally:
-        unlock_descriptor(fd)
-
-
-def _acquire(fd: int, what: str, timeout: float, deadline: float) -> None:
-    while not lock_descriptor(fd, blocking=False):
-        if time.monotonic() > deadline:
-            raise LockTimeoutError(what, timeout)
-        time.sleep(POLL)
-
-
-def try_lock(fd: int) -> bool:
-    """Take a lock if it is free; it is held until the descriptor is closed."""
-    return lock_descriptor(fd, blocking=False)

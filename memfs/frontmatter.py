@@ -6,7 +6,7 @@ depth), so that no text can crash or exhaust the YAML library.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime
+from datetime import date
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,21 +24,16 @@ _OPEN = re.compile(r"---[ \t]*(\r?\n)")
 _CLOSE = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _CHARS = r"[^\x00-\x20\x7f-\xa0\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff:#]+"
 _QUOTED = r"\"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff\"\\]*\""
-_FLAT = re.compile(
-    rf"(?:(?:[A-Za-z_][A-Za-z0-9_-]{{0,99}}:|  -)(?: (?:{_QUOTED}|(?=[\w/(.+$]){_CHARS}(?:(?: +|:){_CHARS})*))?\n)*"
-)
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(\.[0-9]{1,30}(?:[eE][-+]?[0-9]{1,2})?)?")
+_FLAT_VALUE = rf"(?:{_QUOTED}|(?=[\w/(.+$]){_CHARS}(?:(?: +|:){_CHARS})*)"
+_FLAT = re.compile(rf"(?:(?:[A-Za-z_][A-Za-z0-9_-]{{0,99}}:|  -)(?: {_FLAT_VALUE})?\n)*")
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(\.[0-9]{1,30}(?:[eE][-+]?[0-9]{1,2})?)?")
 _WORDS = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
 _NULLS = frozenset(word for word, value in _WORDS.items() if value is None)
 _WANTS_TEXT = TEXT_KEYS | LIST_KEYS | TIME_KEYS
-_CONFLICT = re.compile(r"^<{7} .*?^>{7} ", re.MULTILINE | re.DOTALL)
-_PLAIN = re.compile(r"[^\W\d_](?:[\w./()+'-]| (?=[\w./()+'-]))*")
-_AMBIGUOUS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
-_UNPRINTABLE = re.compile(r"[\\\"\x00-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+_CONFLICT = re.compile(r"^<{7} ", re.MULTILINE)
 
 
 class Fault(Exception):  # noqa: N818  it ends as a Problem or an error of the tree, which know the path
@@ -100,7 +95,8 @@ def understand(path: str, data: bytes) -> Reading:
 
 def parse(text: str) -> Parsed:
     """Cut the text and read its header. Never raises."""
-    parts, faults = split(text), []
+    parts = split(text)
+    faults: list[Fault] = []
     values: dict[str, Any] = {}
     if parts.opening and parts.header:
         flat = _read_flat(parts.header)
@@ -112,7 +108,7 @@ def parse(text: str) -> Parsed:
             values, faults = _read_any(parts.header)
     elif not parts.opening and _OPEN.match(parts.body):
         faults = [Fault(1, "header is not closed: no second line '---'")]
-    if "<<<<<<< " in text and (found := _CONFLICT.search(text)):
+    if "\n>>>>>>> " in text and (found := _CONFLICT.search(text)):
         faults = [*faults, Fault(text.count("\n", 0, found.start()) + 1, "git conflict markers")]
     return Parsed(parts, values, tuple(faults))
 
@@ -145,7 +141,8 @@ def _read_flat(header: str) -> dict[str, Any] | None:
     if len(header) > MAX_FLAT or not _FLAT.fullmatch(header):
         return None
     values: dict[str, Any] = {}
-    key, items = "", None
+    key = ""
+    items: list[Any] | None = None
     for line in header.split("\n")[:-1]:
         is_item = line[0] == " "
         name, _, text = ("", "", line[4:]) if is_item else line.partition(":")
@@ -170,7 +167,7 @@ def _resolve(key: str, plain: str) -> Any:
         return None if plain in _NULLS else plain
     if plain in _WORDS:
         return _WORDS[plain]
-    if found := _NUMBER.fullmatch(plain):
+    if found := NUMBER.fullmatch(plain):
         return float(plain) if found[1] else int(plain)
     return plain
 
@@ -245,12 +242,12 @@ def _guarded(header: str) -> Iterator[Any]:
                     raise Fault(_line(header, where), f"header is nested deeper than {MAX_DEPTH}")
                 yield event
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        mark: Any = error.problem_mark or error.context_mark
         reason = f"bad YAML: {error.problem or error.context}"
         raise Fault(_line(header, mark.index if mark else 0), reason) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise Fault(_line(header, getattr(error, "position", 0)), f"bad YAML: {reason}") from None
+        line = _line(header, getattr(error, "position", 0))
+        raise Fault(line, f"bad YAML: {getattr(error, 'reason', error)}") from None
 
 
 def _key(header: str, event: Any, known: Mapping[str, Any]) -> str:
@@ -264,9 +261,10 @@ def _key(header: str, event: Any, known: Mapping[str, Any]) -> str:
 
 def _value(header: str, events: Iterator[Any], event: Any, key: str, spans: list[tuple[int, int]]) -> Any:
     """Build one value, noting where its scalars stand and last where it ends."""
-    start = event.start_mark.index
+    start: int = event.start_mark.index
     if isinstance(event, yaml.ScalarEvent):
-        spans.append((start, event.end_mark.index))
+        end: Any = event.end_mark
+        spans.append((start, end.index))
         return event.value if event.style else _resolve(key, event.value)
     built: Any
     if isinstance(event, yaml.SequenceStartEvent):
@@ -278,8 +276,8 @@ def _value(header: str, events: Iterator[Any], event: Any, key: str, spans: list
         while not isinstance(item := next(events), yaml.MappingEndEvent):
             name = _key(header, item, built)
             built[name] = _value(header, events, next(events), "", spans)
-    end = item.end_mark.index if event.flow_style else spans[-1][1] if spans else start
-    spans.append((start, end))
+    last = item.end_mark.index if event.flow_style else spans[-1][1] if spans else start
+    spans.append((start, last))
     return built
 
 
@@ -298,7 +296,7 @@ def _typed(values: Mapping[str, Any], entries: Mapping[str, Entry]) -> dict[str,
         if value is None:
             continue
         try:
-            typed[key] = _CHECKS[key](key, value) if key in _CHECKS else value
+            typed[key] = CHECKS[key](key, value) if key in CHECKS else value
         except InvalidMemoryError as error:
             line = entries[key].line if key in entries else 0
             raise Fault(line, str(error), key, value) from None
@@ -340,68 +338,10 @@ def _check_importance(key: str, value: Any) -> int:
     raise InvalidMemoryError(key, f"{value!r} is not a whole number from 1 to 10")
 
 
-_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(TEXT_KEYS, _check_text),
     **dict.fromkeys(TIME_KEYS, _check_time),
     **dict.fromkeys(LIST_KEYS, _check_list),
     "pinned": _check_flag,
     "importance": _check_importance,
 }
-
-
-# --- writing ------------------------------------------------------------------------------------------
-
-
-def compose(values: Mapping[str, Any], body: str) -> str:
-    """The text of a new memory, in the layout memfs writes."""
-    lines = [f"{key}:{render(key, value, chr(10))}\n" for key, value in values.items()]
-    return "---\n" + "".join(lines) + "---\n\n" + body + "\n"
-
-
-def canonical(key: str, value: Any) -> Any:
-    """The value as it reads back once it is written; InvalidMemoryError if it cannot be written."""
-    if key in _CHECKS:
-        value = _CHECKS[key](key, value)
-        return value.replace(microsecond=0) if isinstance(value, datetime) else value
-    if isinstance(value, list | tuple):
-        return [canonical(key, item) for item in value]
-    if isinstance(value, bool | str):
-        return value
-    if isinstance(value, date):
-        return _time_text(value)
-    if isinstance(value, int | float) and _NUMBER.fullmatch(_number_text(value)):
-        return value
-    raise InvalidMemoryError(key, f"{value!r} is not a text, number, date, true, false, or a list of these")
-
-
-def render(key: str, value: Any, newline: str) -> str:
-    """What stands behind `key:` for a canonical value, without the last line end."""
-    if isinstance(value, list | tuple):
-        return "".join(f"{newline}  - {scalar(key, item)}" for item in value) or " []"
-    return " " + scalar(key, value)
-
-
-def scalar(key: str, value: Any) -> str:
-    """One value on one line: plain where every YAML reads a text there, else double-quoted."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, date):
-        return _time_text(value)
-    if isinstance(value, int | float):
-        return _number_text(value)
-    if not isinstance(value, str):
-        raise InvalidMemoryError(key, "a list in a list cannot be written")
-    if _PLAIN.fullmatch(value) and value.lower() not in _AMBIGUOUS:
-        return value
-    return '"' + _UNPRINTABLE.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04x}", value) + '"'
-
-
-def _time_text(value: date) -> str:
-    if isinstance(value, datetime):
-        return f"{as_time(value).replace(microsecond=0).isoformat().removesuffix('+00:00')}Z"  # type: ignore[call-arg]
-    return value.isoformat()
-
-
-def _number_text(value: float) -> str:
-    text = repr(value)
-    return text if "." in text else text.replace("e", ".0e")

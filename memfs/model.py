@@ -13,8 +13,8 @@ from memfs.namespace import Namespace
 TEXT_KEYS = frozenset({"id", "type", "title", "description", "source", "status"})
 LIST_KEYS = frozenset({"tags", "aliases", "supersedes"})
 TIME_KEYS = frozenset({"created", "updated", "expires", "valid_from", "valid_until"})
-_HEADING = re.compile(r"^# +(.+?)[ #]*\r?$", re.MULTILINE)
-_SENTENCE = re.compile(r"^(?!#)(\S.*?(?:[.!?](?=\s|$)|$))", re.MULTILINE)
+_HEADING = re.compile(r"^# +(\S.*)$", re.MULTILINE)
+_SENTENCE = re.compile(r"^(?!#)(\S.{0,300}?(?:[.!?](?=\s|$)|$))", re.MULTILINE)
 
 
 class Stamp(NamedTuple):
@@ -169,7 +169,7 @@ class Memory:
         if title := self.header.values.get("title"):
             return str(title)
         heading = _HEADING.search(self.body)
-        return heading[1] if heading else self.path.rpartition("/")[2].removesuffix(".md")
+        return heading[1].rstrip("\r #") if heading else self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
     def description(self) -> str:

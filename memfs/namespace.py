@@ -24,6 +24,8 @@ _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
 
 def fold(name: str) -> str:
     """The form in which two spellings of one name are equal."""
+    if name.isascii():
+        return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
@@ -133,7 +135,10 @@ def _keeps(char: str) -> bool:
 def split_path(ref: str) -> tuple[str, ...] | None:
     """Split a vault-relative path, as people may have named it; None if it cannot lie in the tree."""
     segments = tuple(ref.removeprefix("/").split("/"))
-    if any(not part or part[0] == "." or "\0" in part or len(part) > 255 for part in segments):
+    try:
+        if any(not part or part[0] == "." or "\0" in part or len(part.encode()) > 255 for part in segments):
+            return None
+    except UnicodeEncodeError:
         return None
     return segments
 
@@ -147,14 +152,13 @@ def check_name(name: str) -> None:
 
 def slug(text: str) -> str:
     """The words of `text` as a file name without suffix, at most 60 characters, cut at a word."""
-    text = unicodedata.normalize("NFKC", text[:400]).lower().replace("'", "").replace("’", "")
+    text = unicodedata.normalize("NFKC", text[:150]).lower().replace("'", "").replace("’", "")
     if not text.isascii():
         text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
     name = ""
     for word in _WORD.findall(text):
         if len(name) + len(word) >= 60:
-            return name or word[:60]
+            name = name or word[:60]
+            break
         name = f"{name}-{word}" if name else word
-    if not name or _fault(name):
-        return f"memory-{name}" if name and not _fault(f"memory-{name}") else "memory"
-    return name
+    return f"memory-{name}".removesuffix("-") if _fault(name) else name

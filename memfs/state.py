@@ -4,36 +4,45 @@ A writer's temporary files lie in a directory of its own, locked as long as it l
 tell what a killed one left. Bytes are unlinked only when they are proved to be ours and nobody has them open.
 """
 
+import errno
 import itertools
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from urllib.parse import quote, unquote
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from urllib.parse import unquote
 
 from memfs.errors import MemoryChangedError
 from memfs.files import (
+    NOT_THERE,
     PARTIAL,
     STATE,
     Content,
+    Place,
     digest,
     exchange,
+    file_name,
     folder,
-    in_use,
+    link_nameless,
+    open_file,
     read,
     read_open,
     rename_new,
-    try_lock,
+    stamp_of,
     write,
+    write_all,
 )
+from memfs.locks import in_use, try_lock
+from memfs.model import Stamp
+from memfs.namespace import split_path
 
 PATIENCE = 600.0  # seconds until a displaced file that cannot be leased is taken for closed
 _ANY_SIZE = 1 << 40
 _ROOMS = ("tmp", "locks", "late", "history")
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
-_GATE = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 
 Keep = Callable[[str, bytes], None]
 
@@ -46,14 +55,17 @@ class State:
         self._tmp = -1
         self._name = ""
         self._counter = itertools.count()
+        self._locks = Place(STATE, "locks")
+        self.is_made = False
 
-    @property
-    def is_new(self) -> bool:
-        """True until the first write."""
-        return self._tmp < 0
+    def make(self, root: int) -> None:
+        """Make what is missing of the state directory; a symlink in it is refused."""
+        make(root)
+        self.is_made = True
 
     def close(self, root: int) -> None:
-        """Give the temporary directory back; a later write makes a new one."""
+        """Give back what is held; a later write takes it anew."""
+        self._locks.close()
         with self._mutex:
             if self._tmp >= 0:
                 with suppress(OSError), folder(root, (STATE, "tmp")) as rooms:
@@ -61,88 +73,93 @@ class State:
                 os.close(self._tmp)
                 self._tmp = -1
 
-    def tmp(self, root: int) -> int:
-        """This writer's temporary directory, made anew if somebody deleted the state directory."""
-        with self._mutex:
-            if self._tmp >= 0:
-                if os.fstat(self._tmp).st_nlink:
-                    return self._tmp
-                os.close(self._tmp)
-                self._tmp = -1
-            make(root)
-            with folder(root, (STATE, "tmp")) as rooms:
-                while self._tmp < 0:
-                    self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
-                    os.mkdir(self._name, dir_fd=rooms)
-                    self._tmp = _claim(rooms, self._name)
-            return self._tmp
-
     def gate(self, root: int, namespace: str) -> int:
         """Open the file at which writers of a namespace queue; it is created as needed."""
-        self.tmp(root)
-        return os.open(f"{STATE}/locks/{digest(namespace.encode())[:2]}", _GATE, 0o666, dir_fd=root)
+        return self._locks.open(root, digest(namespace.encode())[:2], os.O_RDWR | os.O_CREAT)
 
-    def stage(self, root: int, data: bytes) -> str:
-        """Write a new file, durably, under a temporary name."""
-        name = f"{os.getpid()}.{next(self._counter)}.part"
-        write(self.tmp(root), name, data)
-        return name
+    @contextmanager
+    def _room(self, root: int) -> Iterator[int]:
+        """This writer's temporary directory, made anew if somebody deleted the state directory."""
+        with self._mutex:
+            if self._tmp >= 0 and not os.fstat(self._tmp).st_nlink:
+                os.close(self._tmp)
+                self._tmp = -1
+            if self._tmp < 0:
+                make(root)
+                with folder(root, (STATE, "tmp")) as rooms:
+                    while self._tmp < 0:
+                        self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
+                        os.mkdir(self._name, dir_fd=rooms)
+                        self._tmp = _claim(rooms, self._name)
+            fd = os.dup(self._tmp)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
-    def place(self, root: int, staged: str, parent: int, name: str) -> None:
-        """Give a staged file its name, which must be free."""
-        rename_new(self.tmp(root), staged, parent, name)
+    def create(self, root: int, parent: int, data: bytes, names: Iterable[str]) -> tuple[str, Stamp]:
+        """Write a new file, durably, under the first of `names` that is free."""
+        try:
+            fd = os.open(".", _NAMELESS, 0o666, dir_fd=parent)
+        except OSError as error:
+            if error.errno not in NOT_THERE:
+                raise
+            return self._create_named(root, parent, data, names)
+        try:
+            write_all(fd, data)
+            name = _first_free(names, partial(link_nameless, fd, parent))
+            return name, stamp_of(os.fstat(fd))
+        finally:
+            os.close(fd)
 
-    def unstage(self, root: int, staged: str) -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(staged, dir_fd=self.tmp(root))
+    def _create_named(self, root: int, parent: int, data: bytes, names: Iterable[str]) -> tuple[str, Stamp]:
+        part = f"{os.getpid()}.{next(self._counter)}.part"
+        with self._room(root) as tmp:
+            write(tmp, part, data)
+            try:
+                name = _first_free(names, partial(rename_new, tmp, part, parent))
+            except BaseException:
+                os.unlink(part, dir_fd=tmp)
+                raise
+        return name, stamp_of(os.stat(name, dir_fd=parent, follow_symlinks=False))
 
     def replace(self, root: int, parent: int, path: str, old: Content, data: bytes, keep: Keep) -> None:
         """Put `data` where `old` was read. MemoryChangedError, and nothing changed, if it is not there any more."""
-        name, tmp = path.rpartition("/")[2], self.tmp(root)
-        swap = f"{os.getpid()}.{next(self._counter)}.{digest(data)}.{_quoted(path)}"
-        write(tmp, swap, data, like=old)
-        try:
-            exchange(tmp, swap, parent, name)
-        except BaseException:
-            os.unlink(swap, dir_fd=tmp)
-            raise
-        out = _peek(tmp, swap)
-        if out == old.data:
-            keep(path, out)
-            self._discard(root, swap, path, out)
-            return
-        exchange(tmp, swap, parent, name)
-        if _peek(tmp, swap) != data:
-            exchange(tmp, swap, parent, name)
-            data = out or b""
-            keep(path, data)
-        self._discard(root, swap, path, data)
-        raise MemoryChangedError(path)
-
-    def _discard(self, root: int, swap: str, path: str, expected: bytes) -> None:
-        """Drop a displaced file if it is as expected and nobody has it open; else set it aside."""
-        tmp = self.tmp(root)
-        with suppress(OSError):
-            fd = os.open(swap, _READ, dir_fd=tmp)
+        swap = f"{os.getpid()}.{next(self._counter)}.{digest(data)}.{file_name(path)}"
+        with self._room(root) as tmp:
+            write(tmp, swap, data, like=old)
             try:
-                if not in_use(fd) and read_open(fd, _ANY_SIZE).data == expected:
-                    os.unlink(swap, dir_fd=tmp)
-                    return
-            finally:
-                os.close(fd)
-        with folder(root, (STATE, "late"), create=True) as aside:
-            name = f"{time.time_ns()}.{digest(expected)}.{_quoted(path)}"
-            os.rename(swap, name, src_dir_fd=tmp, dst_dir_fd=aside)
+                exchange(tmp, swap, parent, path.rpartition("/")[2])
+            except BaseException:
+                os.unlink(swap, dir_fd=tmp)
+                raise
+            out = _peek(tmp, swap)
+            if out != old.data:
+                data = self._undo(tmp, swap, parent, path, data, out or b"", keep)
+                _discard(root, tmp, swap, path, data)
+                raise MemoryChangedError(path)
+            keep(path, out)
+            _discard(root, tmp, swap, path, out)
+
+    def _undo(self, tmp: int, swap: str, parent: int, path: str, ours: bytes, theirs: bytes, keep: Keep) -> bytes:
+        """Put back what a person saved in between; the bytes that are left over."""
+        name = path.rpartition("/")[2]
+        exchange(tmp, swap, parent, name)
+        if _peek(tmp, swap) == ours:
+            return ours
+        exchange(tmp, swap, parent, name)  # another save came meanwhile: it is the newer one
+        keep(path, theirs)
+        return theirs
 
     def late(self, root: int) -> list[tuple[str, str, bytes]]:
         """Saves that reached a file after it was displaced: name, path of the memory, content."""
         found = []
         with suppress(FileNotFoundError), folder(root, (STATE, "late")) as aside:
             for name in sorted(os.listdir(aside)):
-                _, expected, path = name.split(".", 2)
+                parts = name.split(".", 2)
                 data = _peek(aside, name)
-                if data is not None and digest(data) != expected:
-                    found.append((name, unquote(path), data))
+                if data is not None and len(parts) == 3 and digest(data) != parts[1]:
+                    found.append((name, _path(parts[2]), data))
         return found
 
     def rescue(self, root: int, save: Keep) -> None:
@@ -150,16 +167,13 @@ class State:
         late = {name: (path, data) for name, path, data in self.late(root)}
         with suppress(FileNotFoundError), folder(root, (STATE, "late")) as aside:
             for name in sorted(os.listdir(aside)):
-                fd = os.open(name, _READ, dir_fd=aside)
-                try:
-                    busy = in_use(fd) and time.time_ns() - int(name.split(".")[0]) < PATIENCE * 1e9
-                finally:
-                    os.close(fd)
-                if busy:
-                    continue
-                if name in late:
-                    save(*late[name])
-                os.unlink(name, dir_fd=aside)
+                with suppress(OSError), open_file(aside, name) as fd:
+                    moment = name.split(".")[0]
+                    if in_use(fd) and moment.isdecimal() and time.time_ns() - int(moment) < PATIENCE * 1e9:
+                        continue
+                    if name in late:
+                        save(*late[name])
+                    os.unlink(name, dir_fd=aside)
 
     def sweep(self, root: int, keep: Keep) -> None:
         """Clear what killed writers left; a file they had displaced becomes a kept version."""
@@ -168,8 +182,27 @@ class State:
                 with suppress(OSError), folder(rooms, (room,)) as fd:
                     if try_lock(fd):
                         for name in os.listdir(fd):
-                            _sweep_file(fd, name, keep)
+                            _sweep_file(root, fd, name, keep)
                         os.rmdir(room, dir_fd=rooms)
+
+
+def _first_free(names: Iterable[str], place: Callable[[str], None]) -> str:
+    for name in names:
+        try:
+            place(name)
+        except FileExistsError:
+            continue
+        return name
+    raise FileExistsError(errno.EEXIST, "no free name")
+
+
+def _discard(root: int, tmp: int, swap: str, path: str, expected: bytes) -> None:
+    """Drop a displaced file if it is as expected and nobody has it open; else set it aside."""
+    with suppress(OSError), open_file(tmp, swap) as fd:
+        if not in_use(fd) and read_open(fd, _ANY_SIZE).data == expected:
+            os.unlink(swap, dir_fd=tmp)
+            return
+    _set_aside(root, tmp, swap, file_name(path), expected)
 
 
 def make(root: int) -> None:
@@ -204,15 +237,27 @@ def _claim(rooms: int, name: str) -> int:
     return -1
 
 
-def _sweep_file(parent: int, name: str, keep: Keep) -> None:
-    content = read(parent, name, _ANY_SIZE)
-    parts = name.split(".", 3)
-    if content.mode != PARTIAL and len(parts) == 4 and parts[2] != digest(content.data):
-        keep(unquote(parts[3]), content.data)
+def _sweep_file(root: int, parent: int, name: str, keep: Keep) -> None:
+    """Keep what a killed writer displaced; drop what is ours."""
+    with open_file(parent, name) as fd:
+        content = read_open(fd, _ANY_SIZE)
+        parts = name.split(".", 3)
+        if content.mode != PARTIAL and len(parts) == 4 and parts[2] != digest(content.data):
+            keep(_path(parts[3]), content.data)
+            if in_use(fd):
+                _set_aside(root, parent, name, parts[3], content.data)
+                return
     os.unlink(name, dir_fd=parent)
 
 
-def _quoted(path: str) -> str:
-    """A path as one file name; one that is too long for that is kept as `unclaimed.md`."""
-    name = quote(path, safe=" ")
-    return name if len(name) <= 180 else "unclaimed.md"
+def _set_aside(root: int, parent: int, name: str, quoted: str, expected: bytes) -> None:
+    """Move a displaced file to where late saves are looked for."""
+    with folder(root, (STATE, "late"), create=True) as aside:
+        late = f"{time.time_ns()}.{digest(expected)}.{quoted}"
+        os.rename(name, late, src_dir_fd=parent, dst_dir_fd=aside)
+
+
+def _path(name: str) -> str:
+    """The path of which this is the file name; one that was cut is unclaimed."""
+    path = unquote(name)
+    return path if path.endswith(".md") and split_path(path) else "unclaimed.md"

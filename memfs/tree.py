@@ -1,17 +1,18 @@
 """Memory files under the lock: read, add, rewrite, move, remove. Knows nothing of the index."""
 
+import errno
 import os
 import secrets
-import struct
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memfs.edit import canonical, compose
 from memfs.errors import (
     InvalidMemoryError,
     MalformedMemoryError,
@@ -24,11 +25,10 @@ from memfs.files import (
     MAX_FILE,
     Content,
     Dirty,
-    digest,
     folder,
-    in_use,
-    locked,
+    is_at,
     open_file,
+    open_folder,
     open_root,
     read,
     read_open,
@@ -38,16 +38,16 @@ from memfs.files import (
     translated,
     walk,
 )
-from memfs.frontmatter import Fault, canonical, compose, understand
-from memfs.model import Memory, Problem, Stamp, Written
+from memfs.frontmatter import Fault, understand
+from memfs.locks import in_use, locked
+from memfs.model import Memory, Problem, Stamp, Version, Written
+from memfs.names import Names, text_key
 from memfs.namespace import check_name, fold, slug
 from memfs.protocols import Clock
 from memfs.state import State
 from memfs.versions import Versions
 
 SETTLE = 0.25  # seconds to wait for an editor that is in the middle of a save
-FRESH = 2.0  # seconds for which an edit in place may go unnoticed by the search for duplicates
-_UNKNOWN = ((0, 0), "")
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 
 Change = Callable[[str], str]
@@ -65,17 +65,6 @@ class Hold(NamedTuple):
         return "/".join((*self.segments, name))
 
 
-class Names:
-    """What this process knows of the names and texts in one directory."""
-
-    def __init__(self) -> None:
-        self.mtime_ns = -1
-        self.scanned = 0.0
-        self.taken: dict[str, tuple[tuple[int, int], str]] = {}  # folded name -> (inode, mtime), text
-        self.texts: dict[str, str] = {}  # text -> name
-        self.last: dict[str, int] = {}  # slug -> number of its last use
-
-
 class Tree:
     """The memory files of one vault. Thread-safe; every method is one whole operation."""
 
@@ -85,7 +74,6 @@ class Tree:
         self.versions = Versions(str(root))
         self._names: dict[tuple[str, ...], Names] = {}
         self._mutex = threading.Lock()
-        self._secret = secrets.token_bytes(8)
 
     @contextmanager
     def opened(self) -> Iterator[int]:
@@ -109,6 +97,8 @@ class Tree:
                     raise MemoryNotFoundError(path) from None
                 return self.read("/".join(real))
             except OSError as error:
+                if error.errno in {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR}:
+                    raise MemoryNotFoundError(path) from None
                 raise MalformedMemoryError(path, 1, f"cannot be read: {error.strerror}") from error
 
     def walk(self, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[Memory | Problem]:
@@ -132,27 +122,39 @@ class Tree:
                 else:
                     yield Memory(found.path, content.data, content.stamp, understand)
 
+    def kept(self, path: str) -> list[Version]:
+        """The kept versions of a memory, newest first."""
+        with self.opened() as root:
+            return self.versions.of(root, path)
+
+    def kept_data(self, path: str, version: Version) -> bytes:
+        """The content of a kept version."""
+        with self.opened() as root:
+            return self.versions.read(root, path, version)
+
     # --- writing
 
     def add(self, segments: tuple[str, ...], text: str, values: Mapping[str, Any], dirty: Dirty) -> Written:
         """Add a memory, unless the same text is in the namespace."""
         keys = {key: canonical(key, value) for key, value in values.items() if value is not None}
         encode(text, "text")
-        same = _text_key(text)
+        same = text_key(text)
         with self._hold(segments, create=True) as hold:
-            names = self._refreshed(hold)
+            with self._mutex:
+                names = self._names.setdefault(hold.segments, Names())
+            names.refresh(hold.parent, hold.gate)
             if found := self._duplicate(hold, names, same):
                 return Written(found.id, found.path, "duplicate", found.stamp)
             now = self._clock()
             header = {"id": new_id(now), "type": keys.pop("type", "note"), **keys}
             header.setdefault("created", canonical("created", now))
             data = encode(compose(header, text), "text")
-            name = self._place(hold, names, slug(str(keys.get("title") or _first_line(text))), data)
+            free = names.free(slug(str(keys.get("title") or _first_line(text))))
+            name, stamp = self.state.create(hold.root, hold.parent, data, free)
             dirty.sync(hold.parent)
             path = hold.path(name)
-            self.versions.keep(path, data)
-            stamp = stamp_of(os.stat(name, dir_fd=hold.parent, follow_symlinks=False))
-            self._noted(hold, names, name, stamp, same)
+            self.versions.keep(hold.root, path, data)
+            names.note(hold.parent, hold.gate, name, stamp, same)
             return Written(header["id"], path, "created", stamp)
 
     def rewrite(self, path: str, change: Change, dirty: Dirty, *, seen: Stamp | None = None) -> Written:
@@ -161,6 +163,7 @@ class Tree:
         segments = tuple(path.split("/"))
         with self._hold(segments[:-1]) as hold:
             self._rescue(hold.root)
+            keep = partial(self.versions.keep_once, hold.root)
             deadline = time.monotonic() + self._timeout
             while True:
                 old = self._settled(hold, segments[-1])
@@ -171,7 +174,7 @@ class Tree:
                 if data == old.data:
                     return Written(memory.id, path, "unchanged", old.stamp)
                 try:
-                    self.state.replace(hold.root, hold.parent, path, old, data, self.versions.keep_once)
+                    self.state.replace(hold.root, hold.parent, path, old, data, keep)
                     break
                 except MemoryChangedError:
                     if seen is not None or time.monotonic() > deadline:
@@ -179,8 +182,7 @@ class Tree:
                 except FileNotFoundError:
                     raise MemoryNotFoundError(path) from None
             dirty.sync(hold.parent)
-            self.versions.keep(path, data)
-            self.versions.prune(path)
+            self.versions.keep(hold.root, path, data)
             stamp = stamp_of(os.stat(segments[-1], dir_fd=hold.parent, follow_symlinks=False))
             return Written(Memory(path, data, stamp, understand).id, path, "updated", stamp)
 
@@ -188,17 +190,21 @@ class Tree:
         """Write a memory that is gone again, under its old name."""
         segments = tuple(path.split("/"))
         with self._hold(segments[:-1], create=True) as hold:
-            self._place(hold, self._refreshed(hold), segments[-1].removesuffix(".md"), data, exact=True)
+            try:
+                self.state.create(hold.root, hold.parent, data, segments[-1:])
+            except FileExistsError:
+                raise MemoryExistsError(path) from None
             os.fsync(hold.parent)
             memory = _read(hold.root, segments)
             return Written(memory.id, path, "restored", memory.stamp)
 
     def move(self, path: str, to: tuple[str, ...], name: str, *, outcome: str, dirty: Dirty) -> Written:
         """Move a memory; the new name must be free, or is numbered when it is archived."""
-        check_name(name)
         segments = tuple(path.split("/"))
+        if name != segments[-1]:
+            check_name(name)
         with self._hold(segments[:-1]) as hold:
-            memory = self._there(hold.root, segments)
+            self._there(hold.root, segments)
             to = spelled(hold.root, to)
             with folder(hold.root, to, create=True) as parent:
                 taken = {fold(other) for other in os.listdir(parent)}
@@ -217,9 +223,9 @@ class Tree:
                 dirty.sync(parent)
             dirty.sync(hold.parent)
             new = "/".join((*to, free))
-            self.versions.move(path, new)
+            self.versions.move(hold.root, path, new)
             moved = _read(hold.root, (*to, free))
-            return Written(moved.id if moved.header.get("id") else memory.id, new, outcome, moved.stamp)
+            return Written(moved.id, new, outcome, moved.stamp)
 
     def remove(self, path: str, dirty: Dirty, *, seen: Stamp | None = None) -> Written:
         """Delete a memory and its kept versions."""
@@ -230,15 +236,16 @@ class Tree:
                 raise MemoryChangedError(path)
             os.unlink(segments[-1], dir_fd=hold.parent)
             dirty.sync(hold.parent)
-            self.versions.purge(path)
+            self.versions.purge(hold.root, path)
             return Written(memory.id, path, "removed")
 
     def close(self) -> None:
         """Turn late saves into conflict copies, and give back what the writer holds."""
         with suppress(OSError, VaultNotFoundError), self.opened() as root:
-            if not self.state.is_new:
+            if self.state.is_made:
                 self._rescue(root)
             self.state.close(root)
+        self.versions.close()
 
     # --- the lock
 
@@ -247,27 +254,34 @@ class Tree:
         """Lock a namespace, in the directory that has its name once the lock is held."""
         label = "/" + "/".join(segments)
         deadline = time.monotonic() + self._timeout
-        with translated(label), ExitStack() as stack:
-            root = stack.enter_context(self.opened())
-            if self.state.is_new:
-                self.state.sweep(root, self.versions.keep_once)
+        with translated(label), self.opened() as root:
+            if not self.state.is_made:
+                self.state.make(root)
+                self.state.sweep(root, partial(self.versions.keep_once, root))
             gate = self.state.gate(root, fold(label))
-            stack.callback(os.close, gate)
-            while True:
-                with ExitStack() as attempt:
+            try:
+                while True:
+                    parent, segments = self._open_namespace(root, segments, create=create)
                     try:
-                        parent = attempt.enter_context(folder(root, segments))
-                    except FileNotFoundError:
-                        if not create and spelled(root, segments) == segments:
-                            raise MemoryNotFoundError(label) from None
-                        segments = spelled(root, segments)
-                        parent = attempt.enter_context(folder(root, segments, create=create))
-                    left = max(0.0, deadline - time.monotonic())
-                    attempt.enter_context(locked(parent, gate, label, left))
-                    if _is_at(root, segments, parent):
-                        stack.enter_context(attempt.pop_all())
-                        break
-            yield Hold(root, parent, gate, segments)
+                        with locked(parent, gate, label, self._timeout, deadline):
+                            if is_at(root, segments, parent):
+                                yield Hold(root, parent, gate, segments)
+                                return
+                    finally:
+                        os.close(parent)
+            finally:
+                os.close(gate)
+
+    def _open_namespace(self, root: int, segments: tuple[str, ...], *, create: bool) -> tuple[int, tuple[str, ...]]:
+        """Open a directory, and tell how it is spelled on disk."""
+        try:
+            return open_folder(root, segments), segments
+        except FileNotFoundError:
+            segments = spelled(root, segments)
+        try:
+            return open_folder(root, segments, create=create), segments
+        except FileNotFoundError:
+            raise MemoryNotFoundError("/".join(segments)) from None
 
     def _rescue(self, root: int) -> None:
         """Give every save that came too late a file of its own."""
@@ -276,7 +290,7 @@ class Tree:
             segments = tuple(path.split("/"))
             stem = f"{segments[-1].removesuffix('.md')}.conflict-{self._clock():%Y%m%dT%H%M%SZ}"
             with folder(root, spelled(root, segments[:-1]), create=True) as parent:
-                self._place(Hold(root, parent, -1, segments[:-1]), Names(), stem, data)
+                self.state.create(root, parent, data, Names().free(stem))
                 os.fsync(parent)
 
         self.state.rescue(root, save)
@@ -295,94 +309,26 @@ class Tree:
         except OSError as error:
             raise MalformedMemoryError(hold.path(name), 1, f"cannot be read: {error.strerror}") from error
 
+    def _duplicate(self, hold: Hold, names: Names, same: str) -> Memory | None:
+        """The memory in a namespace that has this text now."""
+        name = names.with_text(same)
+        with suppress(OSError):
+            memory = _read(hold.root, (*hold.segments, name)) if name else None
+            if memory and text_key(memory.body) == same:
+                return memory
+        return None
+
     def _there(self, root: int, segments: tuple[str, ...]) -> Memory:
         try:
             return _read(root, segments)
         except FileNotFoundError:
             raise MemoryNotFoundError("/".join(segments)) from None
 
-    # --- names and duplicates
-
-    def _place(self, hold: Hold, names: Names, stem: str, data: bytes, *, exact: bool = False) -> str:
-        """Write a new file under the first free name of `stem`, `stem-2`, ..."""
-        staged = self.state.stage(hold.root, data)
-        try:
-            number = names.last.get(stem, 0)
-            while True:
-                number += 1
-                name = f"{stem}-{number}.md" if number > 1 else f"{stem}.md"
-                with suppress(FileExistsError):
-                    if fold(name) in names.taken:
-                        raise FileExistsError
-                    self.state.place(hold.root, staged, hold.parent, name)
-                    names.last[stem] = number
-                    return name
-                if exact:
-                    raise MemoryExistsError(hold.path(name))
-        except BaseException:
-            self.state.unstage(hold.root, staged)
-            raise
-
-    def _duplicate(self, hold: Hold, names: Names, same: str) -> Memory | None:
-        if name := names.texts.get(same):
-            with suppress(OSError):
-                content = read(hold.parent, name)
-                memory = Memory(hold.path(name), content.data, content.stamp, understand)
-                if _text_key(memory.body) == same:
-                    return memory
-        return None
-
-    def _refreshed(self, hold: Hold) -> Names:
-        """The names and texts of a locked directory: remembered, if nobody else wrote since, or read."""
-        with self._mutex:
-            names = self._names.setdefault(hold.segments, Names())
-        mtime_ns, now = os.fstat(hold.parent).st_mtime_ns, time.monotonic()
-        deep = now - names.scanned > FRESH
-        if not deep and names.mtime_ns == mtime_ns and os.pread(hold.gate, 12, 0) == self._token():
-            return names
-        taken: dict[str, tuple[tuple[int, int], str]] = {}
-        texts: dict[str, str] = {}
-        with os.scandir(hold.parent) as entries:
-            for entry in entries:
-                key = fold(entry.name)
-                if not entry.name.endswith(".md") or not entry.is_file(follow_symlinks=False):
-                    taken[key] = _UNKNOWN
-                    continue
-                known = names.taken.get(key, _UNKNOWN)
-                identity = entry.inode(), entry.stat(follow_symlinks=False).st_mtime_ns if deep else known[0][1]
-                if known[0] != identity:
-                    known = identity, _text_key_of(hold.parent, entry.name)
-                taken[key] = known
-                if known[1]:
-                    texts[known[1]] = entry.name
-        names.taken, names.texts, names.last = taken, texts, {}
-        names.mtime_ns, names.scanned = mtime_ns, now if deep else names.scanned
-        return names
-
-    def _noted(self, hold: Hold, names: Names, name: str, stamp: Stamp, same: str) -> None:
-        """Remember a file of our own."""
-        names.taken[fold(name)] = ((stamp.inode, stamp.mtime_ns), same)
-        names.texts[same] = name
-        names.mtime_ns = os.fstat(hold.parent).st_mtime_ns
-        os.pwrite(hold.gate, self._token(), 0)
-
-    def _token(self) -> bytes:
-        return self._secret + struct.pack("<I", os.getpid())
-
 
 def _read(root: int, segments: tuple[str, ...]) -> Memory:
     with folder(root, segments[:-1]) as parent:
         content = read(parent, segments[-1])
     return Memory("/".join(segments), content.data, content.stamp, understand)
-
-
-def _is_at(root: int, segments: tuple[str, ...], fd: int) -> bool:
-    """Tell whether an open directory is still the one with this name."""
-    try:
-        with folder(root, segments) as other:
-            return os.path.samestat(os.fstat(other), os.fstat(fd))
-    except FileNotFoundError:
-        return False
 
 
 def _changed(memory: Memory, change: Change) -> bytes:
@@ -408,18 +354,6 @@ def encode(text: str, subject: str) -> bytes:
     if len(data) > MAX_FILE - 64 * 1024:
         raise InvalidMemoryError(subject, f"is larger than {MAX_FILE // (1024 * 1024)} MiB")
     return data
-
-
-def _text_key(text: str) -> str:
-    """Equal for texts that differ only in white space and normal form."""
-    return digest(" ".join(unicodedata.normalize("NFC", text).split()).encode())
-
-
-def _text_key_of(parent: int, name: str) -> str:
-    try:
-        return _text_key(understand(name, read(parent, name).data).body)
-    except OSError:
-        return ""
 
 
 def _first_line(text: str) -> str:

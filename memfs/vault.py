@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from memfs import config
 from memfs.checks import check
-from memfs.edit import edit
+from memfs.edit import canonical, edit
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -18,10 +18,10 @@ from memfs.errors import (
     MemoryNotFoundError,
     VaultNotFoundError,
 )
-from memfs.files import STATE, Dirty, open_root, read, write
+from memfs.files import STATE, Dirty, open_root, read, translated, write
 from memfs.frontmatter import parse
 from memfs.model import Memory, Problem, Stamp, Version, Written
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, split_path
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, split_path
 from memfs.protocols import Clock, system_clock
 from memfs.state import make
 from memfs.tree import Tree, encode
@@ -56,16 +56,17 @@ class Vault:
     @classmethod
     def init(cls, root: str | os.PathLike[str]) -> Self:
         """Make a vault of a directory, new or not. Adds what is missing, changes nothing that is there."""
-        os.makedirs(root, exist_ok=True)
-        fd = open_root(Path(root))
-        try:
-            make(fd)
-            for name, text in FILES.items():
-                with suppress(FileExistsError):
-                    write(fd, name, text.encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with translated(str(root)):
+            os.makedirs(root, exist_ok=True)
+            fd = open_root(Path(root))
+            try:
+                make(fd)
+                for name, text in FILES.items():
+                    with suppress(FileExistsError):
+                        write(fd, name, text.encode())
+                os.fsync(fd)
+            finally:
+                os.close(fd)
         return cls(root)
 
     @classmethod
@@ -105,6 +106,8 @@ class Vault:
         handle = object.__new__(type(self))
         handle.__dict__.update(self.__dict__)
         handle._scope = self._inside(Namespace.parse(namespace))
+        if _is(handle._scope.segments, ARCHIVE):
+            raise InvalidNamespaceError(namespace, "a scope has the archive of its subtree already")
         return handle
 
     # --- reading
@@ -125,12 +128,12 @@ class Vault:
 
     def versions(self, ref: str) -> Versions:
         """The kept versions of a memory, newest first; by path also of one that is gone."""
-        return self._tree.versions.of(self._resolve(ref, gone=True))
+        return self._tree.kept(self._resolve(ref, gone=True))
 
     def _walk(self, namespace: str | None, *, archived: bool) -> Iterable[Memory | Problem]:
         where = self._namespace(namespace)
         yield from self._tree.walk(where.segments, archived=archived)
-        if archived and where.segments and where.segments[0] != ARCHIVE:
+        if archived and where.segments and not _is(where.segments, ARCHIVE):
             yield from self._tree.walk((ARCHIVE, *where.segments))
 
     # --- writing
@@ -167,7 +170,7 @@ class Vault:
 
     def replace(self, ref: str, text: str, *, seen: Stamp | str) -> Written:
         """Replace a whole file, as an editor does; refused if it changed since it was `seen`."""
-        return self._tree.rewrite(self._resolve(ref), lambda _: text, Dirty(), seen=_stamp(seen))
+        return self._tree.rewrite(self._resolve(ref), partial(_constant, text), Dirty(), seen=_stamp(seen))
 
     def forget(self, ref: str) -> Written:
         """Move a memory to `archive/`: readable, and out of the way."""
@@ -193,12 +196,12 @@ class Vault:
             current = self._tree.read(path).data
         except MemoryNotFoundError:
             current = None
-        for kept in self._tree.versions.of(path):
-            data = self._tree.versions.read(path, kept)
+        for kept in self._tree.kept(path):
+            data = self._tree.kept_data(path, kept)
             if kept.hash.startswith(version) if version else data != current:
                 if current is None:
                     return self._tree.revive(path, data)
-                written = self._tree.rewrite(path, lambda _: data.decode(), Dirty())
+                written = self._tree.rewrite(path, partial(_constant, data.decode()), Dirty())
                 return Written(written.id, path, "restored", written.stamp)
         raise MemoryNotFoundError(f"{path}@{version}" if version else f"another version of {path}")
 
@@ -212,9 +215,9 @@ class Vault:
         """Update memories: each item holds `ref`, and what else `update` takes."""
 
         def one(dirty: Dirty, item: Mapping[str, Any]) -> Written:
-            keys = dict(_arguments(item, "ref"))
-            known = [keys.pop(name, default) for name, default in _UPDATE]
-            return self._update(dirty, *known, keys)
+            known = {**_UPDATE, **_arguments(item, "ref")}
+            keys = {key: known.pop(key) for key in [*known] if key not in _UPDATE}
+            return self._update(dirty, keys=keys, **known)
 
         return self._many(items, one)
 
@@ -237,7 +240,10 @@ class Vault:
     def _add(self, dirty: Dirty, text: str, namespace: str | None = None, **keys: Any) -> Written:
         if "id" in keys:
             raise InvalidMemoryError("id", "memfs chooses it")
-        written = self._tree.add(self._namespace(namespace).segments, text, keys, dirty)
+        where = self._namespace(namespace)
+        if _is(where.segments, ARCHIVE):
+            raise InvalidNamespaceError(str(where), "the archive takes what is forgotten, nothing new")
+        written = self._tree.add(where.segments, text, keys, dirty)
         self._paths[written.id] = written.path
         return written
 
@@ -257,7 +263,7 @@ class Vault:
         def change(old: str) -> str:
             changes = dict(keys)
             if add_tags or remove_tags:
-                tags = keys.get("tags") or parse(old).values.get("tags", ())
+                tags = canonical("tags", keys.get("tags", parse(old).values.get("tags", ())) or ())
                 kept = [tag for tag in tags if tag not in remove_tags]
                 changes["tags"] = kept + [tag for tag in dict.fromkeys(add_tags) if tag not in kept]
             return self._edit(old, changes, body)
@@ -275,7 +281,7 @@ class Vault:
     def _forget(self, dirty: Dirty, ref: str) -> Written:
         path = self._resolve(ref)
         *segments, name = path.split("/")
-        if segments[:1] == [ARCHIVE]:
+        if _is(segments, ARCHIVE):
             return Written(self._tree.read(path).id, path, "unchanged")
         return self._tree.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty)
 
@@ -286,29 +292,28 @@ class Vault:
         return self._scope if text is None else self._inside(Namespace.parse(text))
 
     def _inside(self, namespace: Namespace) -> Namespace:
-        if namespace.segments[:1] == (SESSIONS,):
+        if _is(namespace.segments, SESSIONS):
             raise InvalidNamespaceError(str(namespace), f"{SESSIONS}/ holds no memories")
         if not self._sees(namespace.segments):
             raise InvalidNamespaceError(str(namespace), f"outside the scope {self._scope}")
         return namespace
 
     def _sees(self, segments: Sequence[str]) -> bool:
-        segments = tuple(segments)
-        return self._scope.holds(segments[1:] if segments[:1] == (ARCHIVE,) else segments)
+        return self._scope.holds(tuple(segments[1:] if _is(segments, ARCHIVE) else segments))
 
     def _resolve(self, ref: str, *, gone: bool = False) -> str:
         """The path of a memory, by its path (with or without `.md`) or its id."""
         segments = split_path(ref)
         for path in (ref, f"{ref}.md") if segments else ():
             parts = tuple(path.removeprefix("/").split("/"))
-            if not path.endswith(".md") or not self._sees(parts) or parts[0] == SESSIONS or parts == ("README.md",):
+            if not path.endswith(".md") or not self._sees(parts) or _is(parts, SESSIONS) or fold(path) == "readme.md":
                 continue
             with suppress(MemoryNotFoundError, InvalidNamespaceError):
                 return self._tree.read("/".join(parts)).path
-            if gone and self._tree.versions.of("/".join(parts)):
+            if gone and self._tree.kept("/".join(parts)):
                 return "/".join(parts)
-        if (path := self._by_id(ref)) is not None:
-            return path
+        if found := self._by_id(ref):
+            return found
         raise MemoryNotFoundError(ref)
 
     def _by_id(self, ref: str) -> str | None:
@@ -319,13 +324,24 @@ class Vault:
                     return known
         needle = ref.encode(errors="replace")
         for found in self._walk(None, archived=True):
-            if isinstance(found, Memory) and needle in found.data and found.header.get("id") == ref:
+            if not isinstance(found, Memory) or not (needle in found.data or b"\\" in found.data):
+                continue
+            if found.header.get("id") == ref:
                 self._paths[ref] = found.path
                 return found.path
         return None
 
 
-_UPDATE = (("ref", ""), ("body", None), ("add_tags", ()), ("remove_tags", ()), ("seen", None))
+_UPDATE: Mapping[str, Any] = {"ref": "", "body": None, "add_tags": (), "remove_tags": (), "seen": None}
+
+
+def _is(segments: Sequence[str], name: str) -> bool:
+    """Tell whether a path lies below this directory of the root."""
+    return bool(segments) and fold(segments[0]) == name
+
+
+def _constant(text: str, _: str) -> str:
+    return text
 
 
 def _arguments(item: Mapping[str, Any], needed: str) -> Mapping[str, Any]:

@@ -1,93 +1,175 @@
 """Kept versions: every acknowledged one of each memory, outside the work tree, for `restore`.
 
-They lie in `.git/memfs/` where the vault is a git work tree, so that `git clean` and `git reset` spare them,
-else in `.memfs/history/`: `<place>/<path of the memory>/<time>-<digest>`.
+They are appended to a few logs in `.git/memfs/` where the vault is a git work tree, so that `git clean` and
+`git reset` spare them, else in `.memfs/history/`. A record is a line of facts and the bytes of the version; a
+new file a version would cost as much as the write itself.
 """
 
+import json
 import logging
 import os
-import shutil
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-from memfs.files import STATE, digest, write
+from memfs.files import STATE, Place, digest, folder, write, write_all
+from memfs.locks import try_lock
 from memfs.model import Version
 
 KEEP = 20
 KEEP_DAYS = 30
-_TIME = "%Y%m%dT%H%M%S.%f"
+LOGS = 16
+COMPACT = 1 << 20  # bytes; a log is compacted when it has doubled since, and is larger than this
+_LOG = os.O_RDWR | os.O_CREAT | os.O_APPEND
+_MARK = b"\x1e"
 log = logging.getLogger("memfs")
 
 
+class Record(NamedTuple):
+    """One version in a log."""
+
+    path: str
+    time_ns: int
+    hash: str
+    data: bytes
+
+    def __bytes__(self) -> bytes:
+        facts = json.dumps([self.path, self.time_ns, self.hash, len(self.data)]).encode()
+        return b"%b%b\n%b\n" % (_MARK, facts, self.data)
+
+
 class Versions:
-    """The versions of one vault's memories."""
+    """The versions of one vault's memories. Thread-safe."""
 
     def __init__(self, root: str) -> None:
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
-        self._place = f"{git}/memfs" if is_git else f"{root}/{STATE}/history"
+        self._place = Place(".git", "memfs") if is_git else Place(STATE, "history")
+        self._last: dict[str, str] = {}  # path -> hash of the version we kept last
+        self._compact: dict[str, int] = {}  # log -> size at which it is compacted
 
-    def keep(self, path: str, data: bytes) -> None:
+    def keep(self, root: int, path: str, data: bytes) -> None:
         """Keep a version; a disk without room for it does not undo the write it belongs to."""
-        place = f"{self._place}/{path}"
-        name = f"{place}/{datetime.now(UTC):{_TIME}}-{digest(data)}"
+        record = Record(path, time.time_ns(), digest(data), data)
         try:
-            try:
-                write(None, name, data, durable=False)
-            except FileNotFoundError:
-                os.makedirs(place, exist_ok=True)
-                write(None, name, data, durable=False)
+            self._append(root, path, [record])
         except OSError as error:
             log.warning("%s: this version is not kept: %s", path, error.strerror)
+        if len(self._last) > 10_000:
+            self._last.clear()
+        self._last[path] = record.hash
 
-    def keep_once(self, path: str, data: bytes) -> None:
-        """Keep a version that may be kept already."""
-        if not any(name.endswith(digest(data)) for name in self._names(path)):
-            self.keep(path, data)
+    def keep_once(self, root: int, path: str, data: bytes) -> None:
+        """Keep a version, unless it is the one we kept last."""
+        if self._last.get(path) != digest(data):
+            self.keep(root, path, data)
 
-    def prune(self, path: str) -> None:
-        """Drop versions past the number and the age that are kept."""
-        oldest = datetime.fromtimestamp(time.time() - KEEP_DAYS * 86400, UTC).strftime(_TIME)
-        for number, name in enumerate(self._names(path)):
-            if number >= KEEP or (number and name < oldest):
-                with suppress(FileNotFoundError):
-                    os.unlink(f"{self._place}/{path}/{name}")
+    def of(self, root: int, path: str) -> list[Version]:
+        """The versions of a memory, newest first, each content once."""
+        found: dict[str, Version] = {}
+        for record in reversed(self._records(root, path)):
+            moment = datetime.fromtimestamp(record.time_ns // 1000 / 1e6, UTC)
+            found.setdefault(record.hash, Version(moment, record.hash, len(record.data)))
+        return list(found.values())[:KEEP]
 
-    def of(self, path: str) -> list[Version]:
-        """The versions of a memory, newest first."""
-        found = []
-        for name in self._names(path):
-            moment, _, code = name.partition("-")
-            with suppress(FileNotFoundError):
-                size = os.stat(f"{self._place}/{path}/{name}").st_size
-                found.append(Version(datetime.strptime(moment, _TIME).replace(tzinfo=UTC), code, size))
-        return found
-
-    def read(self, path: str, version: Version) -> bytes:
+    def read(self, root: int, path: str, version: Version) -> bytes:
         """The content of one version."""
-        with open(f"{self._place}/{path}/{version.time:{_TIME}}-{version.hash}", "rb") as file:
-            return file.read()
+        return next(record.data for record in reversed(self._records(root, path)) if record.hash == version.hash)
 
-    def paths(self) -> list[str]:
-        """The memories that have versions, also those that are gone."""
-        found = [os.path.relpath(folder, self._place) for folder, _, files in os.walk(self._place) if files]
-        return sorted(path for path in found if path.endswith(".md"))
-
-    def move(self, path: str, to: str) -> None:
+    def move(self, root: int, path: str, to: str) -> None:
         """Follow a memory to its new path."""
-        with suppress(OSError):
-            os.makedirs(os.path.dirname(f"{self._place}/{to}"), exist_ok=True)
-            os.rename(f"{self._place}/{path}", f"{self._place}/{to}")
+        if records := self._records(root, path):
+            with suppress(OSError):
+                self._append(root, to, [record._replace(path=to) for record in records])
+                self.purge(root, path)
 
-    def purge(self, path: str) -> None:
+    def purge(self, root: int, path: str) -> None:
         """Forget every version of a memory."""
-        shutil.rmtree(f"{self._place}/{path}", ignore_errors=True)
+        self._last.pop(path, None)
+        if self._records(root, path):
+            self._rewrite(root, self._log(path), lambda record: record.path != path)
 
-    def _names(self, path: str) -> list[str]:
-        """The names of a memory's versions, newest first."""
+    def _records(self, root: int, path: str) -> list[Record]:
         try:
-            names = os.listdir(f"{self._place}/{path}")
-        except (FileNotFoundError, NotADirectoryError):
+            with self._open(root, self._log(path)) as fd:
+                return [record for record in _parse(_read(fd)) if record.path == path]
+        except OSError:
             return []
-        return sorted((name for name in names if "-" in name), reverse=True)
+
+    def close(self) -> None:
+        self._place.close()
+
+    def _append(self, root: int, path: str, records: list[Record]) -> None:
+        name = self._log(path)
+        with self._open(root, name, create=True) as fd:
+            write_all(fd, b"".join(map(bytes, records)), durable=False)
+            size = os.fstat(fd).st_size
+        if size > self._compact.setdefault(name, max(COMPACT, 2 * size)):
+            self._rewrite(root, name, _Recent())
+
+    def _rewrite(self, root: int, name: str, keeps: Callable[[Record], bool]) -> None:
+        """Write a log anew with the records that `keeps` wants, asked from the newest."""
+        with self._open(root, name, create=True) as fd, folder(root, self._place.segments) as place:
+            kept = [bytes(record) for record in reversed(list(_parse(_read(fd)))) if keeps(record)]
+            data = b"".join(reversed(kept))
+            with suppress(FileNotFoundError):
+                os.unlink(name + ".new", dir_fd=place)
+            write(place, name + ".new", data)
+            os.rename(name + ".new", name, src_dir_fd=place, dst_dir_fd=place)
+            self._compact[name] = max(COMPACT, 2 * len(data))
+
+    def _log(self, path: str) -> str:
+        return f"{int(digest(path.encode(errors='surrogatepass')), 16) % LOGS:02d}.log"
+
+    @contextmanager
+    def _open(self, root: int, name: str, *, create: bool = False) -> Iterator[int]:
+        """Open and lock a log."""
+        fd = -1
+        try:
+            while fd < 0:
+                fd = self._place.open(root, name, _LOG if create else _LOG & ~os.O_CREAT)
+                while not try_lock(fd):
+                    time.sleep(0.001)
+                if not os.fstat(fd).st_nlink:  # compacted meanwhile
+                    os.close(fd)
+                    fd = -1
+            yield fd
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+
+class _Recent:
+    """Tells which versions are kept, asked from the newest: a number of each memory's, up to an age."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[str]] = {}
+        self._oldest = time.time_ns() - KEEP_DAYS * 86400 * 10**9
+
+    def __call__(self, record: Record) -> bool:
+        seen = self._seen.setdefault(record.path, set())
+        keeps = record.hash not in seen and len(seen) < KEEP and (not seen or record.time_ns > self._oldest)
+        seen.add(record.hash)
+        return keeps
+
+
+def _read(fd: int) -> bytes:
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def _parse(data: bytes) -> Iterator[Record]:
+    """The whole records of a log; what is torn is passed over."""
+    start = data.find(_MARK)
+    while start >= 0:
+        line = data.find(b"\n", start)
+        try:
+            path, time_ns, code, size = json.loads(data[start + 1 : line])
+            content = data[line + 1 : line + 1 + size]
+            whole = isinstance(path, str) and digest(content) == code
+        except (ValueError, TypeError):
+            whole = False
+        if whole:
+            yield Record(path, time_ns, code, content)
+        start = data.find(_MARK, line + 1 + size if whole else start + 1)
