@@ -157,7 +157,7 @@ def _indent(header: str, entries: Mapping[str, Entry]) -> str:
 
 def _change(header: str, key: str, entry: Entry, old: Any, new: Any, newline: str) -> str:
     """Replace or remove one key's value in the header text."""
-    end = entry.value[0] + len(header[slice(*entry.value)].rstrip())
+    end = entry.value[0] + len(header[slice(*entry.value)].rstrip(" \t\r\n"))
     if new is None:
         return header[: _line_start(header, entry.name[0])] + header[_line_end(header, end) :]
     colon = header.index(":", entry.name[1]) + 1

@@ -251,11 +251,9 @@ def read_open(fd: int, limit: int = MAX_FILE) -> Content:
     if status.st_size > limit:
         raise OSError(errno.EFBIG, f"larger than {limit // (1024 * 1024)} MiB")
     data = os.read(fd, status.st_size + 1)
-    while len(data) > status.st_size or 0 < len(data) < status.st_size:
-        more = os.read(fd, limit + 1 - len(data))
-        if not more or len(data) + len(more) > limit:
-            break
-        data += more
+    if len(data) != status.st_size:  # it is being written
+        while len(data) <= limit and (more := os.read(fd, 1 << 20)):
+            data += more
     return Content(data, stamp_of(status), stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
 
 

@@ -46,8 +46,8 @@ def try_lock(fd: int) -> bool:
     return lock_descriptor(fd, blocking=False)
 
 
-def in_use(fd: int, *, by_writers: bool = False) -> bool:
-    """Tell whether somebody else has the open file open (for writing); True where nobody can tell.
+def in_use(fd: int, *, by_writers: bool = False) -> bool | None:
+    """Tell whether somebody else has the open file open (for writing); None where nobody can tell.
 
     A lease is granted only when nobody has. It is given back at once; an open that comes between is held
     up for that moment, and its signal is one that is ignored by default.
@@ -57,5 +57,5 @@ def in_use(fd: int, *, by_writers: bool = False) -> bool:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK if by_writers else fcntl.F_WRLCK)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except (OSError, AttributeError, NameError) as error:
-        return not by_writers or getattr(error, "errno", 0) == errno.EAGAIN
+        return True if getattr(error, "errno", 0) == errno.EAGAIN else None
     return False

@@ -164,15 +164,16 @@ class State:
 
     def rescue(self, root: int, save: Keep) -> None:
         """Hand every late save to `save`, and drop the displaced files that are done with."""
-        late = {name: (path, data) for name, path, data in self.late(root)}
         with suppress(FileNotFoundError), folder(root, (STATE, "late")) as aside:
             for name in sorted(os.listdir(aside)):
                 with suppress(OSError), open_file(aside, name) as fd:
-                    moment = name.split(".")[0]
-                    if in_use(fd) and moment.isdecimal() and time.time_ns() - int(moment) < PATIENCE * 1e9:
+                    moment, expected, quoted = (*name.split(".", 2), "", "")[:3]
+                    busy, age = in_use(fd), time.time_ns() - (int(moment) if moment.isdecimal() else 0)
+                    if busy or (busy is None and age < PATIENCE * 1e9):
                         continue
-                    if name in late:
-                        save(*late[name])
+                    data = read_open(fd, _ANY_SIZE).data
+                    if digest(data) != expected:
+                        save(_path(quoted), data)
                     os.unlink(name, dir_fd=aside)
 
     def sweep(self, root: int, keep: Keep) -> None:
@@ -199,7 +200,7 @@ def _first_free(names: Iterable[str], place: Callable[[str], None]) -> str:
 def _discard(root: int, tmp: int, swap: str, path: str, expected: bytes) -> None:
     """Drop a displaced file if it is as expected and nobody has it open; else set it aside."""
     with suppress(OSError), open_file(tmp, swap) as fd:
-        if not in_use(fd) and read_open(fd, _ANY_SIZE).data == expected:
+        if in_use(fd) is False and read_open(fd, _ANY_SIZE).data == expected:
             os.unlink(swap, dir_fd=tmp)
             return
     _set_aside(root, tmp, swap, file_name(path), expected)
@@ -244,7 +245,7 @@ def _sweep_file(root: int, parent: int, name: str, keep: Keep) -> None:
         parts = name.split(".", 3)
         if content.mode != PARTIAL and len(parts) == 4 and parts[2] != digest(content.data):
             keep(_path(parts[3]), content.data)
-            if in_use(fd):
+            if in_use(fd) is not False:
                 _set_aside(root, parent, name, parts[3], content.data)
                 return
     os.unlink(name, dir_fd=parent)

@@ -258,6 +258,7 @@ class Tree:
             if not self.state.is_made:
                 self.state.make(root)
                 self.state.sweep(root, partial(self.versions.keep_once, root))
+                self._rescue(root)
             gate = self.state.gate(root, fold(label))
             try:
                 while True:

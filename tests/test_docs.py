@@ -1,0 +1,61 @@
+"""Every code block of README and docs runs, and every link leads somewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def python_blocks() -> list[tuple[str, str]]:
+    return [(page.name, code) for page in PAGES for kind, code in BLOCK.findall(page.read_text()) if kind == "python"]
+
+
+@pytest.mark.parametrize(("page", "code"), python_blocks(), ids=lambda value: value[:20])
+def test_a_python_block_runs(page: str, code: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 0, f"{page}: {done.stderr}"
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    blocks = [code for kind, code in BLOCK.findall((ROOT / "README.md").read_text()) if kind == "console"]
+    commands = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ memfs")]
+
+    assert len(commands) >= 3
+    for command in commands:
+        line = command.replace("memfs", f"{sys.executable} -m memfs", 1)
+        done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    targets = [target for target in LINK.findall(page.read_text()) if "://" not in target]
+
+    missing = [target for target in targets if not (page.parent / target).exists()]
+
+    assert not missing
+
+
+def test_the_architecture_names_every_room() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = {path.name for path in (ROOT / "memfs").glob("*.py")}
+
+    assert [room for room in sorted(rooms) if f"memfs/{room}" not in text] == []
+
+
+def test_the_demo_shows_the_main_job() -> None:
+    done = subprocess.run([sys.executable, ROOT / "examples" / "demo.py"], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert "200 of 200 lines there, 0 doubled" in done.stdout
+    assert "1 file changed, 1 insertion(+), 1 deletion(-)" in done.stdout
+    assert "refused" in done.stdout
+    assert "notes/dentist.md:4: importance: 'high'" in done.stdout
