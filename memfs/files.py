@@ -40,21 +40,27 @@ NOT_THERE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EISDIR}
 
 
 class Content(NamedTuple):
-    """The bytes of a file, and the stamp and mode it had when they were read."""
+    """The bytes of a file, and what the system said of it just before they were read."""
 
     data: bytes
-    stamp: Stamp
-    mode: int
-    owner: tuple[int, int]
+    status: os.stat_result
+
+    @property
+    def stamp(self) -> Stamp:
+        return stamp_of(self.status)
+
+    @property
+    def mode(self) -> int:
+        return stat.S_IMODE(self.status.st_mode)
 
 
-class Found(NamedTuple):
-    """A name met on a walk: its directory is open as `folder` until the walk goes on."""
+class Listing(NamedTuple):
+    """The memory files of one directory, which is open as `folder` until the walk goes on."""
 
-    path: str
     folder: int
-    name: str
-    reason: str = ""  # why it is not readable, if it is not
+    prefix: str
+    names: list[str]
+    unreadable: list[tuple[str, str]]  # path and reason
 
 
 def digest(data: bytes) -> str:
@@ -186,35 +192,44 @@ def spelled(root: int, segments: tuple[str, ...]) -> tuple[str, ...]:
     return segments
 
 
-def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[Found]:
-    """Every memory file below a directory, sorted; what is named like one and cannot be read has a reason."""
-    try:
-        with folder(root, segments) as fd:
-            with os.scandir(fd) as scan:
-                entries = sorted(scan, key=lambda entry: entry.name)
-            prefix = "".join(f"{segment}/" for segment in segments)
-            below = []
-            for entry in entries:
-                name = entry.name
-                if name[0] in ".~#":
-                    continue
-                if not _is_text(name):
-                    yield Found(prefix + name, fd, name, "a name that is not UTF-8")
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    below.append(name)
-                elif name.endswith(".md") and (segments or fold(name) != "readme.md"):
-                    is_file = entry.is_file(follow_symlinks=False)
-                    reason = "" if is_file else "a symlink" if entry.is_symlink() else "not a regular file"
-                    yield Found(prefix + name, fd, name, reason)
-    except FileNotFoundError:
-        return
-    except PermissionError as error:
-        yield Found("/".join(segments), -1, "", error.strerror or "unreadable")
-        return
-    for name in below:
-        if segments or fold(name) not in {ARCHIVE, SESSIONS} or (archived and fold(name) == ARCHIVE):
-            yield from walk(root, (*segments, name), archived=archived)
+def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[Listing]:
+    """Every directory from here down that may hold memories, sorted."""
+    waiting = [segments]
+    while waiting:
+        segments = waiting.pop()
+        prefix = "".join(f"{segment}/" for segment in segments)
+        try:
+            with folder(root, segments) as fd:
+                listing, below = _list(fd, prefix)
+                yield listing
+        except FileNotFoundError:
+            continue
+        except PermissionError as error:
+            yield Listing(-1, prefix, [], [(prefix.rstrip("/"), error.strerror or "unreadable")])
+            continue
+        if not segments:
+            below = [name for name in below if fold(name) not in ({SESSIONS} if archived else {SESSIONS, ARCHIVE})]
+        waiting += [(*segments, name) for name in reversed(below)]
+
+
+def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
+    """Sort what is in a directory: memory files, what only looks like one, and directories."""
+    names, below, unreadable = [], [], []
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            name = entry.name
+            if name[0] in ".~#":
+                continue
+            if not _is_text(name):
+                unreadable.append((prefix + name, "a name that is not UTF-8"))
+            elif entry.is_dir(follow_symlinks=False):
+                below.append(name)
+            elif name.endswith(".md") and (prefix or fold(name) != "readme.md"):
+                if entry.is_file(follow_symlinks=False):
+                    names.append(name)
+                else:
+                    unreadable.append((prefix + name, "a symlink" if entry.is_symlink() else "not a regular file"))
+    return Listing(fd, prefix, sorted(names), sorted(unreadable)), sorted(below)
 
 
 def _is_text(name: str) -> bool:
@@ -254,7 +269,7 @@ def read_open(fd: int, limit: int = MAX_FILE) -> Content:
     if len(data) != status.st_size:  # it is being written
         while len(data) <= limit and (more := os.read(fd, 1 << 20)):
             data += more
-    return Content(data, stamp_of(status), stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+    return Content(data, status)
 
 
 def write(parent: int | None, name: str, data: bytes, *, like: Content | None = None, durable: bool = True) -> None:
@@ -276,7 +291,7 @@ def write_all(fd: int, data: bytes, *, like: Content | None = None, durable: boo
         done += os.write(fd, data[done:])
     if like:
         if os.geteuid() == 0:
-            os.fchown(fd, *like.owner)
+            os.fchown(fd, like.status.st_uid, like.status.st_gid)
         os.fchmod(fd, like.mode)
     if durable:
         os.fsync(fd)

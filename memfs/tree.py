@@ -109,18 +109,19 @@ class Tree:
                     pass
             except FileNotFoundError:
                 segments = spelled(root, segments)
-            for found in walk(root, segments, archived=archived):
-                if found.reason:
-                    yield Problem(found.path, 1, f"{found.reason}: not read")
-                    continue
-                try:
-                    content = read(found.folder, found.name)
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    yield Problem(found.path, 1, f"{error.strerror}: not read")
-                else:
-                    yield Memory(found.path, content.data, content.stamp, understand)
+            for listing in walk(root, segments, archived=archived):
+                for path, reason in listing.unreadable:
+                    yield Problem(path, 1, f"{reason}: not read")
+                for name in listing.names:
+                    path = listing.prefix + name
+                    try:
+                        data, status = read(listing.folder, name)
+                    except FileNotFoundError:
+                        continue
+                    except OSError as error:
+                        yield Problem(path, 1, f"{error.strerror}: not read")
+                    else:
+                        yield Memory(path, data, stamp_of(status), understand)
 
     def kept(self, path: str) -> list[Version]:
         """The kept versions of a memory, newest first."""
