@@ -26,7 +26,7 @@ from memfs.errors import (
     VaultNotFoundError,
 )
 from memfs.model import Stamp
-from memfs.namespace import ARCHIVE, SESSIONS, fold
+from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold
 
 MAX_FILE = 8 * 1024 * 1024
 STATE = ".memfs"
@@ -76,6 +76,11 @@ def file_name(path: str) -> str:
 
 def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+def stamp_named(written: os.stat_result, named: os.stat_result) -> Stamp:
+    """The stamp of a file we wrote and then named; if somebody saved it since, one that differs from the file's."""
+    return stamp_of(written)._replace(ctime_ns=named.st_ctime_ns)
 
 
 @contextmanager
@@ -198,6 +203,9 @@ def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -
     while waiting:
         segments = waiting.pop()
         prefix = "".join(f"{segment}/" for segment in segments)
+        if len(segments) > MAX_DEPTH + 1:
+            yield Listing(-1, prefix, [], [(prefix.rstrip("/"), f"more than {MAX_DEPTH} directories deep")])
+            continue
         try:
             with folder(root, segments) as fd:
                 listing, below = _list(fd, prefix)
@@ -272,11 +280,12 @@ def read_open(fd: int, limit: int = MAX_FILE) -> Content:
     return Content(data, status)
 
 
-def write(parent: int | None, name: str, data: bytes, *, like: Content | None = None, durable: bool = True) -> None:
+def write(parent: int, name: str, data: bytes, *, like: Content | None = None, durable: bool = True) -> os.stat_result:
     """Write a new file, with the mode and owner of `like`; until it is whole such a file has mode 0200."""
     fd = os.open(name, _CREATE, 0o666 if like is None else PARTIAL, dir_fd=parent)
     try:
         write_all(fd, data, like=like, durable=durable)
+        return os.fstat(fd)
     except BaseException:
         os.unlink(name, dir_fd=parent)
         raise

@@ -120,7 +120,6 @@ class Header:
 class Reading(NamedTuple):
     """What a memory file's bytes say."""
 
-    text: str
     header: Header
     body: str
     problems: tuple[Problem, ...]
@@ -142,7 +141,10 @@ class Memory:
     @property
     def text(self) -> str:
         """The whole file."""
-        return self._reading.text
+        try:
+            return self.data.decode()
+        except UnicodeDecodeError:
+            return self.data.decode("latin-1")
 
     @property
     def header(self) -> Header:

@@ -12,6 +12,7 @@ from memfs.errors import InvalidNamespaceError, SettingsError
 
 ARCHIVE = "archive"
 SESSIONS = "sessions"
+MAX_DEPTH = 32
 _FORBIDDEN = frozenset('<>:"|?*\\/{}')
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?", re.IGNORECASE)
 _PLACEHOLDERS = {
@@ -78,6 +79,8 @@ class Namespace:
 def _segments(text: str) -> tuple[str, ...]:
     stripped = unicodedata.normalize("NFC", text).removeprefix("/").removesuffix("/")
     segments = tuple(stripped.split("/")) if stripped else ()
+    if len(segments) > MAX_DEPTH:
+        raise InvalidNamespaceError(text[:100], f"more than {MAX_DEPTH} names deep")
     for segment in segments:
         if fault := _fault(segment):
             raise InvalidNamespaceError(text, fault)
@@ -136,6 +139,8 @@ def split_path(ref: str) -> tuple[str, ...] | None:
     """Split a vault-relative path, as people may have named it; None if it cannot lie in the tree."""
     segments = tuple(ref.removeprefix("/").split("/"))
     try:
+        if len(segments) > MAX_DEPTH + 2:
+            return None
         if any(not part or part[0] == "." or "\0" in part or len(part.encode()) > 255 for part in segments):
             return None
     except UnicodeEncodeError:

@@ -31,7 +31,7 @@ from memfs.files import (
     read,
     read_open,
     rename_new,
-    stamp_of,
+    stamp_named,
     write,
     write_all,
 )
@@ -107,29 +107,31 @@ class State:
             return self._create_named(root, parent, data, names)
         try:
             write_all(fd, data)
+            written = os.fstat(fd)
             name = _first_free(names, partial(link_nameless, fd, parent))
-            return name, stamp_of(os.fstat(fd))
+            return name, stamp_named(written, os.fstat(fd))
         finally:
             os.close(fd)
 
     def _create_named(self, root: int, parent: int, data: bytes, names: Iterable[str]) -> tuple[str, Stamp]:
         part = f"{os.getpid()}.{next(self._counter)}.part"
         with self._room(root) as tmp:
-            write(tmp, part, data)
+            written = write(tmp, part, data)
             try:
                 name = _first_free(names, partial(rename_new, tmp, part, parent))
             except BaseException:
                 os.unlink(part, dir_fd=tmp)
                 raise
-        return name, stamp_of(os.stat(name, dir_fd=parent, follow_symlinks=False))
+        return name, stamp_named(written, os.stat(name, dir_fd=parent, follow_symlinks=False))
 
-    def replace(self, root: int, parent: int, path: str, old: Content, data: bytes, keep: Keep) -> None:
+    def replace(self, root: int, parent: int, path: str, old: Content, data: bytes, keep: Keep) -> Stamp:
         """Put `data` where `old` was read. MemoryChangedError, and nothing changed, if it is not there any more."""
+        name = path.rpartition("/")[2]
         swap = f"{os.getpid()}.{next(self._counter)}.{digest(data)}.{file_name(path)}"
         with self._room(root) as tmp:
-            write(tmp, swap, data, like=old)
+            written = write(tmp, swap, data, like=old)
             try:
-                exchange(tmp, swap, parent, path.rpartition("/")[2])
+                exchange(tmp, swap, parent, name)
             except BaseException:
                 os.unlink(swap, dir_fd=tmp)
                 raise
@@ -140,15 +142,16 @@ class State:
                 raise MemoryChangedError(path)
             keep(path, out)
             _discard(root, tmp, swap, path, out)
+        return stamp_named(written, os.stat(name, dir_fd=parent, follow_symlinks=False))
 
     def _undo(self, tmp: int, swap: str, parent: int, path: str, ours: bytes, theirs: bytes, keep: Keep) -> bytes:
         """Put back what a person saved in between; the bytes that are left over."""
         name = path.rpartition("/")[2]
+        keep(path, theirs)  # who reads our text now, and saves, does not know of it
         exchange(tmp, swap, parent, name)
         if _peek(tmp, swap) == ours:
             return ours
         exchange(tmp, swap, parent, name)  # another save came meanwhile: it is the newer one
-        keep(path, theirs)
         return theirs
 
     def late(self, root: int) -> list[tuple[str, str, bytes]]:

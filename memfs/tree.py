@@ -65,6 +65,10 @@ class Hold(NamedTuple):
         return "/".join((*self.segments, name))
 
 
+class _NamespaceGoneError(MemoryNotFoundError):
+    """The directory was deleted while its lock was held."""
+
+
 class Tree:
     """The memory files of one vault. Thread-safe; every method is one whole operation."""
 
@@ -139,6 +143,9 @@ class Tree:
         """Add a memory, unless the same text is in the namespace."""
         keys = {key: canonical(key, value) for key, value in values.items() if value is not None}
         encode(text, "text")
+        return self._while_there(lambda: self._add(segments, text, keys, dirty))
+
+    def _add(self, segments: tuple[str, ...], text: str, keys: Mapping[str, Any], dirty: Dirty) -> Written:
         same = text_key(text)
         with self._hold(segments, create=True) as hold:
             with self._mutex:
@@ -147,11 +154,12 @@ class Tree:
             if found := self._duplicate(hold, names, same):
                 return Written(found.id, found.path, "duplicate", found.stamp)
             now = self._clock()
-            header = {"id": new_id(now), "type": keys.pop("type", "note"), **keys}
+            header = {"id": new_id(now), "type": "note", **keys}
             header.setdefault("created", canonical("created", now))
             data = encode(compose(header, text), "text")
             free = names.free(slug(str(keys.get("title") or _first_line(text))))
-            name, stamp = self.state.create(hold.root, hold.parent, data, free)
+            with _in_a_namespace_that_is_there(hold.parent):
+                name, stamp = self.state.create(hold.root, hold.parent, data, free)
             dirty.sync(hold.parent)
             path = hold.path(name)
             self.versions.keep(hold.root, path, data)
@@ -175,7 +183,7 @@ class Tree:
                 if data == old.data:
                     return Written(memory.id, path, "unchanged", old.stamp)
                 try:
-                    self.state.replace(hold.root, hold.parent, path, old, data, keep)
+                    stamp = self.state.replace(hold.root, hold.parent, path, old, data, keep)
                     break
                 except MemoryChangedError:
                     if seen is not None or time.monotonic() > deadline:
@@ -184,15 +192,18 @@ class Tree:
                     raise MemoryNotFoundError(path) from None
             dirty.sync(hold.parent)
             self.versions.keep(hold.root, path, data)
-            stamp = stamp_of(os.stat(segments[-1], dir_fd=hold.parent, follow_symlinks=False))
             return Written(Memory(path, data, stamp, understand).id, path, "updated", stamp)
 
     def revive(self, path: str, data: bytes) -> Written:
         """Write a memory that is gone again, under its old name."""
+        return self._while_there(lambda: self._revive(path, data))
+
+    def _revive(self, path: str, data: bytes) -> Written:
         segments = tuple(path.split("/"))
         with self._hold(segments[:-1], create=True) as hold:
             try:
-                self.state.create(hold.root, hold.parent, data, segments[-1:])
+                with _in_a_namespace_that_is_there(hold.parent):
+                    self.state.create(hold.root, hold.parent, data, segments[-1:])
             except FileExistsError:
                 raise MemoryExistsError(path) from None
             os.fsync(hold.parent)
@@ -201,9 +212,12 @@ class Tree:
 
     def move(self, path: str, to: tuple[str, ...], name: str, *, outcome: str, dirty: Dirty) -> Written:
         """Move a memory; the new name must be free, or is numbered when it is archived."""
-        segments = tuple(path.split("/"))
-        if name != segments[-1]:
+        if name != path.rpartition("/")[2]:
             check_name(name)
+        return self._while_there(lambda: self._move(path, to, name, outcome, dirty))
+
+    def _move(self, path: str, to: tuple[str, ...], name: str, outcome: str, dirty: Dirty) -> Written:
+        segments = tuple(path.split("/"))
         with self._hold(segments[:-1]) as hold:
             self._there(hold.root, segments)
             to = spelled(hold.root, to)
@@ -218,7 +232,8 @@ class Tree:
                     number += 1
                     free = f"{name[:-3]}-{number}.md"
                 try:
-                    rename_new(hold.parent, segments[-1], parent, free)
+                    with _in_a_namespace_that_is_there(parent):
+                        rename_new(hold.parent, segments[-1], parent, free)
                 except FileExistsError:
                     raise MemoryExistsError("/".join((*to, free))) from None
                 dirty.sync(parent)
@@ -247,6 +262,16 @@ class Tree:
                 self._rescue(root)
             self.state.close(root)
         self.versions.close()
+
+    def _while_there(self, write: Callable[[], Written]) -> Written:
+        """Write again if git removed the empty directory under our hands."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return write()
+            except _NamespaceGoneError:
+                if time.monotonic() > deadline:
+                    raise
 
     # --- the lock
 
@@ -331,6 +356,16 @@ def _read(root: int, segments: tuple[str, ...]) -> Memory:
     with folder(root, segments[:-1]) as parent:
         content = read(parent, segments[-1])
     return Memory("/".join(segments), content.data, content.stamp, understand)
+
+
+@contextmanager
+def _in_a_namespace_that_is_there(parent: int) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        if not os.fstat(parent).st_nlink:
+            raise _NamespaceGoneError("the namespace") from None
+        raise
 
 
 def _changed(memory: Memory, change: Change) -> bytes:

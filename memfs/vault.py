@@ -1,6 +1,7 @@
 """Vault: the front door of the core."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -18,7 +19,7 @@ from memfs.errors import (
     MemoryNotFoundError,
     VaultNotFoundError,
 )
-from memfs.files import STATE, Dirty, open_root, read, translated, write
+from memfs.files import STATE, Dirty, digest, open_root, read, translated, write
 from memfs.frontmatter import parse
 from memfs.model import Memory, Problem, Stamp, Version, Written
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, split_path
@@ -27,6 +28,7 @@ from memfs.state import make
 from memfs.tree import Tree, encode
 
 LOCK_TIMEOUT = 10.0
+_ID = re.compile(r"m-[0-9a-z]{26}")
 Memories = list[Memory]
 Problems = list[Problem]
 Versions = list[Version]
@@ -193,12 +195,12 @@ class Vault:
         """Bring a kept version back: by the start of its hash, or the newest that differs from the file."""
         path = self._resolve(ref, gone=True)
         try:
-            current = self._tree.read(path).data
+            current: str | None = digest(self._tree.read(path).data)
         except MemoryNotFoundError:
             current = None
         for kept in self._tree.kept(path):
-            data = self._tree.kept_data(path, kept)
-            if kept.hash.startswith(version) if version else data != current:
+            if kept.hash.startswith(version) if version else kept.hash != current:
+                data = self._tree.kept_data(path, kept)
                 if current is None:
                     return self._tree.revive(path, data)
                 written = self._tree.rewrite(path, partial(_constant, data.decode()), Dirty())
@@ -303,6 +305,8 @@ class Vault:
 
     def _resolve(self, ref: str, *, gone: bool = False) -> str:
         """The path of a memory, by its path (with or without `.md`) or its id."""
+        if _ID.fullmatch(ref) and (found := self._by_id(ref)):
+            return found
         segments = split_path(ref)
         for path in (ref, f"{ref}.md") if segments else ():
             parts = tuple(path.removeprefix("/").split("/"))
@@ -312,7 +316,7 @@ class Vault:
                 return self._tree.read("/".join(parts)).path
             if gone and self._tree.kept("/".join(parts)):
                 return "/".join(parts)
-        if found := self._by_id(ref):
+        if not _ID.fullmatch(ref) and (found := self._by_id(ref)):
             return found
         raise MemoryNotFoundError(ref)
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from memfs.errors import MemoryNotFoundError
 from memfs.files import STATE, Place, digest, folder, write, write_all
 from memfs.locks import try_lock
 from memfs.model import Version
@@ -76,7 +77,10 @@ class Versions:
 
     def read(self, root: int, path: str, version: Version) -> bytes:
         """The content of one version."""
-        return next(record.data for record in reversed(self._records(root, path)) if record.hash == version.hash)
+        for record in reversed(self._records(root, path)):
+            if record.hash == version.hash == digest(record.data):
+                return record.data
+        raise MemoryNotFoundError(f"{path}@{version.hash}")
 
     def move(self, root: int, path: str, to: str) -> None:
         """Follow a memory to its new path."""
@@ -167,7 +171,7 @@ def _parse(data: bytes) -> Iterator[Record]:
         try:
             path, time_ns, code, size = json.loads(data[start + 1 : line])
             content = data[line + 1 : line + 1 + size]
-            whole = isinstance(path, str) and digest(content) == code
+            whole = isinstance(path, str) and len(content) == size and data[line + 1 + size : line + 2 + size] == b"\n"
         except (ValueError, TypeError):
             whole = False
         if whole:

@@ -1,0 +1,217 @@
+"""The commands as a table, from which the parser, the help and the completion are made."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from memfs.errors import SettingsError
+
+DESCRIPTION = "Long-term memory for agents as markdown files that people can read."
+TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
+FOOTER = """\
+A memory (REF) is named by its path in the vault, with or without .md, or by its id.
+A namespace (NS) is a directory of the vault, such as /facts/alice; {actorId} in it stands for MEMFS_ACTOR.
+The vault is --vault DIR, else MEMFS_VAULT, else the nearest parent directory that is one.
+`memfs COMMAND --help` shows the options of a command and an example."""
+
+
+class Argument(NamedTuple):
+    """An argument as argparse takes it, and what a shell completes it with."""
+
+    names: tuple[str, ...]
+    options: Mapping[str, Any]
+    completes: str = ""
+
+    @property
+    def takes_value(self) -> bool:
+        return self.options.get("action") != "store_true"
+
+
+class Command(NamedTuple):
+    """One command: `run_<name>` of the module `group`."""
+
+    name: str
+    group: str
+    summary: str
+    arguments: tuple[Argument, ...]
+    examples: str
+
+
+def argument(*names: str, completes: str = "", **options: Any) -> Argument:
+    """Declare an argument."""
+    return Argument(names, options, completes)
+
+
+def flag(*names: str, help: str) -> Argument:  # noqa: A002  argparse's own word
+    """Declare an option without a value."""
+    return argument(*names, action="store_true", help=help)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Read `key=value`."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
+    return key, value
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+VAULT = argument("--vault", metavar="DIR", help="the vault; else MEMFS_VAULT or the nearest parent", completes="folder")
+COMMON = (VAULT, flag("--json", help="print JSON, and errors as JSON too"))
+REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="ref")
+REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
+TEXT = argument("text", metavar="TEXT", nargs="+", help="the text; - reads it from stdin")
+WITHIN = argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace")
+SET = argument("--set", metavar="KEY=VALUE", action="append", default=[], type=pair, help="set a header key")
+LIST = flag("--list", help="show the kept versions, and change nothing")
+
+COMMANDS = (
+    Command(
+        "init", "starting", "Make a vault of a directory, new or not; no file in it changes.",
+        (argument("dir", metavar="DIR", nargs="?", help="the directory (default: this one)", completes="folder"),),
+        "memfs init notes",
+    ),
+    Command(
+        "add", "writing", "Add a memory.",
+        (
+            TEXT,
+            argument("-n", "--namespace", metavar="NS", help="where it goes (default: /)", completes="namespace"),
+            argument("--type", help=f"{', '.join(TYPES)} (the default), or your own", completes=" ".join(TYPES)),
+            argument("--tag", metavar="TAG", action="append", default=[], help="a tag; may be repeated"),
+            argument("--title", help="its title"),
+            argument("--importance", metavar="N", type=positive, help="1 to 10 (default: 1)"),
+            SET,
+        ),
+        "memfs add 'Alice likes sushi with tuna.' -n /preferences/alice --type preference --tag food\n"
+        "memfs add - -n /notes --set source='talk with Bob' < talk.md",
+    ),
+    Command(
+        "append", "writing", "Add lines to the end of a memory.", (REF, TEXT),
+        "memfs append people/bob 'Back from Tokyo on 20 December.'",
+    ),
+    Command(
+        "update", "writing", "Set header keys, tags or the body of a memory; nothing else in the file changes.",
+        (
+            REF,
+            SET,
+            argument("--unset", metavar="KEY", action="append", default=[], help="remove a header key"),
+            argument("--tag", metavar="TAG", action="append", default=[], help="add a tag"),
+            argument("--untag", metavar="TAG", action="append", default=[], help="remove a tag"),
+            argument("--body", metavar="TEXT", help="the new body; - reads it from stdin"),
+            argument("--seen", metavar="STAMP", help="refuse if the file changed since `read --json` gave this stamp"),
+        ),
+        "memfs update people/bob --set importance=7 --set pinned=true --tag team --unset source",
+    ),
+    Command(
+        "edit", "editing", "Edit a memory in $VISUAL or $EDITOR.", (REF,),
+        "EDITOR='code --wait' memfs edit people/bob",
+    ),
+    Command(
+        "move", "writing", "Move a memory to a namespace, or to a path that ends in .md; its id stays.",
+        (REF, argument("to", metavar="TO", help="a namespace or a path", completes="namespace")),
+        "memfs move notes/dentist /health",
+    ),
+    Command(
+        "forget", "writing", "Move memories to archive/: readable, and out of the way.", (REFS,),
+        "memfs forget facts/alice/climbs-6b",
+    ),
+    Command(
+        "remove", "writing", "Delete memories and their kept versions.",
+        (REFS, flag("-y", "--yes", help="do not ask")),
+        "memfs remove notes/dentist --yes",
+    ),
+    Command(
+        "read", "reading", "Print a memory.", (REF, flag("--body", help="print the body alone")),
+        "memfs read people/bob\nmemfs read people/bob --json | jq .header",
+    ),
+    Command(
+        "list", "listing", "List the memories below a namespace.",
+        (
+            WITHIN,
+            flag("--tree", help="as a tree of namespaces (the default)"),
+            flag("--table", help="as a table"),
+            flag("--paths", help="as one path a line"),
+            flag("--archived", help="with the forgotten ones"),
+            argument("--limit", metavar="N", type=positive, help="only the first N"),
+        ),
+        "memfs list /facts --table\nmemfs list --paths --archived | grep -c ^archive/",
+    ),
+    Command(
+        "check", "reading", "Show what in the vault could not be understood; exit code 1 if there is anything.",
+        (WITHIN,), "memfs check",
+    ),
+    Command(
+        "versions", "reading", "List the kept versions of a memory, also of one whose file is gone.", (REF,),
+        "memfs versions people/bob",
+    ),
+    Command(
+        "restore", "writing", "Bring a kept version of a memory back; by default the last that differs.",
+        (REF, argument("--version", metavar="HASH", help="the start of the hash that `memfs versions` shows"), LIST),
+        "memfs restore people/bob --version 3f9a",
+    ),
+    Command(
+        "completion", "completion", "Print a script that completes memfs commands in a shell.",
+        (argument("shell", metavar="SHELL", choices=("bash",), help="bash", completes="bash"),),
+        "source <(memfs completion bash)",
+    ),
+)  # fmt: skip
+BY_NAME = {command.name: command for command in COMMANDS}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are errors of ours."""
+
+    def error(self, message: str) -> NoReturn:
+        raise usage(self.prog.removeprefix("memfs "), message)
+
+
+def usage(where: str, message: str, hint: str = "") -> SettingsError:
+    """A mistake on the command line, and the way on."""
+    error = SettingsError(where, message)
+    error.hint = hint or f"See `memfs {where} --help`."
+    return error
+
+
+def find(name: str) -> Command:
+    """The command of this name; a slip gets a suggestion."""
+    if name in BY_NAME:
+        return BY_NAME[name]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, BY_NAME, 1)
+    raise usage(repr(name), "no such command", f"Did you mean `memfs {near[0]}`?" if near else "See `memfs --help`.")
+
+
+def parser(command: Command) -> Parser:
+    """The parser of one command's arguments."""
+    made = Parser(
+        prog=f"memfs {command.name}",
+        description=command.summary,
+        epilog="example:\n" + "".join(f"  {line}\n" for line in command.examples.splitlines()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for names, options, _ in (*command.arguments, *COMMON):
+        made.add_argument(*names, **options)
+    return made
+
+
+def show_help(name: str, *, asked: bool) -> int:
+    """Print the help of a command, or of all; unasked it is a usage error."""
+    text = parser(find(name)).format_help() if name else overview()
+    print(text, end="", file=sys.stdout if asked else sys.stderr)
+    return 0 if asked else 2
+
+
+def overview() -> str:
+    """Every command in a line."""
+    lines = [f"  {command.name:<12}{command.summary}\n" for command in COMMANDS]
+    head = f"usage: memfs [--vault DIR] [--json] COMMAND ...\n\n{DESCRIPTION}\n\ncommands:\n"
+    return head + "".join(lines) + f"\n{FOOTER}\n"

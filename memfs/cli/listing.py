@@ -1,0 +1,92 @@
+"""Listing memories: list, as a tree, a table or paths."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+
+from memfs.cli.commands import usage
+from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.output import columns, count, cut, label, memory_facts, pad, paint, plain, print_json, print_table, width
+from memfs.model import Memory
+from memfs.namespace import ARCHIVE, Namespace
+
+Placed = tuple[tuple[str, ...], Memory]
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """List memories by path; nothing found is exit code 1."""
+    if args.tree + args.table + args.paths > 1:
+        raise usage("list", "--tree, --table and --paths exclude each other")
+    with open_vault(args.vault) as vault:
+        where = namespace_of(vault, args.namespace)
+        found = vault.list(where, archived=args.archived)
+    shown = found[: args.limit]
+    if args.json:
+        print_json([memory_facts(memory) for memory in shown])
+    elif not found:
+        print(f"no memories in {plain(where or '/')}", file=sys.stderr)
+    else:
+        _print(args, shown, where or "/", len(found))
+    return 0 if found else 1
+
+
+def _print(args: argparse.Namespace, shown: Sequence[Memory], where: str, total: int) -> None:
+    if args.paths:
+        print(*(plain(memory.path) for memory in shown), sep="\n")
+        return
+    if args.table:
+        print_table(("path", "type", "updated", "importance", "title"), [_row(memory) for memory in shown])
+    else:
+        _print_tree(shown, where)
+    left_out = total - len(shown)
+    print("\n" + paint(count(total, "memory") + (f", {left_out} not shown" if left_out else ""), "dim"))
+
+
+def _row(memory: Memory) -> list[str]:
+    header = memory.header
+    return [plain(memory.path), plain(header.type), f"{memory.updated:%Y-%m-%d}", str(header.importance), label(memory)]
+
+
+def _print_tree(memories: Sequence[Memory], where: str) -> None:
+    """Print namespaces with the number of memories in them, and memories with their titles."""
+    depth = len(Namespace.parse(where).segments)
+    placed = [(tuple(memory.path.split("/")), memory) for memory in memories]
+    if any(segments[0] == ARCHIVE for segments, _ in placed) and Namespace.parse(where).segments[:1] != (ARCHIVE,):
+        depth = 0
+    top = "/" + "/".join(placed[0][0][:depth])
+    print(_namespace(top, len(placed)))
+    _print_branches([(segments[depth:], memory) for segments, memory in placed], "")
+
+
+def _print_branches(placed: Sequence[Placed], indent: str) -> None:
+    """Print the memories of a namespace, then the namespaces in it."""
+    leaves = [(segments[0], memory) for segments, memory in placed if len(segments) == 1]
+    below = [item for item in placed if len(item[0]) > 1]
+    branches = [(name, list(items)) for name, items in groupby(below, key=lambda item: item[0][0])]
+    room = max((width(plain(name)) for name, _ in leaves), default=0)
+    for number, (name, memory) in enumerate(leaves, 1):
+        print(_leaf(indent + _branch(is_last=number == len(leaves) and not branches), plain(name), label(memory), room))
+    for number, (name, items) in enumerate(branches, 1):
+        is_last = number == len(branches)
+        print(indent + _branch(is_last=is_last) + _namespace(name, len(items)))
+        _print_branches(
+            [(segments[1:], memory) for segments, memory in items], indent + ("    " if is_last else "│   ")
+        )
+
+
+def _branch(*, is_last: bool) -> str:
+    return "└── " if is_last else "├── "
+
+
+def _namespace(name: str, number: int) -> str:
+    return f"{paint(plain(name), 'blue')} ({number})"
+
+
+def _leaf(start: str, name: str, title: str, room: int) -> str:
+    """One memory's line, cut to the terminal."""
+    total = columns()
+    left = None if total is None else total - len(start) - room - 2
+    if left is not None and left < 8:
+        return start + cut(name, total and total - len(start))
+    return f"{start}{pad(name, room)}  {paint(cut(title, left), 'dim')}".rstrip()

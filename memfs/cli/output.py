@@ -1,0 +1,188 @@
+"""What commands print: harmless text, colours, columns, JSON. Text from a vault is not trusted."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+from memfs.model import Memory, Problem, Version, Written
+
+_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HARMFUL_LINES = re.compile(r"(?![\n\t])" + _HARMFUL.pattern)
+_COLOURS = {"bold": "1", "dim": "2", "blue": "34"}
+_OUTCOMES = {"duplicate": "duplicate of", "moved": "moved to", "archived": "archived as"}
+_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
+
+
+# --- text ---------------------------------------------------------------------------------------------
+
+
+def plain(text: object) -> str:
+    """Text on one line that does nothing to a terminal: control and direction characters are spelled out."""
+    return _HARMFUL.sub(_spelled, str(text))
+
+
+def plain_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return _HARMFUL_LINES.sub(_spelled, text.replace("\r\n", "\n"))
+
+
+def phrase(text: str) -> str:
+    """A title or a sentence: white space of any kind is one space."""
+    return plain(" ".join(text.split()))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def label(memory: Memory) -> str:
+    """What a memory is about: its title, or its first sentence where the title is only the file's name."""
+    stem = memory.path.rpartition("/")[2].removesuffix(".md")
+    return phrase(memory.title if memory.title != stem else memory.description or stem)
+
+
+def count(number: int, thing: str) -> str:
+    """A number of things: `1 memory`, `2 memories`."""
+    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{number} {thing if number == 1 else plural}"
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago that was; a date where it was long ago."""
+    seconds = (now - moment).total_seconds()
+    if seconds >= 30 * 86400:
+        return moment.date().isoformat()
+    for unit, length in _UNITS:
+        if seconds >= length:
+            return f"{count(int(seconds // length), unit)} ago"
+    return "just now"
+
+
+# --- columns and colours ------------------------------------------------------------------------------
+
+
+def columns() -> int | None:
+    """The width of the terminal; None if stdout is not one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def paint(text: str, colour: str) -> str:
+    """Colour a text, where stdout shows colours and NO_COLOR is not set."""
+    if not text or not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def width(text: str) -> int:
+    """The columns a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(char: str) -> int:
+    if unicodedata.category(char) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, room: int | None) -> str:
+    """The text in `room` columns, with an ellipsis where it was longer."""
+    if room is None or width(text) <= room:
+        return text
+    kept = ""
+    for char in text:
+        if width(kept + char) > room - 1:
+            break
+        kept += char
+    return kept.rstrip() + "…" if room > 0 else ""
+
+
+def cut_start(text: str, room: int) -> str:
+    """The end of the text in `room` columns, with an ellipsis where it was longer."""
+    return cut(text[::-1], room)[::-1]
+
+
+def pad(text: str, room: int) -> str:
+    """The text, filled up to `room` columns."""
+    return text + " " * (room - width(text))
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns; on a terminal the first and the last share what the others leave."""
+    total = columns()
+    rooms = [max(map(width, cells)) for cells in zip(head, *rows, strict=True)]
+    if total is not None:
+        left = total - sum(rooms[1:-1]) - 2 * (len(rooms) - 1)
+        rooms[0] = min(rooms[0], max(left - rooms[-1], left * 3 // 5, 20))
+        rows = [[cut_start(first, rooms[0]), *rest] for first, *rest in rows]
+    for number, row in enumerate([list(head), *rows]):
+        line = "  ".join(map(pad, row, rooms)).rstrip()
+        print(paint(cut(line, total), "dim") if number == 0 else cut(line, total))
+
+
+# --- JSON ---------------------------------------------------------------------------------------------
+
+
+def dumps(value: Any) -> str:
+    """JSON that is readable, and harmless on a terminal."""
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, default=_jsonable, ensure_ascii=not is_utf8)
+    return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value."""
+    print(dumps(value))
+
+
+def iso(moment: date) -> str:
+    """A date or a time as memfs writes them."""
+    if isinstance(moment, datetime):
+        return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    return moment.isoformat()
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, date):
+        return iso(value)
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def memory_facts(memory: Memory) -> dict[str, Any]:
+    """What a listing tells of a memory."""
+    header = memory.header
+    return {
+        "id": memory.id, "path": memory.path, "namespace": str(memory.namespace), "type": header.type,
+        "title": memory.title, "tags": header.tags, "importance": header.importance,
+        "created": memory.created, "updated": memory.updated, "stamp": str(memory.stamp),
+    }  # fmt: skip
+
+
+def problem_facts(problem: Problem) -> dict[str, Any]:
+    """What there is to know of a problem."""
+    return {name: getattr(problem, name) for name in ("path", "line", "reason", "key", "value", "hint")}
+
+
+def version_facts(version: Version, *, current: bool) -> dict[str, Any]:
+    """What there is to know of a kept version."""
+    return {"hash": version.hash, "time": version.time, "size": version.size, "current": current}
+
+
+def written_facts(written: Written) -> dict[str, Any]:
+    """What became of a write."""
+    stamp = str(written.stamp) if written.stamp else None
+    return {"id": written.id, "path": written.path, "outcome": written.outcome, "stamp": stamp}
+
+
+def print_written(written: Written, *, as_json: bool) -> None:
+    """Print what became of a write."""
+    if as_json:
+        print_json(written_facts(written))
+    else:
+        print(_OUTCOMES.get(written.outcome, written.outcome), plain(written.path))

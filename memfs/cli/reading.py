@@ -1,0 +1,92 @@
+"""Commands that look: read, check, versions."""
+
+import argparse
+import sys
+from datetime import UTC, datetime
+
+from memfs.cli.inputs import namespace_of, open_vault, reference
+from memfs.cli.output import (
+    ago,
+    count,
+    paint,
+    plain,
+    plain_lines,
+    print_json,
+    print_table,
+    problem_facts,
+    version_facts,
+)
+from memfs.errors import MemoryNotFoundError
+from memfs.files import digest
+from memfs.model import Memory, Problem, Version
+from memfs.vault import Vault
+
+
+def run_read(args: argparse.Namespace) -> int:
+    """Print a memory: its bytes as they are, but harmless on a terminal."""
+    with open_vault(args.vault) as vault:
+        memory = vault.read(reference(vault, args.ref))
+    if args.json:
+        print_json(_facts(memory))
+    elif sys.stdout.isatty():
+        print(plain_lines(memory.body if args.body else memory.text).removesuffix("\n"))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(f"{memory.body}\n".encode() if args.body else memory.data)
+    return 0
+
+
+def _facts(memory: Memory) -> dict[str, object]:
+    return {
+        "id": memory.id, "path": memory.path, "namespace": str(memory.namespace), "header": memory.header.values,
+        "title": memory.title, "body": memory.body, "stamp": str(memory.stamp),
+        "problems": [problem_facts(problem) for problem in memory.problems],
+    }  # fmt: skip
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Print every problem where an editor finds it."""
+    with open_vault(args.vault) as vault:
+        where = namespace_of(vault, args.namespace)
+        problems, total = vault.check(where), len(vault.list(where, archived=True))
+    if args.json:
+        print_json({"memories": total, "problems": [problem_facts(problem) for problem in problems]})
+    else:
+        for problem in problems:
+            _print_problem(problem)
+        found = count(len(problems), "problem") if problems else "no problems"
+        print(f"{found} in {count(total, 'memory')}")
+    return 1 if problems else 0
+
+
+def _print_problem(problem: Problem) -> None:
+    print(f"{paint(plain(f'{problem.path}:{problem.line}:'), 'bold')} {plain(problem.reason)}")
+    if problem.hint:
+        print(f"    {plain(problem.hint)}")
+
+
+def run_versions(args: argparse.Namespace) -> int:
+    """List the kept versions of a memory."""
+    with open_vault(args.vault) as vault:
+        ref = reference(vault, args.ref)
+        versions, current = vault.versions(ref), _current(vault, ref)
+    if args.json:
+        print_json([version_facts(version, current=version.hash == current) for version in versions])
+    elif versions:
+        print_table(("version", "kept", "size", ""), [_row(version, current) for version in versions])
+    else:
+        print(f"no kept versions of {plain(ref)}: memfs keeps one when it writes", file=sys.stderr)
+    return 0 if versions else 1
+
+
+def _current(vault: Vault, ref: str) -> str:
+    """The hash of a memory's file as it is; empty if it is gone."""
+    try:
+        return digest(vault.read(ref).data)
+    except MemoryNotFoundError:
+        return ""
+
+
+def _row(version: Version, current: str) -> list[str]:
+    kept = f"{version.time:%Y-%m-%d %H:%M:%S}Z, {ago(version.time, datetime.now(UTC))}"
+    return [version.hash, kept, f"{version.size} B", "current" if version.hash == current else ""]

@@ -1,0 +1,47 @@
+"""Making a vault: init."""
+
+import argparse
+from pathlib import Path
+
+from memfs.cli.output import count, plain, print_json
+from memfs.files import STATE
+from memfs.vault import FILES, Vault
+
+
+def run_init(args: argparse.Namespace) -> int:
+    """Make a vault of a directory, and say what that added."""
+    root = Path(args.dir or args.vault or ".").expanduser()
+    before = {name for name in (*FILES, STATE) if (root / name).exists()}
+    lacking = {name: lines for name in before - {STATE} if (lines := _lacking(root / name))}
+    vault = Vault.init(root)
+    added = [name for name in (*FILES, STATE) if name not in before]
+    memories = len(vault.list())
+    if args.json:
+        print_json({"vault": str(vault.root), "added": added, "lacking": lacking, "memories": memories})
+        return 0
+    print(f"{plain(vault.root)} is a vault" + ("" if added else " already; nothing changed"))
+    if added:
+        print("added:", ", ".join(added).replace(STATE, f"{STATE}/"))
+    for name, lines in sorted(lacking.items()):
+        print(
+            f"\n{name} is yours and stays as it is; it would be good to add:",
+            *(f"  {line}" for line in lines),
+            sep="\n",
+        )
+    _print_next_steps(str(args.dir or args.vault or ""), memories)
+    return 0
+
+
+def _lacking(path: Path) -> list[str]:
+    """The lines of ours that a file for git does not have."""
+    if not path.name.startswith(".git"):
+        return []
+    there = {line.strip().strip("/") for line in path.read_text(encoding="utf-8", errors="replace").splitlines()}
+    return [line for line in FILES[path.name].splitlines() if line.strip("/") not in there]
+
+
+def _print_next_steps(where: str, memories: int) -> None:
+    option = f" --vault {plain(where)}" if where not in {"", "."} else ""
+    print("\nnext:" if not memories else f"\nIt holds {count(memories, 'memory')} already. Next:")
+    print(f"  memfs add 'Alice likes sushi with tuna.' --namespace /preferences/alice{option}")
+    print(f"  memfs list{option}")

@@ -1,0 +1,111 @@
+"""Commands that change memories: add, append, update, move, forget, remove, restore."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from memfs.cli.commands import usage
+from memfs.cli.inputs import at_terminal, header_keys, namespace_of, open_vault, reference, text_of
+from memfs.cli.output import count, label, plain, print_json, print_written, written_facts
+from memfs.errors import AggregateMemoryError, MemfsError
+from memfs.model import Memory, Written
+
+
+def run_add(args: argparse.Namespace) -> int:
+    """Add a memory."""
+    keys = header_keys(args.set)
+    given = {"type": args.type, "tags": args.tag, "title": args.title, "importance": args.importance}
+    keys |= {key: value for key, value in given.items() if value}
+    with open_vault(args.vault) as vault:
+        where = namespace_of(vault, args.namespace)
+        print_written(vault.add(text_of(args.text), where, **keys), as_json=args.json)
+    return 0
+
+
+def run_append(args: argparse.Namespace) -> int:
+    """Add lines to a memory."""
+    with open_vault(args.vault) as vault:
+        print_written(vault.append(reference(vault, args.ref), text_of(args.text)), as_json=args.json)
+    return 0
+
+
+def run_update(args: argparse.Namespace) -> int:
+    """Change a memory's header keys, tags or body."""
+    keys = header_keys(args.set) | dict.fromkeys(header_keys((key, "") for key in args.unset))
+    if not (keys or args.tag or args.untag) and args.body is None:
+        raise usage("update", "nothing to change: give --set, --unset, --tag, --untag or --body")
+    body = None if args.body is None else text_of([args.body])
+    with open_vault(args.vault) as vault:
+        ref = reference(vault, args.ref)
+        written = vault.update(ref, body=body, add_tags=args.tag, remove_tags=args.untag, seen=args.seen, **keys)
+        print_written(written, as_json=args.json)
+    return 0
+
+
+def run_move(args: argparse.Namespace) -> int:
+    """Move a memory."""
+    with open_vault(args.vault) as vault:
+        written = vault.move(reference(vault, args.ref), namespace_of(vault, args.to) or "/")
+        print_written(written, as_json=args.json)
+    return 0
+
+
+def run_restore(args: argparse.Namespace) -> int:
+    """Bring a kept version back."""
+    if args.list:
+        from memfs.cli.reading import run_versions
+
+        return run_versions(args)
+    with open_vault(args.vault) as vault:
+        print_written(vault.restore(reference(vault, args.ref), args.version), as_json=args.json)
+    return 0
+
+
+def run_forget(args: argparse.Namespace) -> int:
+    """Move memories to the archive."""
+    with open_vault(args.vault) as vault:
+        return _each([reference(vault, ref) for ref in args.refs], vault.forget, as_json=args.json)
+
+
+def run_remove(args: argparse.Namespace) -> int:
+    """Delete memories, once a person said yes to those that were shown."""
+    with open_vault(args.vault) as vault:
+        refs = [reference(vault, ref) for ref in args.refs]
+        if args.yes:
+            return _each(refs, vault.remove, as_json=args.json)
+        if not at_terminal():
+            raise usage("remove", "deletes for good, and there is no terminal to ask at", "Repeat with --yes.")
+        memories = [vault.read(ref) for ref in refs]
+        if not _confirmed(memories):
+            print("nothing was removed", file=sys.stderr)
+            return 1
+        seen = {memory.path: memory.stamp for memory in memories}
+        return _each(list(seen), lambda path: vault.remove(path, seen=seen[path]), as_json=args.json)
+
+
+def _confirmed(memories: Sequence[Memory]) -> bool:
+    """Show what would go, and ask."""
+    for memory in memories:
+        print(f"{plain(memory.path)}  {label(memory)}", file=sys.stderr)
+    what = count(len(memories), "memory")
+    print(f"Delete {what} with all kept versions? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _each(refs: Sequence[str], action: Callable[[str], Written], *, as_json: bool) -> int:
+    """Do every one; what fails stops no other and is told at the end."""
+    done: list[Written] = []
+    errors: list[MemfsError] = []
+    for ref in dict.fromkeys(refs):
+        try:
+            done.append(action(ref))
+        except MemfsError as error:
+            errors.append(error)
+    if as_json:
+        print_json([written_facts(written) for written in done])
+    else:
+        for written in done:
+            print_written(written, as_json=False)
+    if errors:
+        raise AggregateMemoryError(f"{len(errors)} of {len(refs)} failed", errors)
+    return 0

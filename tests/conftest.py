@@ -1,0 +1,134 @@
+"""Real files, real git, real mounts: what the tests stand on."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from memfs import Vault
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+NOBODY = 65534
+
+settings.register_profile(
+    "memfs",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("deep", settings.get_profile("memfs"), derandomize=False, max_examples=2000)
+settings.load_profile("memfs")
+
+Git = Callable[..., str]
+Snapshot = Callable[..., dict[str, tuple[object, ...]]]
+Script = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True)
+def no_vault_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMFS_VAULT", raising=False)
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    """An empty vault."""
+    with Vault.init(tmp_path / "vault") as made:
+        yield made
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """A copy of the example vault."""
+    return Path(shutil.copytree(REPOSITORY / "example-vault", tmp_path / "example"))
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Git:
+    """Run git in a directory, with settings of its own; answers what it prints."""
+    home = tmp_path / "git-home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\n\tname = T\n\temail = t@example.org\n[init]\n\tdefaultBranch = main\n")
+    environment = {"HOME": str(home), "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C.UTF-8"}
+
+    def run(where: Path, *arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=where, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"git {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    """Kind, mode, bytes (or target) and, for files, time of everything below a directory but the given parts."""
+
+    def take(root: Path, *without: str) -> dict[str, tuple[object, ...]]:
+        seen: dict[str, tuple[object, ...]] = {}
+        for folder, folders, files in os.walk(root):
+            here = Path(folder).relative_to(root).as_posix()
+            folders[:] = [name for name in folders if f"{here}/{name}".removeprefix("./") not in without]
+            for name in [*folders, *files]:
+                path = Path(folder, name)
+                status = path.lstat()
+                said: object = b""
+                if path.is_symlink():
+                    said = os.readlink(path)
+                elif path.is_file():
+                    said = path.read_bytes() if status.st_size < 1 << 20 else status.st_size
+                when = 0 if path.is_dir() else status.st_mtime_ns
+                seen[path.relative_to(root).as_posix()] = (status.st_mode, said, when)
+        return seen
+
+    return take
+
+
+@pytest.fixture
+def run_script() -> Script:
+    """Run Python text in a process of its own, as an ordinary user if asked, within bounds of time and memory."""
+
+    def run(
+        code: str, *arguments: object, ordinary: bool = False, memory: int = 0, timeout: float = 60
+    ) -> "subprocess.CompletedProcess[str]":
+        start = ["import os, resource, sys, json, memfs, memfs.config, memfs.vault", "from memfs import Vault, errors"]
+        if ordinary and os.geteuid() == 0:
+            start.append(f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})")
+        if memory:
+            start.append(f"resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))")
+        command = [sys.executable, "-c", "\n".join([*start, code]), *map(str, arguments)]
+        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=timeout)
+
+    return run
+
+
+@pytest.fixture
+def public_path() -> Iterator[Path]:
+    """A directory that any user may look into."""
+    path = Path(tempfile.mkdtemp(prefix="memfs-"))
+    path.chmod(0o755)
+    yield path
+    subprocess.run(["chmod", "-R", "u+rwX", path], check=True)
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def mount_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mount a small file system in memory; CI is root, so a machine that cannot fails the test."""
+    mounted: list[Path] = []
+
+    def mount(options: str) -> Path:
+        where = tmp_path / f"disk-{len(mounted)}"
+        where.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", where], check=True)
+        mounted.append(where)
+        return where
+
+    yield mount
+    for where in reversed(mounted):
+        subprocess.run(["umount", "-l", where], check=True)

@@ -1,0 +1,117 @@
+"""Completion: real scripts in real shells, and the candidates behind them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memfs import Vault
+from memfs.cli.commands import COMMANDS
+from memfs.cli.completion import find_vault, run_complete
+from memfs.cli.main import main
+
+BIN = Path(sys.executable).parent
+
+
+def bash(where: Path, *lines: str) -> list[str]:
+    """Run lines in bash and answer what it prints."""
+    env = {"PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "HOME": str(where)}
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)], cwd=where, env=env, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def in_bash(where: Path, *words: str) -> list[str]:
+    """What bash would offer for the last word."""
+    quoted = " ".join(f"'{word}'" for word in words)
+    return bash(
+        where, "source <(memfs completion bash)", f"COMP_WORDS=(memfs {quoted})",
+        "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))", "_memfs", 'printf "%s\\n" "${COMPREPLY[@]}"',
+    )  # fmt: skip
+
+
+def candidates(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    run_complete(words)
+    return [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_bash_completes_commands_options_and_memories(example: Path) -> None:
+    assert in_bash(example, "re") == ["remove", "read", "restore"]
+    assert in_bash(example, "add", "x", "--t") == ["--type", "--tag", "--title"]
+    assert in_bash(example, "read", "notes/Z") == ["notes/Zürich trip.md"]
+    assert in_bash(example, "read", "notes/Zürich\\ tr") == ["notes/Zürich trip.md"]
+    assert in_bash(example, "read", "nothing") == [""]
+
+
+def test_bash_completes_in_the_vault_that_the_line_names(example: Path) -> None:
+    assert in_bash(example.parent, "--vault", str(example), "read", "fa") == ["facts/"]
+    assert in_bash(example.parent, "--vault", "=", str(example), "read", "fa") == ["facts/"]
+    assert in_bash(example.parent, "read", "fa") == [""]
+
+
+def test_every_command_and_option_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert candidates(capsys, "") == [command.name for command in COMMANDS]
+    for command in COMMANDS:
+        options = {name for argument in command.arguments for name in argument.names if name.startswith("--")}
+        assert options | {"--vault", "--json", "--help"} == set(candidates(capsys, command.name, "-"))
+
+
+def test_what_is_offered_fits_the_place(
+    example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(example / "facts")
+
+    assert candidates(capsys, "read", "facts/alice/cl") == [
+        "facts/alice/climbing-hall-pass.md", "facts/alice/climbs-6b.md", "facts/alice/climbs-6c.md",
+    ]  # fmt: skip
+    assert candidates(capsys, "move", "people/bob", "p") == ["people/", "preferences/", "projects/"]
+    assert candidates(capsys, "move", "people/bob", "people/") == []
+    assert candidates(capsys, "forget", "people/bob", "people/al") == ["people/alice.md"]
+    assert candidates(capsys, "add", "x", "-n", "/fac") == ["/facts/"]
+    assert candidates(capsys, "add", "x", "--type", "f") == ["fact"]
+    assert candidates(capsys, "add", "x", "--set", "") == []
+    assert candidates(capsys, "update", "--set", "a", "=", "b", "people/al") == ["people/alice.md"]
+    assert candidates(capsys, "completion", "") == ["bash"]
+    assert candidates(capsys, "init", "al") == ["alice/"]
+    assert candidates(capsys, "nonsense", "") == []
+
+
+def test_what_is_no_memory_is_not_offered(
+    vault: Vault, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("README.md", "~tea.md", "#tea.md", ".tea.md", "tea.txt", "tea\x1b.md", "tea.md"):
+        (vault.root / name).write_text("x")
+    (vault.root / "sessions").mkdir()
+    (vault.root / "link.md").symlink_to("tea.md")
+    monkeypatch.chdir(vault.root)
+
+    assert candidates(capsys, "read", "") == ["tea.md"]
+
+
+def test_completion_finds_the_vault_that_vault_finds(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    (vault.root / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(vault.root / "a" / "b")
+    by_settings = find_vault("")
+    (vault.root / "memfs.yaml").unlink()
+    by_state = find_vault("")
+    shutil.rmtree(vault.root / ".memfs")
+
+    assert by_settings == by_state == str(vault.root)
+    assert find_vault("") is None
+
+
+def test_completion_opens_no_vault(example: Path) -> None:
+    code = "import sys; from memfs.cli.main import main; main(['__complete', 'read', 'p']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, timeout=60)
+
+    assert "people/" in done.stdout
+    assert not set(done.stdout.split()) & {"yaml", "json", "memfs.vault", "memfs.model", "filelock"}
+
+
+def test_the_scripts_come_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash", "--json"]) == 0
+    assert capsys.readouterr().out.startswith('{"shell": "bash", "script": "_memfs() {')
