@@ -106,7 +106,7 @@ def parse(text: str) -> Parsed:
             values, faults = _typed(flat, {}), []
         except Fault:
             values, faults = _read_any(parts.header)
-    elif not parts.opening and _OPEN.match(parts.body):
+    elif not parts.opening and _OPEN.match(parts.body + parts.tail):
         faults = [Fault(1, "header is not closed: no second line '---'")]
     if "\n>>>>>>> " in text and (found := _CONFLICT.search(text)):
         faults = [*faults, Fault(text.count("\n", 0, found.start()) + 1, "git conflict markers")]
@@ -218,6 +218,7 @@ def scan(header: str) -> tuple[dict[str, Any], dict[str, Entry]]:
         items = () if nested or not isinstance(values[key], list) else tuple(spans[:-1])
         place = (name.start_mark.index, name.end_mark.index)
         entries[key] = Entry(line, place, (first.start_mark.index, end), style, items)
+    next(events, None)  # whatever follows the mapping is a fault
     return values, entries
 
 

@@ -49,7 +49,6 @@ class Versions:
         is_git = os.path.isdir(git) and not os.path.islink(git)
         self._place = Place(".git", "memfs") if is_git else Place(STATE, "history")
         self._last: dict[str, str] = {}  # path -> hash of the version we kept last
-        self._compact: dict[str, int] = {}  # log -> size at which it is compacted
 
     def keep(self, root: int, path: str, data: bytes) -> None:
         """Keep a version; a disk without room for it does not undo the write it belongs to."""
@@ -110,19 +109,19 @@ class Versions:
         with self._open(root, name, create=True) as fd:
             write_all(fd, b"".join(map(bytes, records)), durable=False)
             size = os.fstat(fd).st_size
-        if size > self._compact.setdefault(name, max(COMPACT, 2 * size)):
+            due = size > COMPACT and size > 2 * _compacted_size(fd)
+        if due:
             self._rewrite(root, name, _Recent())
 
     def _rewrite(self, root: int, name: str, keeps: Callable[[Record], bool]) -> None:
         """Write a log anew with the records that `keeps` wants, asked from the newest."""
         with self._open(root, name, create=True) as fd, folder(root, self._place.segments) as place:
             kept = [bytes(record) for record in reversed(list(_parse(_read(fd)))) if keeps(record)]
-            data = b"".join(reversed(kept))
+            data = b"".join([b"%d\n" % sum(map(len, kept)), *reversed(kept)])
             with suppress(FileNotFoundError):
                 os.unlink(name + ".new", dir_fd=place)
             write(place, name + ".new", data)
             os.rename(name + ".new", name, src_dir_fd=place, dst_dir_fd=place)
-            self._compact[name] = max(COMPACT, 2 * len(data))
 
     def _log(self, path: str) -> str:
         return f"{int(digest(path.encode(errors='surrogatepass')), 16) % LOGS:02d}.log"
@@ -161,6 +160,12 @@ class _Recent:
 
 def _read(fd: int) -> bytes:
     return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def _compacted_size(fd: int) -> int:
+    """The size of a log after it was last compacted: its first line."""
+    line = os.pread(fd, 20, 0).partition(b"\n")[0]
+    return int(line) if line.isdigit() else 0
 
 
 def _parse(data: bytes) -> Iterator[Record]:

@@ -1,6 +1,7 @@
 """Completion: real scripts in real shells, and the candidates behind them."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
