@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from memfs.namespace import Namespace
 
+T = TypeVar("T")
 TEXT_KEYS = frozenset({"id", "type", "title", "description", "source", "status"})
 LIST_KEYS = frozenset({"tags", "aliases", "supersedes"})
 TIME_KEYS = frozenset({"created", "updated", "expires", "valid_from", "valid_until"})
@@ -50,47 +51,30 @@ class Problem:
         return f"{self.path}:{self.line}: {self.reason}"
 
 
+_NONE: tuple[str, ...] = ()
+_NO_TEXT: str | None = None
+
+
+def _key(name: str, default: T) -> T:
+    """A property of the header: the value of a key, or its default."""
+    return cast("T", property(lambda self: self.values.get(name, default)))
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """The front-matter: known keys typed, unknown ones as YAML gave them."""
 
     values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
-    @property
-    def type(self) -> str:
-        return str(self.values.get("type", "note"))
-
-    @property
-    def description(self) -> str | None:
-        return self.values.get("description")
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        return tuple(self.values.get("tags", ()))
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return tuple(self.values.get("aliases", ()))
-
-    @property
-    def supersedes(self) -> tuple[str, ...]:
-        return tuple(self.values.get("supersedes", ()))
-
-    @property
-    def importance(self) -> int:
-        return int(self.values.get("importance", 1))
-
-    @property
-    def pinned(self) -> bool:
-        return bool(self.values.get("pinned", False))
-
-    @property
-    def source(self) -> str | None:
-        return self.values.get("source")
-
-    @property
-    def status(self) -> str:
-        return str(self.values.get("status", "stable"))
+    type = _key("type", "note")
+    description = _key("description", _NO_TEXT)
+    tags = _key("tags", _NONE)
+    aliases = _key("aliases", _NONE)
+    supersedes = _key("supersedes", _NONE)
+    importance = _key("importance", 1)
+    pinned = _key("pinned", False)
+    source = _key("source", _NO_TEXT)
+    status = _key("status", "stable")
 
     @property
     def created(self) -> datetime | None:

@@ -382,8 +382,8 @@ def _changed(memory: Memory, change: Change) -> bytes:
 
 def encode(text: str, subject: str) -> bytes:
     """Text as bytes; refused before the disk is touched if it cannot be stored."""
-    if not text.strip() and subject == "text":
-        raise InvalidMemoryError(subject, "is empty")
+    if not isinstance(text, str) or (subject == "text" and not text.strip()):
+        raise InvalidMemoryError(subject, "is empty" if isinstance(text, str) else f"{text!r} is not a text")
     try:
         data = text.encode()
     except UnicodeEncodeError as error:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +25,7 @@ from memfs.model import Memory, Problem, Stamp, Version, Written
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, split_path
 from memfs.protocols import Clock, system_clock
 from memfs.state import make
-from memfs.tree import Tree, encode
+from memfs.tree import Change, Tree, encode
 
 LOCK_TIMEOUT = 10.0
 _ID = re.compile(r"m-[0-9a-z]{26}")
@@ -158,7 +158,7 @@ class Vault:
 
         With `seen`, the stamp of a memory that was read, a file that changed since is refused.
         """
-        return self._update(Dirty(), ref, body, tuple(add_tags), tuple(remove_tags), seen, keys)
+        return self._update(Dirty(), ref, body=body, add_tags=add_tags, remove_tags=remove_tags, seen=seen, **keys)
 
     def append(self, ref: str, text: str) -> Written:
         """Add lines to the end of a memory's body."""
@@ -168,11 +168,11 @@ class Vault:
             body = parse(old).parts.body
             return self._edit(old, {}, body + ("" if not body or body.endswith("\n") else "\n") + text)
 
-        return self._tree.rewrite(self._resolve(ref), change, Dirty())
+        return self._rewrite(ref, change, Dirty())
 
     def replace(self, ref: str, text: str, *, seen: Stamp | str) -> Written:
         """Replace a whole file, as an editor does; refused if it changed since it was `seen`."""
-        return self._tree.rewrite(self._resolve(ref), partial(_constant, text), Dirty(), seen=_stamp(seen))
+        return self._rewrite(ref, lambda _: text, Dirty(), seen=_stamp(seen))
 
     def forget(self, ref: str) -> Written:
         """Move a memory to `archive/`: readable, and out of the way."""
@@ -200,12 +200,14 @@ class Vault:
             current = None
         for kept in self._tree.kept(path):
             if kept.hash.startswith(version) if version else kept.hash != current:
-                data = self._tree.kept_data(path, kept)
-                if current is None:
-                    return self._tree.revive(path, data)
-                written = self._tree.rewrite(path, partial(_constant, data.decode()), Dirty())
-                return Written(written.id, path, "restored", written.stamp)
+                return self._restore(path, self._tree.kept_data(path, kept), gone=current is None)
         raise MemoryNotFoundError(f"{path}@{version}" if version else f"another version of {path}")
+
+    def _restore(self, path: str, data: bytes, *, gone: bool) -> Written:
+        if gone:
+            return self._tree.revive(path, data)
+        written = self._tree.rewrite(path, lambda _: data.decode(), Dirty())
+        return Written(written.id, path, "restored", written.stamp)
 
     # --- many at once: a directory is made durable once a batch, and each item has its own result
 
@@ -215,13 +217,7 @@ class Vault:
 
     def update_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
         """Update memories: each item holds `ref`, and what else `update` takes."""
-
-        def one(dirty: Dirty, item: Mapping[str, Any]) -> Written:
-            known = {**_UPDATE, **_arguments(item, "ref")}
-            keys = {key: known.pop(key) for key in [*known] if key not in _UPDATE}
-            return self._update(dirty, keys=keys, **known)
-
-        return self._many(items, one)
+        return self._many(items, lambda dirty, item: self._update(dirty, **_arguments(item, "ref")))
 
     def forget_many(self, refs: Iterable[str]) -> Results:
         """Move memories to `archive/`."""
@@ -253,24 +249,33 @@ class Vault:
         self,
         dirty: Dirty,
         ref: str,
-        body: str | None,
-        add_tags: tuple[str, ...],
-        remove_tags: tuple[str, ...],
-        seen: Stamp | str | None,
-        keys: Mapping[str, Any],
+        *,
+        body: str | None = None,
+        add_tags: Iterable[str] = (),
+        remove_tags: Iterable[str] = (),
+        seen: Stamp | str | None = None,
+        **keys: Any,
     ) -> Written:
         if "id" in keys:
             raise InvalidMemoryError("id", "stays as it is")
+        added, dropped = canonical("tags", [*add_tags]), canonical("tags", [*remove_tags])
 
         def change(old: str) -> str:
             changes = dict(keys)
-            if add_tags or remove_tags:
+            if added or dropped:
                 tags = canonical("tags", keys.get("tags", parse(old).values.get("tags", ())) or ())
-                kept = [tag for tag in tags if tag not in remove_tags]
-                changes["tags"] = kept + [tag for tag in dict.fromkeys(add_tags) if tag not in kept]
+                kept = [tag for tag in tags if tag not in dropped]
+                changes["tags"] = kept + [tag for tag in dict.fromkeys(added) if tag not in kept]
             return self._edit(old, changes, body)
 
-        return self._tree.rewrite(self._resolve(ref), change, dirty, seen=_stamp(seen))
+        return self._rewrite(ref, change, dirty, seen=_stamp(seen))
+
+    def _rewrite(self, ref: str, change: Change, dirty: Dirty, *, seen: Stamp | None = None) -> Written:
+        """Rewrite a memory, also one that is moved meanwhile."""
+        try:
+            return self._tree.rewrite(self._resolve(ref), change, dirty, seen=seen)
+        except MemoryNotFoundError:
+            return self._tree.rewrite(self._resolve(ref), change, dirty, seen=seen)
 
     def _edit(self, old: str, changes: dict[str, Any], body: str | None) -> str:
         """Edit a text; a changed body moves `updated`, where memfs may write that."""
@@ -336,16 +341,9 @@ class Vault:
         return None
 
 
-_UPDATE: Mapping[str, Any] = {"ref": "", "body": None, "add_tags": (), "remove_tags": (), "seen": None}
-
-
 def _is(segments: Sequence[str], name: str) -> bool:
     """Tell whether a path lies below this directory of the root."""
     return bool(segments) and fold(segments[0]) == name
-
-
-def _constant(text: str, _: str) -> str:
-    return text
 
 
 def _arguments(item: Mapping[str, Any], needed: str) -> Mapping[str, Any]:
