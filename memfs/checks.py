@@ -1,12 +1,9 @@
 """What a person should look at in a vault: problems of files, and of files among each other. Pure."""
 
-import re
 from collections.abc import Iterable
 
 from memfs.model import Memory, Problem
-from memfs.namespace import fold
-
-_CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
+from memfs.namespace import fold, is_conflict_copy
 
 
 def check(found: Iterable[Memory | Problem], late: Iterable[tuple[str, bytes]]) -> list[Problem]:
@@ -19,13 +16,13 @@ def check(found: Iterable[Memory | Problem], late: Iterable[tuple[str, bytes]]) 
             problems.append(item)
             continue
         problems += item.problems
-        other = ids.setdefault(item.id, item.path)
+        other = item.path if is_conflict_copy(item.path) else ids.setdefault(item.id, item.path)
         if other != item.path:
             problems.append(Problem(item.path, 1, f"the same id as {other}", "id", item.id, "Delete one of the lines."))
         other = names.setdefault(fold(item.path), item.path)
         if other != item.path:
             problems.append(Problem(item.path, 1, f"the same name as {other} but for case or normal form"))
-        if _CONFLICT_COPY.search(item.path):
+        if is_conflict_copy(item.path):
             hint = "Take over what you need, then remove this copy."
             problems.append(Problem(item.path, 1, "a save that came while memfs wrote the file", hint=hint))
     for path, _ in late:

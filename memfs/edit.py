@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-from memfs.errors import InvalidMemoryError
+from memfs.errors import InvalidMemoryError, shown
 from memfs.frontmatter import CHECKS, NUMBER, Entry, Fault, Parsed, Parts, parse, scan
 from memfs.model import as_time
 
@@ -30,7 +30,7 @@ def compose(values: Mapping[str, Any], body: str) -> str:
 def canonical(key: str, value: Any) -> Any:
     """The value as it reads back once it is written; InvalidMemoryError if it cannot be written."""
     if not _KEY.fullmatch(key):
-        raise InvalidMemoryError(repr(key), "a key is letters, digits, '_' and '-', and begins with a letter")
+        raise InvalidMemoryError(shown(key), "a key is letters, digits, '_' and '-', and begins with a letter")
     if key in CHECKS:
         value = CHECKS[key](key, value)
         return value.replace(microsecond=0) if isinstance(value, datetime) else value
@@ -42,7 +42,7 @@ def canonical(key: str, value: Any) -> Any:
         return _time_text(value)
     if isinstance(value, int | float) and NUMBER.fullmatch(_number_text(value)):
         return value
-    raise InvalidMemoryError(key, f"{value!r} is not a text, number, date, true, false, or a list of these")
+    raise InvalidMemoryError(key, f"{shown(value)} is not a text, number, date, true, false, or a list of these")
 
 
 def render(key: str, value: Any, newline: str) -> str:

@@ -99,6 +99,12 @@ class MalformedMemoryError(VaultError):
         super().__init__(path, line, reason)
 
 
+def shown(value: object) -> str:
+    """A value in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
 class InvalidMemoryError(VaultError):
     """A text or a header value that cannot be stored."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from memfs.errors import InvalidMemoryError
+from memfs.errors import InvalidMemoryError, shown
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Header, Problem, Reading, as_time
 
 MAX_HEADER = 64 * 1024
@@ -238,7 +238,7 @@ def _guarded(header: str) -> Iterator[Any]:
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise Fault(_line(header, where), "anchors and aliases are not allowed")
             if getattr(event, "tag", None):
-                raise Fault(_line(header, where), f"the tag {event.tag!r} is not allowed")
+                raise Fault(_line(header, where), f"the tag {shown(event.tag)} is not allowed")
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if event.explicit or documents > 1:
@@ -262,7 +262,7 @@ def _key(header: str, event: Any, known: Mapping[str, Any]) -> str:
     if not isinstance(event, yaml.ScalarEvent):
         raise Fault(line, "a key is not a text")
     if event.value in known:
-        raise Fault(line, f"duplicate key {event.value!r}", event.value)
+        raise Fault(line, f"duplicate key {shown(event.value)}", event.value)
     return str(event.value)
 
 
@@ -313,7 +313,7 @@ def _typed(values: Mapping[str, Any], entries: Mapping[str, Entry]) -> dict[str,
 def _check_text(key: str, value: Any) -> str:
     if isinstance(value, str) and (value or key != "id"):
         return value
-    raise InvalidMemoryError(key, f"{value!r} is not a text")
+    raise InvalidMemoryError(key, f"{shown(value)} is not a text")
 
 
 def _check_time(key: str, value: Any) -> date:
@@ -321,7 +321,7 @@ def _check_time(key: str, value: Any) -> date:
         return as_time(value)
     except (ValueError, OverflowError):
         allowed = "a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
-        raise InvalidMemoryError(key, f"{value!r} is not {allowed}") from None
+        raise InvalidMemoryError(key, f"{shown(value)} is not {allowed}") from None
 
 
 def _check_list(key: str, value: Any) -> tuple[str, ...]:
@@ -330,19 +330,19 @@ def _check_list(key: str, value: Any) -> tuple[str, ...]:
         return tuple(text.strip() for text in texts if text.strip())
     if isinstance(value, list | tuple) and all(isinstance(item, str) or item is None for item in value):
         return tuple([item for item in value if item])
-    raise InvalidMemoryError(key, f"{value!r} is not a list of texts")
+    raise InvalidMemoryError(key, f"{shown(value)} is not a list of texts")
 
 
 def _check_flag(key: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise InvalidMemoryError(key, f"{value!r} is not true or false")
+    raise InvalidMemoryError(key, f"{shown(value)} is not true or false")
 
 
 def _check_importance(key: str, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10:
         return value
-    raise InvalidMemoryError(key, f"{value!r} is not a whole number from 1 to 10")
+    raise InvalidMemoryError(key, f"{shown(value)} is not a whole number from 1 to 10")
 
 
 CHECKS: Mapping[str, Callable[[str, Any], Any]] = {

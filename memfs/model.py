@@ -164,7 +164,10 @@ class Memory:
 
     @property
     def created(self) -> datetime:
-        return self.header.created or datetime.fromtimestamp(self.stamp.mtime_ns / 1e9, UTC)
+        if created := self.header.created:
+            return created
+        seconds = min(max(self.stamp.mtime_ns / 1e9, -62_135_596_800), 253_402_300_799)  # of years 1 to 9999
+        return datetime.fromtimestamp(seconds, UTC)
 
     @property
     def updated(self) -> datetime:

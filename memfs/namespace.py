@@ -20,6 +20,7 @@ _PLACEHOLDERS = {
     "sessionId": "session", "session_id": "session",
     "memoryStrategyId": "strategy", "memory_strategy_id": "strategy",
 }  # fmt: skip
+_CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
 _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
 
 
@@ -153,6 +154,11 @@ def check_name(name: str) -> None:
     fault = _fault(name[:-3]) if name.endswith(".md") else "a memory's name ends in '.md'"
     if fault:
         raise InvalidNamespaceError(name, fault)
+
+
+def is_conflict_copy(path: str) -> bool:
+    """Tell whether this is a save that came too late, beside the memory whose id it carries."""
+    return _CONFLICT_COPY.search(path) is not None
 
 
 def slug(text: str) -> str:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from urllib.parse import unquote
 
-from memfs.errors import MemoryChangedError
+from memfs.errors import MemoryChangedError, VaultError
 from memfs.files import (
     NOT_THERE,
     PARTIAL,
@@ -183,7 +183,7 @@ class State:
         """Clear what killed writers left; a file they had displaced becomes a kept version."""
         with suppress(FileNotFoundError), folder(root, (STATE, "tmp")) as rooms:
             for room in os.listdir(rooms):
-                with suppress(OSError), folder(rooms, (room,)) as fd:
+                with suppress(OSError, VaultError), folder(rooms, (room,)) as fd:
                     if try_lock(fd):
                         for name in os.listdir(fd):
                             _sweep_file(root, fd, name, keep)

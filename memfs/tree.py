@@ -19,7 +19,8 @@ from memfs.errors import (
     MemoryChangedError,
     MemoryExistsError,
     MemoryNotFoundError,
-    VaultNotFoundError,
+    VaultError,
+    shown,
 )
 from memfs.files import (
     MAX_FILE,
@@ -108,10 +109,7 @@ class Tree:
     def walk(self, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[Memory | Problem]:
         """Every memory below a namespace; a file that cannot be read is a problem."""
         with self.opened() as root:
-            try:
-                with folder(root, segments):
-                    pass
-            except FileNotFoundError:
+            with suppress(PermissionError):
                 segments = spelled(root, segments)
             for listing in walk(root, segments, archived=archived):
                 for path, reason in listing.unreadable:
@@ -257,7 +255,7 @@ class Tree:
 
     def close(self) -> None:
         """Turn late saves into conflict copies, and give back what the writer holds."""
-        with suppress(OSError, VaultNotFoundError), self.opened() as root:
+        with suppress(OSError, VaultError), self.opened() as root:
             if self.state.is_made:
                 self._rescue(root)
             self.state.close(root)
@@ -383,7 +381,7 @@ def _changed(memory: Memory, change: Change) -> bytes:
 def encode(text: str, subject: str) -> bytes:
     """Text as bytes; refused before the disk is touched if it cannot be stored."""
     if not isinstance(text, str) or (subject == "text" and not text.strip()):
-        raise InvalidMemoryError(subject, "is empty" if isinstance(text, str) else f"{text!r} is not a text")
+        raise InvalidMemoryError(subject, "is empty" if isinstance(text, str) else f"{shown(text)} is not a text")
     try:
         data = text.encode()
     except UnicodeEncodeError as error:

@@ -22,7 +22,7 @@ from memfs.errors import (
 from memfs.files import STATE, Dirty, digest, open_root, read, translated, write
 from memfs.frontmatter import parse
 from memfs.model import Memory, Problem, Stamp, Version, Written
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, split_path
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
 from memfs.protocols import Clock, system_clock
 from memfs.state import make
 from memfs.tree import Change, Tree, encode
@@ -335,7 +335,7 @@ class Vault:
         for found in self._walk(None, archived=True):
             if not isinstance(found, Memory) or not (needle in found.data or b"\\" in found.data):
                 continue
-            if found.header.get("id") == ref:
+            if found.header.get("id") == ref and not is_conflict_copy(found.path):
                 self._paths[ref] = found.path
                 return found.path
         return None
