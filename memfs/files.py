@@ -277,6 +277,8 @@ def read_open(fd: int, limit: int = MAX_FILE) -> Content:
     if len(data) != status.st_size:  # it is being written
         while len(data) <= limit and (more := os.read(fd, 1 << 20)):
             data += more
+        if len(data) > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit // (1024 * 1024)} MiB")
     return Content(data, status)
 
 

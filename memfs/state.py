@@ -7,6 +7,7 @@ tell what a killed one left. Bytes are unlinked only when they are proved to be 
 import errno
 import itertools
 import os
+import re
 import secrets
 import threading
 import time
@@ -40,7 +41,8 @@ from memfs.model import Stamp
 from memfs.namespace import split_path
 
 PATIENCE = 600.0  # seconds until a displaced file that cannot be leased is taken for closed
-_ANY_SIZE = 1 << 40
+_ANY_SIZE = 64 * 1024 * 1024  # more than this is never read, nor dropped
+_LATE = re.compile(r"(?P<moment>[0-9]{1,20})\.(?P<expected>[0-9a-f]{16})\.(?P<path>.+)")
 _ROOMS = ("tmp", "locks", "late", "history")
 _NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -159,24 +161,24 @@ class State:
         found = []
         with suppress(FileNotFoundError), folder(root, (STATE, "late")) as aside:
             for name in sorted(os.listdir(aside)):
-                parts = name.split(".", 2)
-                data = _peek(aside, name)
-                if data is not None and len(parts) == 3 and digest(data) != parts[1]:
-                    found.append((name, _path(parts[2]), data))
+                named, data = _LATE.fullmatch(name), _peek(aside, name)
+                if named and data is not None and digest(data) != named["expected"]:
+                    found.append((name, _path(named["path"]), data))
         return found
 
     def rescue(self, root: int, save: Keep) -> None:
         """Hand every late save to `save`, and drop the displaced files that are done with."""
         with suppress(FileNotFoundError), folder(root, (STATE, "late")) as aside:
             for name in sorted(os.listdir(aside)):
+                if not (named := _LATE.fullmatch(name)):
+                    continue
                 with suppress(OSError), open_file(aside, name) as fd:
-                    moment, expected, quoted = (*name.split(".", 2), "", "")[:3]
-                    busy, age = in_use(fd), time.time_ns() - (int(moment) if moment.isdecimal() else 0)
+                    busy, age = in_use(fd), time.time_ns() - int(named["moment"])
                     if busy or (busy is None and age < PATIENCE * 1e9):
                         continue
                     data = read_open(fd, _ANY_SIZE).data
-                    if digest(data) != expected:
-                        save(_path(quoted), data)
+                    if digest(data) != named["expected"]:
+                        save(_path(named["path"]), data)
                     os.unlink(name, dir_fd=aside)
 
     def sweep(self, root: int, keep: Keep) -> None:
