@@ -31,9 +31,10 @@ from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold
 MAX_FILE = 8 * 1024 * 1024
 STATE = ".memfs"
 PARTIAL = 0o200
+TRIES = 100
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_READ = os.O_RDONLY | _FILE
+READ = os.O_RDONLY | _FILE
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
 _NOREPLACE, _EXCHANGE = 1, 2
 NOT_THERE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EISDIR}
@@ -110,6 +111,13 @@ def open_root(root: Path | str) -> int:
 
 def open_folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> int:
     """Open a directory below an open one; `create` makes what is missing, durably."""
+    for _ in range(TRIES if create else 0):
+        with suppress(FileNotFoundError):  # git may remove an empty directory as soon as it is made
+            return _descend(root, segments, create=True)
+    return _descend(root, segments, create=create)
+
+
+def _descend(root: int, segments: tuple[str, ...], *, create: bool) -> int:
     fd = root
     try:
         for segment in segments:
@@ -143,11 +151,15 @@ class Place:
 
     def open(self, root: int, name: str, flags: int) -> int:
         """Open a file in it; one that may be created makes the directory too."""
+        create = bool(flags & os.O_CREAT)
         with self._mutex:
-            if self._fd < 0 or not os.fstat(self._fd).st_nlink:
-                self._close()
-                self._fd = open_folder(root, self.segments, create=bool(flags & os.O_CREAT))
-            return os.open(name, flags | _FILE, 0o666, dir_fd=self._fd)
+            for _ in range(TRIES if create else 1):
+                if self._fd < 0 or not os.fstat(self._fd).st_nlink:
+                    self._close()
+                    self._fd = open_folder(root, self.segments, create=create)
+                with suppress(FileNotFoundError):
+                    return os.open(name, flags | _FILE, 0o666, dir_fd=self._fd)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
     def close(self) -> None:
         with self._mutex:
@@ -249,7 +261,7 @@ def _is_text(name: str) -> bool:
 
 def read(parent: int, name: str, limit: int = MAX_FILE) -> Content:
     """Read a regular file; OSError EFBIG or EINVAL if it is too large or not one."""
-    fd = os.open(name, _READ, dir_fd=parent)
+    fd = os.open(name, READ, dir_fd=parent)
     try:
         return read_open(fd, limit)
     finally:
@@ -259,7 +271,7 @@ def read(parent: int, name: str, limit: int = MAX_FILE) -> Content:
 @contextmanager
 def open_file(parent: int, name: str) -> Iterator[int]:
     """Open a file for reading."""
-    fd = os.open(name, _READ, dir_fd=parent)
+    fd = os.open(name, READ, dir_fd=parent)
     try:
         yield fd
     finally:

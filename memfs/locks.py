@@ -46,16 +46,41 @@ def try_lock(fd: int) -> bool:
     return lock_descriptor(fd, blocking=False)
 
 
-def in_use(fd: int, *, by_writers: bool = False) -> bool | None:
-    """Tell whether somebody else has the open file open (for writing); None where nobody can tell.
+class Lease:
+    """A hold on an open file: while it lasts, whoever opens the file for writing waits.
 
-    A lease is granted only when nobody has. It is given back at once; an open that comes between is held
-    up for that moment, and its signal is one that is ignored by default.
+    The kernel tells the holder by a signal, which is one that is ignored by default. Where there are no
+    leases, nobody is known to write, and nobody waits.
     """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._held = False
+
+    def take(self) -> bool:
+        """Take the lease; False while somebody has the file open for writing."""
+        answer = _lease(self._fd, "F_RDLCK")
+        self._held = answer is True
+        return answer is not False
+
+    def is_wanted(self) -> bool:
+        """Tell whether somebody waits."""
+        return self._held and fcntl.fcntl(self._fd, fcntl.F_GETLEASE) == fcntl.F_UNLCK
+
+
+def in_use(fd: int, *, by_writers: bool = False) -> bool | None:
+    """Tell whether somebody else has the open file open (for writing); None where nobody can tell."""
+    answer = _lease(fd, "F_RDLCK" if by_writers else "F_WRLCK")
+    if answer:
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return None if answer is None else not answer
+
+
+def _lease(fd: int, kind: str) -> bool | None:
+    """Take a lease, which is granted when nobody else has the file open; None where there are none."""
     try:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK if by_writers else fcntl.F_WRLCK)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, getattr(fcntl, kind))
     except (OSError, AttributeError, NameError) as error:
-        return True if getattr(error, "errno", 0) == errno.EAGAIN else None
-    return False
+        return False if getattr(error, "errno", 0) == errno.EAGAIN else None
+    return True

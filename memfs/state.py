@@ -18,8 +18,10 @@ from urllib.parse import unquote
 
 from memfs.errors import MemoryChangedError, VaultError
 from memfs.files import (
+    MAX_FILE,
     NOT_THERE,
     PARTIAL,
+    READ,
     STATE,
     Content,
     Place,
@@ -36,10 +38,11 @@ from memfs.files import (
     write,
     write_all,
 )
-from memfs.locks import in_use, try_lock
+from memfs.locks import Lease, in_use, try_lock
 from memfs.model import Stamp
 from memfs.namespace import split_path
 
+SETTLE = 0.25  # seconds to wait for an editor that is in the middle of a save
 PATIENCE = 600.0  # seconds until a displaced file that cannot be leased is taken for closed
 _ANY_SIZE = 64 * 1024 * 1024  # more than this is never read, nor dropped
 _LATE = re.compile(r"(?P<moment>[0-9]{1,20})\.(?P<expected>[0-9a-f]{16})\.(?P<path>.+)")
@@ -47,6 +50,46 @@ _ROOMS = ("tmp", "locks", "late", "history")
 _NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 
 Keep = Callable[[str, bytes], None]
+
+
+class Settled:
+    """A file that was read when nobody was in the middle of writing it; whoever wants to write it now waits."""
+
+    def __init__(self, fd: int, lease: Lease, content: Content) -> None:
+        self._fd, self._lease, self.content = fd, lease, content
+
+    def is_at(self, parent: int, name: str) -> bool:
+        """Tell whether this file still has the name, and nobody waits to write it."""
+        named = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        return os.path.samestat(os.fstat(self._fd), named) and not self._lease.is_wanted()
+
+    def close(self) -> None:
+        """Let others write."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+@contextmanager
+def settled(parent: int, name: str, limit: int = MAX_FILE) -> Iterator[Settled]:
+    """Read a file once nobody has it open for writing, or has had it for too long."""
+    deadline = time.monotonic() + SETTLE
+    while True:
+        fd = os.open(name, READ, dir_fd=parent)
+        lease = Lease(fd)
+        if lease.take() or time.monotonic() > deadline:
+            break
+        os.close(fd)
+        time.sleep(0.002)
+    old = None
+    try:
+        old = Settled(fd, lease, read_open(fd, limit))
+        yield old
+    finally:
+        if old:
+            old.close()
+        else:
+            os.close(fd)
 
 
 class State:
@@ -126,19 +169,22 @@ class State:
                 raise
         return name, stamp_named(written, os.stat(name, dir_fd=parent, follow_symlinks=False))
 
-    def replace(self, root: int, parent: int, path: str, old: Content, data: bytes, keep: Keep) -> Stamp:
+    def replace(self, root: int, parent: int, path: str, old: Settled, data: bytes, keep: Keep) -> Stamp:
         """Put `data` where `old` was read. MemoryChangedError, and nothing changed, if it is not there any more."""
         name = path.rpartition("/")[2]
         swap = f"{os.getpid()}.{next(self._counter)}.{digest(data)}.{file_name(path)}"
         with self._room(root) as tmp:
-            written = write(tmp, swap, data, like=old)
+            written = write(tmp, swap, data, like=old.content)
             try:
+                if not old.is_at(parent, name):
+                    raise MemoryChangedError(path)
                 exchange(tmp, swap, parent, name)
             except BaseException:
                 os.unlink(swap, dir_fd=tmp)
                 raise
             out = _peek(tmp, swap)
-            if out != old.data:
+            old.close()
+            if out != old.content.data:
                 data = self._undo(tmp, swap, parent, path, data, out or b"", keep)
                 _discard(root, tmp, swap, path, data)
                 raise MemoryChangedError(path)
@@ -149,6 +195,8 @@ class State:
     def _undo(self, tmp: int, swap: str, parent: int, path: str, ours: bytes, theirs: bytes, keep: Keep) -> bytes:
         """Put back what a person saved in between; the bytes that are left over."""
         name = path.rpartition("/")[2]
+        with suppress(OSError), settled(tmp, swap, _ANY_SIZE) as finished:
+            theirs = finished.content.data
         keep(path, theirs)  # who reads our text now, and saves, does not know of it
         exchange(tmp, swap, parent, name)
         if _peek(tmp, swap) == ours:

@@ -24,15 +24,12 @@ from memfs.errors import (
 )
 from memfs.files import (
     MAX_FILE,
-    Content,
     Dirty,
     folder,
     is_at,
-    open_file,
     open_folder,
     open_root,
     read,
-    read_open,
     rename_new,
     spelled,
     stamp_of,
@@ -40,15 +37,14 @@ from memfs.files import (
     walk,
 )
 from memfs.frontmatter import Fault, understand
-from memfs.locks import in_use, locked
+from memfs.locks import locked
 from memfs.model import Memory, Problem, Stamp, Version, Written
 from memfs.names import Names, text_key
 from memfs.namespace import check_name, fold, slug
 from memfs.protocols import Clock
-from memfs.state import State
+from memfs.state import State, settled
 from memfs.versions import Versions
 
-SETTLE = 0.25  # seconds to wait for an editor that is in the middle of a save
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 
 Change = Callable[[str], str]
@@ -173,21 +169,19 @@ class Tree:
             keep = partial(self.versions.keep_once, hold.root)
             deadline = time.monotonic() + self._timeout
             while True:
-                old = self._settled(hold, segments[-1])
-                if seen is not None and seen != old.stamp:
-                    raise MemoryChangedError(path)
-                memory = Memory(path, old.data, old.stamp, understand)
-                data = _changed(memory, change)
-                if data == old.data:
-                    return Written(memory.id, path, "unchanged", old.stamp)
                 try:
-                    stamp = self.state.replace(hold.root, hold.parent, path, old, data, keep)
-                    break
+                    with _readable(path), settled(hold.parent, segments[-1]) as old:
+                        if seen is not None and seen != old.content.stamp:
+                            raise MemoryChangedError(path)
+                        memory = Memory(path, old.content.data, old.content.stamp, understand)
+                        data = _changed(memory, change)
+                        if data == memory.data:
+                            return Written(memory.id, path, "unchanged", memory.stamp)
+                        stamp = self.state.replace(hold.root, hold.parent, path, old, data, keep)
+                        break
                 except MemoryChangedError:
                     if seen is not None or time.monotonic() > deadline:
                         raise
-                except FileNotFoundError:
-                    raise MemoryNotFoundError(path) from None
             dirty.sync(hold.parent)
             self.versions.keep(hold.root, path, data)
             return Written(Memory(path, data, stamp, understand).id, path, "updated", stamp)
@@ -320,20 +314,6 @@ class Tree:
 
         self.state.rescue(root, save)
 
-    def _settled(self, hold: Hold, name: str) -> Content:
-        """Read a file that nobody is in the middle of writing, as far as that can be told."""
-        deadline = time.monotonic() + SETTLE
-        try:
-            while True:
-                with open_file(hold.parent, name) as fd:
-                    if not in_use(fd, by_writers=True) or time.monotonic() > deadline:
-                        return read_open(fd)
-                time.sleep(0.002)
-        except FileNotFoundError:
-            raise MemoryNotFoundError(hold.path(name)) from None
-        except OSError as error:
-            raise MalformedMemoryError(hold.path(name), 1, f"cannot be read: {error.strerror}") from error
-
     def _duplicate(self, hold: Hold, names: Names, same: str) -> Memory | None:
         """The memory in a namespace that has this text now."""
         name = names.with_text(same)
@@ -354,6 +334,19 @@ def _read(root: int, segments: tuple[str, ...]) -> Memory:
     with folder(root, segments[:-1]) as parent:
         content = read(parent, segments[-1])
     return Memory("/".join(segments), content.data, content.stamp, understand)
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    """Word what is wrong with a file that is to be read and changed."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MemoryNotFoundError(path) from None
+    except OSError as error:
+        if error.errno in {errno.EFBIG, errno.EINVAL, errno.ELOOP}:
+            raise MalformedMemoryError(path, 1, f"cannot be changed: {error.strerror}") from error
+        raise
 
 
 @contextmanager
