@@ -178,19 +178,20 @@ def _change_items(header: str, key: str, entry: Entry, old: list[Any], new: list
     added = new[len(kept) :]
     if not kept or new[: len(kept)] != kept or len(entry.items) != len(old):
         return None
-    starts = [_line_start(header, start) for start, _ in entry.items]
-    prefix = header[starts[0] : entry.items[0][0]]
+    spans = [(start, start + len(header[start:end].rstrip(" \t\r\n"))) for start, end in entry.items]
+    lines = [(_line_start(header, start), _line_end(header, end)) for start, end in spans]
+    prefix = header[lines[0][0] : spans[0][0]]
     if not re.fullmatch(r"[ ]*-[ ]+", prefix):
         return None
-    ends = [_line_end(header, end) for _, end in entry.items]
-    lines = [header[start:end] for start, end, item in zip(starts, ends, old, strict=True) if item in new]
-    between = [header[end:start] for end, start in zip(ends[:-1], starts[1:], strict=True)]
-    if any(gap.strip() for gap in between):
-        lines = [header[starts[0] : ends[-1]]] if kept == old else []
-    if not lines:
-        return None
-    lines += [f"{prefix}{scalar(key, item)}{newline}" for item in added]
-    return header[: starts[0]] + "".join(lines) + header[ends[-1] :]
+    last = max(number for number, item in enumerate(old) if item in new)
+    for number in reversed(range(len(old))):
+        start, end = lines[number]
+        if number == last:
+            more = "".join(f"{prefix}{scalar(key, item)}{newline}" for item in added)
+            header = header[:end] + more + header[end:]
+        elif old[number] not in new:
+            header = header[:start] + header[end:]
+    return header
 
 
 def _line_start(text: str, index: int) -> int:

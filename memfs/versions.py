@@ -22,6 +22,8 @@ from memfs.model import Version
 KEEP = 20
 KEEP_DAYS = 30
 LOGS = 16
+MAX_LOG = 1 << 30
+MAX_LINE = 1 << 14
 COMPACT = 1 << 20  # bytes; a log is compacted when it has doubled since, and is larger than this
 _LOG = os.O_RDWR | os.O_CREAT | os.O_APPEND
 _MARK = b"\x1e"
@@ -159,7 +161,9 @@ class _Recent:
 
 
 def _read(fd: int) -> bytes:
-    return os.pread(fd, os.fstat(fd).st_size, 0)
+    """The bytes of a log; one that is beyond all measure is not ours to read."""
+    size = os.fstat(fd).st_size
+    return os.pread(fd, size, 0) if size <= MAX_LOG else b""
 
 
 def _compacted_size(fd: int) -> int:
@@ -172,13 +176,22 @@ def _parse(data: bytes) -> Iterator[Record]:
     """The whole records of a log; what is torn is passed over."""
     start = data.find(_MARK)
     while start >= 0:
-        line = data.find(b"\n", start)
-        try:
-            path, time_ns, code, size = json.loads(data[start + 1 : line])
-            content = data[line + 1 : line + 1 + size]
-            whole = isinstance(path, str) and len(content) == size and data[line + 1 + size : line + 2 + size] == b"\n"
-        except (ValueError, TypeError):
-            whole = False
-        if whole:
-            yield Record(path, time_ns, code, content)
-        start = data.find(_MARK, line + 1 + size if whole else start + 1)
+        line = data.find(b"\n", start, start + MAX_LINE)
+        facts = _facts(data[start + 1 : line]) if line > 0 else None
+        end = line + 1 + facts[3] if facts else 0
+        if facts and data[end : end + 1] == b"\n":
+            yield Record(*facts[:3], data[line + 1 : end])
+            start = data.find(_MARK, end)
+        else:
+            start = data.find(_MARK, start + 1)
+
+
+def _facts(line: bytes) -> tuple[str, int, str, int] | None:
+    """Path, time, hash and size, as `Record` writes them."""
+    try:
+        path, time_ns, code, size = json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if type(path) is str and type(time_ns) is int and type(code) is str and type(size) is int:
+        return (path, time_ns, code, size) if size >= 0 and 0 <= time_ns < 1 << 62 else None
+    return None
