@@ -1,0 +1,455 @@
+"""Hostile names: refused with a clear error, or encoded; nothing outside the subtree is seen or touched."""
+
+import os
+import unicodedata
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memfs import MemfsError, Memory, Namespace, Template, Vault, Written
+from memfs.errors import InvalidNamespaceError, MemoryNotFoundError, SettingsError
+from memfs.namespace import fold, slug
+
+FULL = settings().max_examples
+Snapshot = Callable[..., dict[str, tuple[object, ...]]]
+
+HOSTILE = [
+    # out of the tree
+    "..", "../..", "../alice2", "../alice2/secret.md", "../../..", "../../outside.md", "../../../outside.md",
+    "actors/alice/..", "actors/alice/../alice2", "actors/alice/../alice2/secret.md",
+    "actors/alice/../../../outside.md",
+    "./actors/alice2/secret.md", "actors/./alice2", "actors//alice2/secret.md", "//actors/alice2", "archive/../..",
+    "archive/../actors/alice2/secret.md", "archive/actors/alice2", "archive/actors/alice2/old.md", "archive", ".",
+    "/",
+    "", "/..", "...", "....//....//outside.md", "..\\..\\outside.md", "actors\\alice2\\secret.md", "C:\\outside.md",
+    "C:outside.md", "\\\\server\\share", "/etc/passwd", "/etc/passwd.md", "file:///etc/passwd", "~", "~root/x",
+    "~/x.md",
+    "%2e%2e", "%2e%2e/%2e%2e/outside.md", "..%2foutside.md", "%00", "..;/outside.md", "$HOME/x", "$(touch x)", "`x`",
+    # another subtree, and rooms that are none
+    "actors", "actors/alice2", "actors/alice2/secret.md", "/actors/alice2/secret", "actors/alice2/secret", "m-secret",
+    "people/bob.md", "people", "README.md", "readme.md", "ReadMe", "memfs.yaml", ".memfs", ".memfs/tmp",
+    ".memfs/x.md",
+    "sessions", "sessions/s1/log.md", "Sessions/s1/log.md", "SESSIONS", "sessions/../actors/alice2", ".git",
+    ".git/config",
+    ".git/hooks/x.md", ".GIT", ".hidden", ".hidden/x.md", ".md", "..md", ".obsidian/app.md", ".gitignore",
+    # links in the subtree that lead away
+    "actors/alice/link", "actors/alice/link/outside.md", "actors/alice/link/new", "actors/alice/up",
+    "actors/alice/loop",
+    "actors/alice/up/alice2/secret.md", "actors/alice/pointer.md", "actors/alice/loop/x.md",
+    "actors/alice/dangling.md",
+    # names that some system reads otherwise
+    "con", "CON", "nul.md", "aux", "prn.txt", "com1", "lpt9.md", "COM¹", "con.tar.gz", "actors/alice/nul", "name.",
+    "name ", " name", "name. ", "-x", "--force", "-rf", "#auto#", "~lock", "a:b", "a*b", "a?b", "a<b>", 'a"b', "a|b",
+    # characters
+    "\0", "a\0b", "a\0/../../outside.md", "a\nb", "a\rb", "a\tb", "a\x1b[2Jb", "\x7f", "\x85", "\u2028",
+    "\u202etxt.exe",
+    "a\u200bb", "\ufeff", "\u2066x\u2069", "\ud800", "a\udfffb", "\udc80", "\ue000", "\uffff", "\U000e0001", "\u0378",
+    # twins of the scope
+    "actors/ALICE", "Actors/Alice/own.md", "actors/al\u0131ce", "actors/alıce/secret.md", "actors/ａｌｉｃｅ",
+    "actors/alice\u0301", "actors/alice ", "actors/alice.", "actors/alice/", "actors/alice//",
+    "actors/alice\u200b/x.md", "actors/alice/own.md/", "actors/alice/own.md/x", "actors/alice/own", "OWN",
+    # sizes
+    "x" * 101, "x" * 300, "x" * 300 + ".md", "東" * 100, "東" * 255, "x/" * 200 + "x", "x/" * 5000 + "x.md", "/" * 300,
+    "😀" * 64, "e\u0301" * 100,
+    # what a template or a format would fill
+    "{0.__class__}", "{0.__class__.__init__.__globals__}", "{actorId}", "{sessionId}", "{}", "{", "}", "%s", "{{x}}",
+    "${x}",
+    "actors/{actorId}", "[[people/bob]]", "a,b", "a;b", "null", "true", "0", "*", "**", "*.md", "?", "[a-z]",
+]  # fmt: skip
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    """A vault with neighbours, links that lead away, and files around it."""
+    root = tmp_path / "around" / "vault"
+    files = {
+        "actors/alice/own.md": "---\nid: m-own\n---\n\nMine.\n",
+        "actors/alice2/secret.md": "---\nid: m-secret\n---\n\nSecret.\n",
+        "actors/alice2/bad.md": "---\nid: [\n---\n\nSecret.\n",
+        "archive/actors/alice2/old.md": "---\nid: m-old\n---\n\nSecret.\n",
+        "people/bob.md": "---\nid: m-bob\n---\n\nSecret.\n",
+        "sessions/s1/log.md": "Secret.\n",
+        "README.md": "Secret.\n",
+        ".hidden/x.md": "Secret.\n",
+        ".git/config": "[core]\n",
+        "../outside.md": "Secret.\n",
+        "../elsewhere/outside.md": "Secret.\n",
+    }
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    links = {"link": "../../../elsewhere", "up": "..", "loop": "loop", "pointer.md": "../../../outside.md"}
+    for name, target in {**links, "dangling.md": "../../../elsewhere/new.md"}.items():
+        (root / "actors/alice" / name).symlink_to(target)
+    with Vault.init(root) as vault:
+        vault.update("actors/alice2/secret.md", importance=2)
+        vault.remove(vault.add("Gone.", "actors/alice2").id)
+    return root
+
+
+def outside(take: Snapshot, root: Path) -> dict[str, tuple[object, ...]]:
+    """Everything that is not alice's, in the vault and around it."""
+    seen = take(root.parent, "vault/.memfs", "vault/.git/memfs")
+    hers = ("vault/actors/alice/", "vault/archive/actors/alice/")
+    return {path: state for path, state in seen.items() if not fold(path + "/").startswith(hers)}
+
+
+def add_and_list(vault: Vault, space: str) -> list[Memory]:
+    scope = vault.scope(space)
+    scope.add("Deeper.")
+    return scope.list(archived=True)
+
+
+def add_and_move(vault: Vault, to: str) -> Written:
+    return vault.move(vault.add(f"To {to!a}.").id, to)
+
+
+def attempts(alice: Vault, name: str) -> list[Callable[[], Any]]:
+    """Every verb of a scope handle with a name where a name goes."""
+    below = f"actors/alice/{name}"
+    refs: list[Callable[[], Any]] = []
+    for ref in (name, below, f"{name}.md", f"archive/{name}"):
+        refs += [
+            partial(alice.read, ref),
+            partial(alice.update, ref, importance=3),
+            partial(alice.append, ref, "More."),
+            partial(alice.versions, ref),
+            partial(alice.restore, ref),
+            partial(alice.move, ref, "actors/alice/taken"),
+            partial(alice.forget, ref),
+            partial(alice.remove, ref),
+        ]
+    spaces: list[Callable[[], Any]] = []
+    for space in (name, below, f"archive/{name}"):
+        spaces += [
+            partial(alice.add, "Text.", space),
+            partial(alice.list, space, archived=True),
+            partial(alice.check, space),
+            partial(add_and_list, alice, space),
+            partial(add_and_move, alice, space),
+            partial(add_and_move, alice, f"{space}.md"),
+        ]
+    titled: list[Callable[[], Any]] = [
+        partial(alice.add, "Titled.", title=name),
+        partial(alice.add, f"{name}\n"),
+        partial(alice.add_many, [{"text": "Many.", "namespace": name}, {"text": name}]),
+        partial(alice.update_many, [{"ref": name, "importance": 4}]),
+        partial(alice.forget_many, [name]),
+    ]
+    return [*spaces, *titled, *refs]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name)[:40])
+def test_a_scope_neither_sees_nor_touches_anything_outside_whatever_the_name(
+    world: Path, snapshot: Snapshot, name: str
+) -> None:
+    before = outside(snapshot, world)
+
+    with Vault(world) as vault:
+        alice = vault.scope("/actors/alice")
+        for attempt in attempts(alice, name):
+            with suppress(MemfsError):
+                inside(attempt())
+    assert outside(snapshot, world) == before
+
+
+def inside(answer: Any) -> None:
+    """Nothing in an answer comes from outside of alice's subtree."""
+    for item in answer if isinstance(answer, list) else [answer]:
+        path = getattr(item, "path", None)
+        assert path is None or fold(path).startswith(("actors/alice/", "archive/actors/alice/")), item
+        assert not isinstance(item, Memory) or "Secret" not in item.text
+
+
+def test_there_are_many_hostile_names() -> None:
+    assert len(set(HOSTILE)) == len(HOSTILE) >= 150
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name)[:40])
+def test_a_hostile_name_harms_nothing_outside_a_whole_vault(world: Path, snapshot: Snapshot, name: str) -> None:
+    before = snapshot(world.parent, "vault")
+    sessions, hidden = snapshot(world / "sessions"), snapshot(world / ".hidden")
+
+    with Vault(world) as vault:
+        for attempt in attempts(vault, name):
+            with suppress(MemfsError):
+                attempt()
+    assert snapshot(world.parent, "vault") == before
+    assert (snapshot(world / "sessions"), snapshot(world / ".hidden")) == (sessions, hidden)
+    assert (world / "README.md").read_text() == "Secret.\n"
+    assert (world / ".git/config").read_text() == "[core]\n"
+
+
+# --- neighbours -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ref", ["actors/alice2/secret.md", "/actors/alice2/secret", "m-secret", "m-old", "m-bob"])
+@pytest.mark.parametrize("verb", ["read", "update", "append", "forget", "remove", "move", "versions", "restore"])
+def test_alice_never_reaches_a_memory_of_alice2(world: Path, verb: str, ref: str) -> None:
+    with Vault(world) as vault:
+        vault.read(ref)
+        alice = vault.scope("/actors/alice")
+        arguments = {"append": ("More.",), "move": ("actors/alice",)}.get(verb, ())
+
+        with pytest.raises(MemoryNotFoundError):
+            getattr(alice, verb)(ref, *arguments)
+
+
+@pytest.mark.parametrize(
+    "namespace", ["/actors/alice2", "/actors", "/", "", "people", "archive/actors/alice2", "archive"]
+)
+def test_alice_names_no_namespace_but_her_own(world: Path, namespace: str) -> None:
+    with Vault(world) as vault:
+        alice = vault.scope("/actors/alice")
+
+        tries: list[Callable[[], object]] = [
+            lambda: alice.add("Text.", namespace),
+            lambda: alice.list(namespace),
+            lambda: alice.check(namespace),
+            lambda: alice.scope(namespace),
+            lambda: alice.move("m-own", namespace),
+            lambda: alice.move("m-own", f"{namespace}/x.md"),
+        ]
+        for attempt in tries:
+            with pytest.raises(InvalidNamespaceError):
+                attempt()
+
+
+def test_alice_lists_and_checks_her_own_alone(world: Path) -> None:
+    with Vault(world) as vault:
+        alice = vault.scope("/actors/alice")
+        alice.forget(alice.add("Old.").id)
+
+        assert [memory.path for memory in alice.list()] == ["actors/alice/own.md"]
+        assert [memory.path for memory in alice.list(archived=True)] == [
+            "actors/alice/own.md",
+            "archive/actors/alice/old.md",
+        ]
+        assert {problem.path for problem in alice.check()} == {"actors/alice/dangling.md", "actors/alice/pointer.md"}
+
+
+def test_a_scope_does_not_find_the_versions_of_a_memory_that_is_gone_elsewhere(world: Path) -> None:
+    with Vault(world) as vault:
+        vault.update("people/bob.md", importance=2)
+        (world / "people/bob.md").unlink()
+
+        with pytest.raises(MemoryNotFoundError):
+            vault.scope("/actors/alice").restore("people/bob.md")
+        assert vault.restore("people/bob.md").outcome == "restored"
+
+
+def test_a_scope_of_a_scope_stays_in_both(vault: Vault) -> None:
+    inner = vault.scope("/a").scope("/a/b")
+
+    assert inner.add("Text.").path == "a/b/text.md"
+    with pytest.raises(InvalidNamespaceError, match=r"outside the scope /a/b"):
+        inner.add("Text.", "/a")
+    with pytest.raises(InvalidNamespaceError, match=r"outside the scope /a"):
+        vault.scope("/a").scope("/b")
+
+
+def test_a_link_swapped_in_for_a_directory_leads_nowhere(world: Path, snapshot: Snapshot) -> None:
+    with Vault(world) as vault:
+        alice = vault.scope("/actors/alice")
+        added = alice.add("Text.", "actors/alice/room")
+        (world / "actors/alice/room").rename(world / "actors/alice/room-before")
+        (world / "actors/alice/room").symlink_to(world.parent / "elsewhere")
+        before = outside(snapshot, world)
+
+        tries: list[Callable[[], object]] = [
+            lambda: alice.add("More.", "actors/alice/room"),
+            lambda: alice.update(added.path, importance=2),
+            lambda: alice.append(added.path, "More."),
+            lambda: alice.move("m-own", "actors/alice/room"),
+            lambda: alice.list("actors/alice/room"),
+        ]
+        for attempt in tries:
+            with pytest.raises(MemfsError):
+                attempt()
+    assert outside(snapshot, world) == before
+
+
+# --- twins ----------------------------------------------------------------------------------------------
+
+TWINS = [
+    ("tea", "TEA"), ("Tea", "tea"), ("straße", "STRASSE"), ("café", "cafe\u0301"), ("CAFE\u0301", "café"),
+    ("ﬁn", "FIN"),
+    ("Σίσυφος", "ΣΊΣΥΦΟΣ"), ("\u212b", "å"), ("가", "\u1100\u1161"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), TWINS)
+def test_twins_are_one_name_for_a_namespace_and_for_a_file(vault: Vault, one: str, other: str) -> None:
+    first = vault.add("First.", f"people/{one}")
+    vault.move(first.id, f"people/{one}/{one}.md")
+
+    second = vault.add("Second.", f"people/{other}")
+
+    assert len(os.listdir(vault.root / "people")) == 1
+    assert len(vault.list(f"people/{other}")) == 2
+    assert vault.read(f"people/{other}/{other}.md").id == first.id
+    assert vault.scope(f"people/{other}").read(f"people/{one}/{one}").id == first.id
+    with pytest.raises(MemfsError, match="already exists"):
+        vault.move(second.id, f"people/{one}/{other}.md")
+
+
+def test_files_that_are_twins_on_disk_are_both_read_and_reported(vault: Vault) -> None:
+    for name, text in {"tea": "A.", "TEA": "B.", "café": "C.", "cafe\u0301": "D."}.items():
+        (vault.root / f"{name}.md").write_text(text, encoding="utf-8")
+
+    assert {memory.body for memory in vault.list()} == {"A.", "B.", "C.", "D."}
+    assert [vault.read(f"{name}.md").body for name in ("tea", "TEA", "café", "cafe\u0301")] == ["A.", "B.", "C.", "D."]
+    assert len([problem for problem in vault.check() if "but for case or normal form" in problem.reason]) == 2
+
+
+@given(st.text(max_size=8), st.text(max_size=8))
+def test_folding_is_stable_and_blind_to_normal_form(one: str, other: str) -> None:
+    assert fold(fold(one)) == fold(one)
+    assert fold(unicodedata.normalize("NFD", one)) == fold(one)
+    assert (fold(one) == fold(other)) == (fold(other) == fold(one))
+
+
+# --- namespaces and templates ---------------------------------------------------------------------------
+
+
+@given(st.text(max_size=30))
+@settings(max_examples=5 * FULL)
+def test_a_namespace_that_is_accepted_has_only_legal_segments(text: str) -> None:
+    try:
+        namespace = Namespace.parse(text)
+    except InvalidNamespaceError:
+        return
+
+    assert Namespace.parse(str(namespace)) == namespace
+    for segment in namespace.segments:
+        assert 1 <= len(segment) <= 100
+        assert segment == unicodedata.normalize("NFC", segment)
+        assert not any(unicodedata.category(char)[0] == "C" or char in '<>:"|?*\\/{}' for char in segment)
+        assert segment[0] not in ".-~# "
+        assert segment[-1] not in ". "
+
+
+BRACES = [
+    "/facts/{actorId}/{0.__class__}", "/{actor}", "/{}", "/{", "/}", "/{actorId", "/actorId}", "/{{actorId}}",
+    "/{actorId!r}", "/{actorId:>10}", "/{actorId.x}", "/{actorId[0]}", "/{ActorId}", "/{actor Id}", "/{actorId}}",
+    "/a{b}c", "/{\nactorId}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BRACES)
+def test_a_template_with_any_other_brace_is_refused_by_name(text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Template(text)
+
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["/../{actorId}", "/.memfs/{actorId}", "//{actorId}", "/con/{actorId}", "/a:b/{actorId}"]
+)
+def test_a_template_of_a_namespace_that_is_not_allowed_is_refused(text: str) -> None:
+    with pytest.raises((InvalidNamespaceError, SettingsError)):
+        Template(text)
+
+
+def test_a_template_knows_both_spellings_of_its_placeholders() -> None:
+    camel = Template("/{actorId}/{sessionId}/{memoryStrategyId}")
+    snake = Template("/{actor_id}/{session_id}/{memory_strategy_id}")
+
+    for template in (camel, snake):
+        assert str(template.render(actor="alice", session="s-1", strategy="facts")) == "/alice/s-1/facts"
+
+
+def test_a_template_without_a_value_for_a_placeholder_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"no value for \{actorId\}"):
+        Template("/facts/{actorId}").render(session="s-1")
+
+
+@pytest.mark.parametrize("value", [name for name in HOSTILE if name])
+def test_a_value_becomes_one_segment_or_is_refused_as_too_long(value: str) -> None:
+    template = Template("/actors/{actorId}/{sessionId}")
+    try:
+        namespace = template.render(actor=value, session="{actorId}")
+    except InvalidNamespaceError:
+        assert len(quote(value, errors="surrogatepass")) > 80
+        return
+
+    assert len(namespace.segments) == 3
+    assert namespace.segments[0] == "actors"
+    assert namespace.segments[2] == "%7BactorId%7D"
+    assert "/" not in namespace.segments[1]
+
+
+@given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12))
+@settings(max_examples=5 * FULL)
+def test_two_values_share_a_segment_only_if_they_are_twins(one: str, other: str) -> None:
+    template = Template("/x/{actorId}")
+    try:
+        first, second = template.render(actor=one), template.render(actor=other)
+    except InvalidNamespaceError:
+        assert len(quote(one) + quote(other)) > 100
+        return
+
+    assert len(first.segments) == len(second.segments) == 2
+    assert (fold(first.path) == fold(second.path)) == (fold(one) == fold(other))
+
+
+ENCODED = [
+    ("../x", "%2E.%2Fx"), ("a/b", "a%2Fb"), ("{sessionId}", "%7BsessionId%7D"), ("%2e%2e", "%252e%252e"),
+    ("..", "%2E%2E"),
+    (".", "%2E"), ("-x", "%2Dx"), ("~", "%7E"), ("a b", "a%20b"), ("con", "%63on"), ("x.", "x%2E"), ("zoë", "zoë"),
+    ("東京", "東京"), ("a\0b", "a%00b"), ("\u202ex", "%E2%80%AEx"), ("alice@example.org", "alice@example.org"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "segment"), ENCODED)
+def test_values_are_encoded_in_one_pass(value: str, segment: str) -> None:
+    assert Template("/{actorId}").render(actor=value).segments == (segment,)
+
+
+# --- slugs ----------------------------------------------------------------------------------------------
+
+
+SLUGS = [
+    ("Alice likes tuna sushi.", "alice-likes-tuna-sushi"), ("東京のオフィス", "東京のオフィス"),
+    ("Привет, мир!", "привет-мир"),    ("Don't panic", "dont-panic"), ("Zürich trip", "zürich-trip"),
+    ("  ", "memory"), ("!!!", "memory"),
+    ("", "memory"),
+    ("con", "memory-con"), ("NUL", "memory-nul"), ("a/b\\c:d", "a-b-c-d"), ("../../etc/passwd", "etc-passwd"),
+    ("مرحبا بالعالم", "مرحبا-بالعالم"), ("हिन्दी भाषा", "हिन्दी-भाषा"), ("😀 party 🎉", "party"), ("C++ & C#", "c-c"),
+    ("x" * 80, "x" * 60), ("con " + "x" * 60, "memory-con"), ("aux " + "é" * 70, "memory-aux"), ("ﬁn", "fin"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "name"), SLUGS)
+def test_a_slug_is_the_words_of_a_text_in_any_script(text: str, name: str) -> None:
+    assert slug(text) == name
+
+
+def test_a_slug_is_cut_at_a_word() -> None:
+    assert slug("one two three four five six seven eight nine ten eleven twelve thirteen") == (
+        "one-two-three-four-five-six-seven-eight-nine-ten-eleven"
+    )
+
+
+@given(st.one_of(st.text(max_size=200), st.sampled_from(HOSTILE), st.text(alphabet="conaux nul1", max_size=80)))
+@settings(max_examples=8 * FULL)
+def test_every_slug_is_a_legal_short_name(text: str) -> None:
+    name = slug(text)
+
+    assert 1 <= len(name) <= 60
+    assert len(f"{name}.conflict-20261115T103000Z-12.md".encode()) <= 255
+    assert Namespace.parse(name).segments == (unicodedata.normalize("NFC", name),)
+
+
+def test_a_new_file_is_named_by_its_title_else_its_first_words(vault: Vault) -> None:
+    assert vault.add("Some text.", "n", title="A title").path == "n/a-title.md"
+    assert vault.add("# Heading first\n\nBody.", "n").path == "n/heading-first.md"
+    assert vault.add("\n\n- a list item\n- another", "n").path.startswith("n/a-list-item")

@@ -1,0 +1,274 @@
+"""Real processes that can be killed, logs that survive it, checksummed lines, and figures."""
+
+import ctypes
+import hashlib
+import importlib
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import pytest
+
+from memfs import Vault
+
+LIMIT = 30.0  # seconds within which anybody must come to an end
+Event = dict[str, Any]
+
+
+def figure(promise: str, text: str) -> None:
+    """Print a figure as `promise | figure`."""
+    print(f"\n{promise} | {text}")
+
+
+# --- checksummed lines
+
+
+def sealed(token: str) -> str:
+    """A line that proves itself whole."""
+    return f"token {token} {_seal(token)}"
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of all sealed lines, in order; AssertionError if a line is torn."""
+    found = []
+    for line in text.splitlines():
+        if "token" in line:
+            match = re.fullmatch(r"token (\S+) (\w{8})", line)
+            assert match is not None, f"torn line {line!r}"
+            assert match[2] == _seal(match[1]), f"torn line {line!r}"
+            found.append(match[1])
+    return found
+
+
+def _seal(token: str) -> str:
+    return hashlib.blake2b(token.encode(), digest_size=4).hexdigest()
+
+
+# --- logs
+
+
+class Log:
+    """Events of many processes in one file: each is in it, whole, as soon as `note` returns."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._at = 0
+        self._rest = b""
+
+    def note(self, **event: Any) -> None:
+        """Append one event, with the time."""
+        os.write(self._fd, json.dumps({"time": time.monotonic(), **event}).encode() + b"\n")
+
+    def new(self) -> list[Event]:
+        """The events since the last call."""
+        data = self._rest
+        while more := os.pread(self._fd, 1 << 20, self._at):
+            self._at += len(more)
+            data += more
+        *lines, self._rest = data.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+# --- processes
+
+
+class Worker:
+    """A forked process that runs one function."""
+
+    def __init__(self, pid: int, report: Path) -> None:
+        self.pid, self._report = pid, report
+        self.fd = -1
+        with suppress(ProcessLookupError):
+            self.fd = os.pidfd_open(pid)
+
+    def kill(self) -> None:
+        """kill -9"""
+        if self.fd >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.fd, signal.SIGKILL)
+
+    def signal(self, number: int) -> None:
+        """Send any other signal."""
+        signal.pidfd_send_signal(self.fd, number)
+
+    def ended(self, limit: float = 0.0) -> bool:
+        """Wait until the process is gone; False after the limit."""
+        return self.fd < 0 or bool(select.select([self.fd], [], [], limit)[0])
+
+    def finish(self, limit: float = LIMIT) -> None:
+        """Wait for the function's return; AssertionError with its traceback if it raised, or took too long."""
+        assert self.ended(limit), f"process {self.pid} is blocked"
+        report = self._report.read_text(encoding="utf-8") if self._report.exists() else "died"
+        assert report == "done", report
+
+    def close(self) -> None:
+        self.kill()
+        if self.fd >= 0:
+            self.ended(LIMIT)
+            os.close(self.fd)
+            self.fd = -1
+
+
+class Crew:
+    """Processes forked from a small server that has everything imported: a start costs milliseconds."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "crew"
+        self._folder.mkdir()
+        self._number = count()
+        self._workers: list[Worker] = []
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def start(self, job: Callable[..., None], *arguments: Any) -> Worker:
+        """Run a function of a module, with arguments that JSON can hold, in a process of its own."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        report = self._folder / str(next(self._number))
+        print(json.dumps([job.__module__, job.__name__, arguments, str(report)]), file=self._server.stdin, flush=True)
+        worker = Worker(int(self._server.stdout.readline()), report)
+        self._workers.append(worker)
+        return worker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            worker.close()
+        self._server.communicate(timeout=LIMIT)
+
+
+def serve() -> None:
+    """The server: fork a process for each line of standard input, answer with its number."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        module, name, arguments, report = json.loads(line)
+        job = getattr(importlib.import_module(module), name)
+        pid = os.fork()
+        if pid == 0:
+            _work(job, arguments, report)
+        print(pid, flush=True)
+
+
+def _work(job: Callable[..., None], arguments: list[Any], report: str) -> NoReturn:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    result = "done"
+    try:
+        job(*arguments)
+    except BaseException:
+        result = traceback.format_exc()
+    Path(report).write_text(result, encoding="utf-8")
+    os._exit(0)
+
+
+class Barrier:
+    """A start that processes wait for: each says that it is ready, then blocks until all are let go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "barrier")
+        os.mkfifo(f"{self.path}-ready")
+        os.mkfifo(f"{self.path}-go")
+        self._ready = os.open(f"{self.path}-ready", os.O_RDWR)
+
+    def release(self, number: int) -> None:
+        """Let `number` processes go, once they all are ready."""
+        self.ready(number)
+        self.go(number)
+
+    def ready(self, number: int) -> None:
+        """Wait until `number` processes wait."""
+        self._hear(number, "get ready")
+
+    def go(self, number: int) -> None:
+        """Let them go, and wait until they did."""
+        fd = os.open(f"{self.path}-go", os.O_RDWR)
+        os.write(fd, b"." * number)
+        self._hear(number, "start")
+        os.close(fd)
+
+    def _hear(self, number: int, what: str) -> None:
+        for _ in range(number):
+            assert select.select([self._ready], [], [], LIMIT)[0], f"a process did not {what}"
+            os.read(self._ready, 1)
+
+    @staticmethod
+    def wait(path: str) -> None:
+        """Called by the processes."""
+        ready = os.open(f"{path}-ready", os.O_WRONLY)
+        go = os.open(f"{path}-go", os.O_RDWR)
+        os.write(ready, b".")
+        os.read(go, 1)
+        os.write(ready, b".")
+        os.close(ready)
+        os.close(go)
+
+
+# --- looking at a vault
+
+
+def everything(vault: Vault) -> Iterator[tuple[str, str]]:
+    """Path and text of every memory, of those in archive/ too."""
+    for memory in vault.list(archived=True):
+        yield memory.path, memory.text
+
+
+def history(root: Path) -> bytes:
+    """The raw bytes of all kept versions, however they are laid out."""
+    places = (root / ".memfs" / "history", root / ".git" / "memfs")
+    return b"\n".join(path.read_bytes() for place in places for path in sorted(place.rglob("*")) if path.is_file())
+
+
+def left_behind(root: Path) -> list[str]:
+    """Temporary files of memfs that are still there."""
+    state = root / ".memfs"
+    rooms = [entry for room in ("tmp", "late") if (state / room).exists() for entry in (state / room).rglob("*")]
+    return sorted(str(path.relative_to(root)) for path in {*rooms, *root.rglob("*.part")})
+
+
+def swept(root: Path) -> None:
+    """Open the vault, write once, close; AssertionError if a temporary file is there afterwards."""
+    with Vault(root) as vault:
+        vault.remove(vault.add("The next start.", "/next-start").path)
+    assert left_behind(root) == []
+
+
+@contextmanager
+def mounted(*arguments: str, at: Path) -> Iterator[None]:
+    """Mount something for a while; the test is skipped where that is not allowed."""
+    at.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", *arguments, str(at)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(at)], check=True)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Swap two names in one step."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2):
+        raise OSError(ctypes.get_errno(), "renameat2")

@@ -1,0 +1,174 @@
+"""An acknowledged write is never lost: eight writers, one of them killed with -9 every 50 ms."""
+
+import os
+import random
+import re
+import select
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from memfs import Memory, Vault
+from memfs.errors import LockTimeoutError, MemoryChangedError, MemoryNotFoundError
+
+from .support import LIMIT, Crew, Event, Log, Worker, figure, sealed, swept, tokens
+
+SMALL, FULL = 600, 8_000
+WRITERS, PACE, SHARED = 8, 0.05, 12
+SLOWEST = 10.0  # seconds: what a writer waits for a lock at most
+
+
+@pytest.mark.parametrize("writes", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
+def test_every_acknowledged_write_survives_kills(tmp_path: Path, writes: int) -> None:
+    """Writers log each write before they begin it (`begun`) and when it is acknowledged, and are killed at any moment.
+
+    A line that was added or appended must be in its memory, in the tree or in archive/, exactly once. A key
+    that was set must hold its last value: that of a write which no acknowledged one began after. A memory that
+    was forgotten must be in archive/. What was begun and not acknowledged may be there or not, but whole.
+    """
+    root = tmp_path / "vault"
+    with Vault.init(root) as vault:
+        for number in range(SHARED):
+            vault.add(f"Shared memory {number}.", f"/shared/{number % 3}")
+    kills, events = _torment(tmp_path, root, writes)
+
+    done = [event for event in events if event["event"] == "done"]
+    with Vault(root) as vault:
+        memories = {memory.id: memory for memory in vault.list(archived=True)}
+        assert vault.check() == []
+    found = {id_: _whole(memory.body) for id_, memory in memories.items()}
+    counts = Counter(token for texts in found.values() for token in texts)
+    lost = [event for event in done if event["kind"] in {"add", "append", "body"} and not counts[event["token"]]]
+    astray = [event for event in done if event["kind"] == "append" and event["token"] not in found[event["id"]]]
+    assert (lost, astray) == ([], [])
+    assert [token for token, number in counts.items() if number > 1] == []
+    begun = {event["token"] for event in events if event["event"] == "begun"}
+    assert set(counts) <= begun
+    assert [event for event in done if event["kind"] == "forget" and not _archived(memories, event)] == []
+    for id_, memory in memories.items():
+        _assert_last_value(id_, memory.header.get("last"), events)
+    assert [event for event in events if event["event"] == "refused" and event["error"] == "LockTimeoutError"] == []
+    slowest = max(event["time"] - event["began"] for event in done)
+    assert slowest < SLOWEST
+    swept(root)
+    figure(
+        "an acknowledged write is never lost",
+        f"{len(done)} acknowledged by {WRITERS} processes, {kills} killed: 0 lost, 0 doubled, 0 torn, nobody blocked "
+        f"(slowest write {slowest:.2f} s), 0 temporary files after the next start",
+    )
+
+
+def _torment(tmp_path: Path, root: Path, writes: int) -> tuple[int, list[Event]]:
+    """Run writers, killing one every 50 ms and starting another, until enough writes are acknowledged."""
+    log, chance, stop = Log(tmp_path / "log"), random.Random(writes), tmp_path / "stop"
+    events: list[Event] = []
+    kills = acknowledged = 0
+    deadline = time.monotonic() + LIMIT + writes / 20
+    with Crew(tmp_path) as crew:
+
+        def start() -> Worker:
+            return crew.start(churn, str(root), str(tmp_path / "log"), str(stop), chance.random())
+
+        workers = [start() for _ in range(WRITERS)]
+        while acknowledged < writes or kills < writes // 30:
+            assert time.monotonic() < deadline, f"only {acknowledged} writes in time"
+            died, _, _ = select.select([worker.fd for worker in workers], [], [], PACE)
+            for worker in workers:
+                if worker.fd in died:
+                    worker.finish()
+            victim = chance.randrange(WRITERS)
+            workers[victim].kill()
+            assert workers[victim].ended(LIMIT)
+            kills += 1
+            workers[victim] = start()
+            new = log.new()
+            acknowledged += sum(event["event"] == "done" for event in new)
+            events += new
+        stop.touch()
+        for worker in workers:
+            worker.finish()
+    return kills, events + log.new()
+
+
+def _whole(body: str) -> list[str]:
+    """The tokens of a memory; AssertionError if a line is torn, or missing among those it was added with."""
+    found = tokens(body)
+    declared = re.match(r"Note \S+ of (\d+) lines", body)
+    fillers = [token for token in found if "-filler-" in token]
+    assert len(fillers) == (int(declared[1]) if declared else 0)
+    return [token for token in found if "-filler-" not in token]
+
+
+def _archived(memories: dict[str, Memory], event: Event) -> bool:
+    return memories[event["id"]].path.startswith("archive/")
+
+
+def _assert_last_value(id_: str, last: str | None, events: list[Event]) -> None:
+    """The value must come from a write that no acknowledged one began after the end of."""
+    ends: dict[str, float] = {}
+    begins: dict[str, float] = defaultdict(float)
+    for event in events:
+        if event.get("id") == id_ and event["kind"] == "key":
+            if event["event"] == "begun":
+                ends.setdefault(event["token"], float("inf"))
+            elif event["event"] == "done":
+                ends[event["token"]] = event["time"]
+                begins[event["token"]] = event["began"]
+            else:
+                ends.pop(event["token"], None)
+    if last is None:
+        assert not begins, f"{id_}: {len(begins)} acknowledged values lost"
+        return
+    assert last in ends, f"{id_}: {last} was refused, and is there"
+    later = [token for token, began in begins.items() if began > ends[last]]
+    assert later == [], f"{id_}: {last} is older than {later}"
+
+
+def churn(root: str, path: str, stop: str, seed: float) -> None:
+    """Write all kinds of things until told to stop; log every write before and after."""
+    log, chance = Log(path), random.Random(seed)
+    with Vault(root, lock_timeout=SLOWEST) as vault:
+        known = [(memory.id, memory.path) for memory in vault.list("/shared")]
+        number = 0
+        while not os.path.exists(stop):
+            number += 1
+            token = f"{os.getpid()}-{number}"
+            kind = chance.choices(["add", "append", "key", "body", "forget"], [30, 30, 20, 15, 5])[0]
+            id_, ref = ("", "") if kind == "add" else chance.choice(known[-20:] if kind == "forget" else known)
+            if kind == "forget" and ref.startswith("shared/"):
+                continue
+            began = time.monotonic()
+            log.note(event="begun", kind=kind, token=token, id=id_)
+            try:
+                id_, ref = _write(vault, chance, kind, ref, token)
+            except (MemoryNotFoundError, MemoryChangedError, LockTimeoutError) as error:
+                log.note(event="refused", kind=kind, token=token, id=id_, error=type(error).__name__)
+                if isinstance(error, MemoryNotFoundError):
+                    known = [(other, place) for other, place in known if other != id_]
+                continue
+            log.note(event="done", kind=kind, token=token, id=id_, began=began)
+            if kind == "add":
+                known.append((id_, ref))
+            if kind == "forget":
+                known = [(other, place) for other, place in known if other != id_]
+
+
+def _write(vault: Vault, chance: random.Random, kind: str, ref: str, token: str) -> tuple[str, str]:
+    """Do one write; its memory's id and path."""
+    if kind == "add":
+        fillers = chance.choice([0, 0, 3, 400])
+        filler = "".join(sealed(f"{token}-filler-{line}") + "\n" for line in range(fillers))
+        text = f"Note {token} of {fillers} lines.\n{filler}{sealed(token)}"
+        written = vault.add(text, f"/own/{chance.randrange(3)}")
+    elif kind == "append":
+        written = vault.append(ref, sealed(token))
+    elif kind == "key":
+        written = vault.update(ref, last=token)
+    elif kind == "body":
+        memory = vault.read(ref)
+        written = vault.update(ref, body=f"{memory.body}\n{sealed(token)}", seen=memory.stamp)
+    else:
+        written = vault.forget(ref)
+    return written.id, written.path

@@ -1,0 +1,103 @@
+"""Nothing outside the vault is touched: a namespace is swapped with a symlink while writers go on."""
+
+import os
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from memfs import MemfsError, Vault
+from memfs.errors import InvalidNamespaceError
+
+from .support import LIMIT, Crew, Log, exchange, figure, sealed, swept, tokens
+
+SMALL, FULL = 200, 2_000
+SECRET = "A secret outside the vault."
+WRITERS = 3
+PAUSE = 0.004  # seconds at most between two swaps
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["namespace", "its parent"])
+@pytest.mark.parametrize("swaps", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
+def test_no_byte_gets_out_through_a_swapped_symlink(tmp_path: Path, swaps: int, deep: bool) -> None:
+    """The outside directory looks like the namespace: the same names are there, and must stay as they are."""
+    root, outside, path = tmp_path / "vault", tmp_path / "outside", str(tmp_path / "log")
+    with Vault.init(root) as vault:
+        ref = vault.add("Shared.", "/team/alice").path
+    below = outside / "alice" if deep else outside
+    below.mkdir(parents=True)
+    (below / Path(ref).name).write_text(SECRET, encoding="utf-8")
+    before = _everything(outside)
+    log, stop = Log(path), tmp_path / "stop"
+    target = root / "team" if deep else root / "team" / "alice"
+    with Crew(tmp_path) as crew:
+        writers = [crew.start(write, str(root), ref, number, path, str(stop)) for number in range(WRITERS)]
+        swapper = crew.start(swap, str(target), str(outside), swaps)
+        swapper.finish(LIMIT + swaps / 20)
+        stop.touch()
+        for writer in writers:
+            writer.finish()
+
+    assert _everything(outside) == before
+    events = log.new()
+    done = {event["token"] for event in events if event["event"] == "done"}
+    with Vault(root) as vault:
+        found = [token for memory in vault.list() for token in tokens(memory.body)]
+        assert vault.check() == []
+    assert len(found) == len(set(found))
+    assert done - set(found) == set()
+    assert done
+    swept(root)
+    refused = Counter(event["error"] for event in events if event["event"] == "refused")
+    assert set(refused) <= {"InvalidNamespaceError", "MemoryNotFoundError"}
+    figure(
+        f"nothing gets outside, {'its parent' if deep else 'the namespace'} swapped",
+        f"{swaps} swaps, {len(done)} writes acknowledged and there, {refused.total()} refused: 0 bytes outside, 0 read",
+    )
+
+
+def _everything(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """All files below a directory, with times and numbers."""
+    found = {}
+    for path in folder.rglob("*"):
+        status = path.stat()
+        found[str(path)] = (path.read_bytes() if path.is_file() else b"", status.st_mtime_ns, status.st_ino)
+    return found
+
+
+def swap(target: str, outside: str, swaps: int) -> None:
+    """Exchange a directory with a symlink to the outside, and back, leaving writers a moment between."""
+    link, chance = Path(f"{target}.link"), random.Random(swaps)
+    link.symlink_to(outside)
+    for _ in range(swaps):
+        exchange(Path(target), link)
+        time.sleep(chance.random() * PAUSE / 4)
+        exchange(Path(target), link)
+        time.sleep(chance.random() * PAUSE)
+    link.unlink()
+
+
+def write(root: str, ref: str, number: int, path: str, stop: str) -> None:
+    """Add, append, set a key, read."""
+    log, count = Log(path), 0
+    with Vault(root) as vault:
+        while not os.path.exists(stop):
+            count += 1
+            token = f"{number}-{count}"
+            try:
+                if count % 3 == 0:
+                    vault.add(f"Note {token}.\n{sealed(token)}", "/team/alice")
+                elif count % 3 == 1:
+                    vault.append(ref, sealed(token))
+                else:
+                    assert SECRET not in vault.read(ref).text
+                    assert all(SECRET not in memory.text for memory in vault.list("/team/alice"))
+                    continue
+            except MemfsError as error:
+                log.note(event="refused", token=token, error=type(error).__name__)
+                if not isinstance(error, InvalidNamespaceError) and "no such memory" not in str(error):
+                    raise
+            else:
+                log.note(event="done", token=token)
