@@ -23,8 +23,8 @@ _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 
 def compose(values: Mapping[str, Any], body: str) -> str:
     """The text of a new memory, in the layout memfs writes."""
-    lines = [f"{key}:{render(key, value, chr(10))}\n" for key, value in values.items()]
-    return "---\n" + "".join(lines) + "---\n\n" + body + "\n"
+    lines = "".join([f"{key}:{render(key, value, chr(10))}\n" for key, value in values.items()])
+    return f"---\n{lines}---\n\n{body}\n"
 
 
 def canonical(key: str, value: Any) -> Any:
@@ -54,17 +54,21 @@ def render(key: str, value: Any, newline: str) -> str:
 
 def scalar(key: str, value: Any) -> str:
     """One value on one line: plain where every YAML reads a text there, else double-quoted."""
+    if isinstance(value, str):
+        if _PLAIN.fullmatch(value) and value.lower() not in _AMBIGUOUS:
+            return value
+        return f'"{_UNPRINTABLE.sub(_escaped, value)}"'
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, date):
         return _time_text(value)
     if isinstance(value, int | float):
         return _number_text(value)
-    if not isinstance(value, str):
-        raise InvalidMemoryError(key, "a list in a list cannot be written")
-    if _PLAIN.fullmatch(value) and value.lower() not in _AMBIGUOUS:
-        return value
-    return '"' + _UNPRINTABLE.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04x}", value) + '"'
+    raise InvalidMemoryError(key, "a list in a list cannot be written")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04x}"
 
 
 def _time_text(value: date) -> str:

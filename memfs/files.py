@@ -47,10 +47,6 @@ class Content(NamedTuple):
     status: os.stat_result
 
     @property
-    def stamp(self) -> Stamp:
-        return stamp_of(self.status)
-
-    @property
     def mode(self) -> int:
         return stat.S_IMODE(self.status.st_mode)
 
@@ -75,13 +71,9 @@ def file_name(path: str) -> str:
     return name if len(name) <= 180 else f"{name[:150]}~"
 
 
-def stamp_of(status: os.stat_result) -> Stamp:
-    return Stamp(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-
-
 def stamp_named(written: os.stat_result, named: os.stat_result) -> Stamp:
     """The stamp of a file we wrote and then named; if somebody saved it since, one that differs from the file's."""
-    return stamp_of(written)._replace(ctime_ns=named.st_ctime_ns)
+    return Stamp.of(written)._replace(ctime_ns=named.st_ctime_ns)
 
 
 @contextmanager
@@ -263,6 +255,11 @@ def read(parent: int, name: str, limit: int = MAX_FILE) -> Content:
     """Read a regular file; OSError EFBIG or EINVAL if it is too large or not one."""
     fd = os.open(name, READ, dir_fd=parent)
     try:
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+            data = os.read(fd, status.st_size + 1)
+            if len(data) == status.st_size:
+                return Content(data, status)
         return read_open(fd, limit)
     finally:
         os.close(fd)
@@ -285,6 +282,7 @@ def read_open(fd: int, limit: int = MAX_FILE) -> Content:
         raise OSError(errno.EINVAL, "not a regular file")
     if status.st_size > limit:
         raise OSError(errno.EFBIG, f"larger than {limit // (1024 * 1024)} MiB")
+    os.lseek(fd, 0, os.SEEK_SET)
     data = os.read(fd, status.st_size + 1)
     if len(data) != status.st_size:  # it is being written
         while len(data) <= limit and (more := os.read(fd, 1 << 20)):

@@ -20,6 +20,7 @@ _PLACEHOLDERS = {
     "sessionId": "session", "session_id": "session",
     "memoryStrategyId": "strategy", "memory_strategy_id": "strategy",
 }  # fmt: skip
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
 _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
 
@@ -41,7 +42,7 @@ def _fault(segment: str) -> str | None:
         return "a name that leaves the tree"
     if segment[0] in ".-~# " or segment[-1] in ". ":
         return f"a name that begins or ends with {segment[0] if segment[0] in '.-~# ' else segment[-1]!r}"
-    if segment.isascii() and segment.isalnum() and len(segment) > 4:
+    if len(segment) > 4 and _PLAIN.fullmatch(segment):
         return None
     for char in segment:
         if char in _FORBIDDEN:

@@ -32,7 +32,6 @@ from memfs.files import (
     read,
     rename_new,
     spelled,
-    stamp_of,
     translated,
     walk,
 )
@@ -46,6 +45,7 @@ from memfs.state import State, settled
 from memfs.versions import Versions
 
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 
 Change = Callable[[str], str]
 
@@ -70,16 +70,16 @@ class Tree:
     """The memory files of one vault. Thread-safe; every method is one whole operation."""
 
     def __init__(self, root: Path, *, clock: Clock, lock_timeout: float) -> None:
-        self.root, self._clock, self._timeout = root, clock, lock_timeout
+        self._root, self._clock, self._timeout = str(root), clock, lock_timeout
         self.state = State()
-        self.versions = Versions(str(root))
+        self.versions = Versions(str(root), lock_timeout=lock_timeout)
         self._names: dict[tuple[str, ...], Names] = {}
         self._mutex = threading.Lock()
 
     @contextmanager
     def opened(self) -> Iterator[int]:
         """The root's descriptor."""
-        root = open_root(self.root)
+        root = open_root(self._root)
         try:
             yield root
         finally:
@@ -119,7 +119,7 @@ class Tree:
                     except OSError as error:
                         yield Problem(path, 1, f"{error.strerror}: not read")
                     else:
-                        yield Memory(path, data, stamp_of(status), understand)
+                        yield Memory(path, data, status, understand)
 
     def kept(self, path: str) -> list[Version]:
         """The kept versions of a memory, newest first."""
@@ -171,9 +171,9 @@ class Tree:
             while True:
                 try:
                     with _readable(path), settled(hold.parent, segments[-1]) as old:
-                        if seen is not None and seen != old.content.stamp:
+                        memory = Memory(path, *old.content, understand)
+                        if seen is not None and seen != memory.stamp:
                             raise MemoryChangedError(path)
-                        memory = Memory(path, old.content.data, old.content.stamp, understand)
                         data = _changed(memory, change)
                         if data == memory.data:
                             return Written(memory.id, path, "unchanged", memory.stamp)
@@ -184,7 +184,7 @@ class Tree:
                         raise
             dirty.sync(hold.parent)
             self.versions.keep(hold.root, path, data)
-            return Written(Memory(path, data, stamp, understand).id, path, "updated", stamp)
+            return Written(understand(path, data).header.get("id") or memory.id, path, "updated", stamp)
 
     def revive(self, path: str, data: bytes) -> Written:
         """Write a memory that is gone again, under its old name."""
@@ -333,7 +333,7 @@ class Tree:
 def _read(root: int, segments: tuple[str, ...]) -> Memory:
     with folder(root, segments[:-1]) as parent:
         content = read(parent, segments[-1])
-    return Memory("/".join(segments), content.data, content.stamp, understand)
+    return Memory("/".join(segments), *content, understand)
 
 
 @contextmanager
@@ -353,7 +353,7 @@ def _readable(path: str) -> Iterator[None]:
 def _in_a_namespace_that_is_there(parent: int) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
+    except OSError:
         if not os.fstat(parent).st_nlink:
             raise _NamespaceGoneError("the namespace") from None
         raise
@@ -391,4 +391,4 @@ def _first_line(text: str) -> str:
 def new_id(now: datetime) -> str:
     """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32."""
     number = int(now.timestamp() * 1000) << 80 | secrets.randbits(80)
-    return "m-" + "".join(_BASE32[number >> shift & 31] for shift in range(125, -1, -5))
+    return "m-" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])

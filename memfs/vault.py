@@ -2,9 +2,11 @@
 
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -133,10 +135,11 @@ class Vault:
         return self._tree.kept(self._resolve(ref, gone=True))
 
     def _walk(self, namespace: str | None, *, archived: bool) -> Iterable[Memory | Problem]:
-        where = self._namespace(namespace)
-        yield from self._tree.walk(where.segments, archived=archived)
-        if archived and where.segments and not _is(where.segments, ARCHIVE):
-            yield from self._tree.walk((ARCHIVE, *where.segments))
+        segments = self._namespace(namespace).segments
+        found = self._tree.walk(segments, archived=archived)
+        if archived and segments and not _is(segments, ARCHIVE):
+            return chain(found, self._tree.walk((ARCHIVE, *segments)))
+        return found
 
     # --- writing
 
@@ -271,11 +274,11 @@ class Vault:
         return self._rewrite(ref, change, dirty, seen=_stamp(seen))
 
     def _rewrite(self, ref: str, change: Change, dirty: Dirty, *, seen: Stamp | None = None) -> Written:
-        """Rewrite a memory, also one that is moved meanwhile."""
-        try:
+        """Rewrite a memory, also one that is moved meanwhile, or that an editor moves aside while it saves."""
+        with suppress(MemoryNotFoundError):
             return self._tree.rewrite(self._resolve(ref), change, dirty, seen=seen)
-        except MemoryNotFoundError:
-            return self._tree.rewrite(self._resolve(ref), change, dirty, seen=seen)
+        time.sleep(0.02)
+        return self._tree.rewrite(self._resolve(ref), change, dirty, seen=seen)
 
     def _edit(self, old: str, changes: dict[str, Any], body: str | None) -> str:
         """Edit a text; a changed body moves `updated`, where memfs may write that."""

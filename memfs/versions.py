@@ -5,6 +5,7 @@ They are appended to a few logs in `.git/memfs/` where the vault is a git work t
 new file a version would cost as much as the write itself.
 """
 
+import errno
 import json
 import logging
 import os
@@ -39,14 +40,15 @@ class Record(NamedTuple):
     data: bytes
 
     def __bytes__(self) -> bytes:
-        facts = json.dumps([self.path, self.time_ns, self.hash, len(self.data)]).encode()
-        return b"%b%b\n%b\n" % (_MARK, facts, self.data)
+        facts = f'[{json.dumps(self.path)}, {self.time_ns}, "{self.hash}", {len(self.data)}]'
+        return b"%b%b\n%b\n" % (_MARK, facts.encode(), self.data)
 
 
 class Versions:
     """The versions of one vault's memories. Thread-safe."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, lock_timeout: float) -> None:
+        self._timeout = lock_timeout
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
         self._place = Place(".git", "memfs") if is_git else Place(STATE, "history")
@@ -110,7 +112,7 @@ class Versions:
         name = self._log(path)
         with self._open(root, name, create=True) as fd:
             write_all(fd, b"".join(map(bytes, records)), durable=False)
-            size = os.fstat(fd).st_size
+            size = os.lseek(fd, 0, os.SEEK_CUR)
             due = size > COMPACT and size > 2 * _compacted_size(fd)
         if due:
             self._rewrite(root, name, _Recent())
@@ -131,11 +133,14 @@ class Versions:
     @contextmanager
     def _open(self, root: int, name: str, *, create: bool = False) -> Iterator[int]:
         """Open and lock a log."""
+        deadline = time.monotonic() + self._timeout
         fd = -1
         try:
             while fd < 0:
                 fd = self._place.open(root, name, _LOG if create else _LOG & ~os.O_CREAT)
                 while not try_lock(fd):
+                    if time.monotonic() > deadline:
+                        raise OSError(errno.ETIMEDOUT, "another process holds the log of versions")
                     time.sleep(0.001)
                 if not os.fstat(fd).st_nlink:  # compacted meanwhile
                     os.close(fd)
