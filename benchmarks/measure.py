@@ -5,7 +5,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -57,6 +57,13 @@ class Row:
     def ratio(self) -> float:
         """The p50 of the ratios of the rounds: what slows a round down slows both, and drops out."""
         return median([one / other for one, other in zip(self.times.rounds, self.floor_times.rounds, strict=True)])
+
+
+def joined(rows: Sequence[Row]) -> Row:
+    """The same row of several trials as one."""
+    times = Times([time for row in rows for time in row.times.rounds])
+    floor = Times([time for row in rows for time in row.floor_times.rounds])
+    return replace(rows[0], times=times, floor_times=floor)
 
 
 def interleaved(

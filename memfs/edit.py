@@ -12,6 +12,7 @@ from typing import Any
 from memfs.errors import InvalidMemoryError, shown
 from memfs.frontmatter import CHECKS, NUMBER, Entry, Fault, Parsed, Parts, parse, scan
 from memfs.model import as_time
+from memfs.namespace import is_text
 
 _KEY = re.compile(r"[^\W\d][\w-]{0,99}")
 _PLAIN = re.compile(r"[^\W\d_](?:[\w./()+'-]| (?=[\w./()+'-]))*")
@@ -31,6 +32,9 @@ def canonical(key: str, value: Any) -> Any:
     """The value as it reads back once it is written; InvalidMemoryError if it cannot be written."""
     if not _KEY.fullmatch(key):
         raise InvalidMemoryError(shown(key), "a key is letters, digits, '_' and '-', and begins with a letter")
+    for text in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(text, list | tuple | dict) or (isinstance(text, str) and not is_text(text)):
+            raise InvalidMemoryError(key, f"{shown(text)} cannot be written as one value")
     if key in CHECKS:
         value = CHECKS[key](key, value)
         return value.replace(microsecond=0) if isinstance(value, datetime) else value
@@ -62,9 +66,7 @@ def scalar(key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, date):
         return _time_text(value)
-    if isinstance(value, int | float):
-        return _number_text(value)
-    raise InvalidMemoryError(key, "a list in a list cannot be written")
+    return _number_text(value)
 
 
 def _escaped(found: re.Match[str]) -> str:

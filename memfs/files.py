@@ -26,7 +26,7 @@ from memfs.errors import (
     VaultNotFoundError,
 )
 from memfs.model import Stamp
-from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold
+from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text
 
 MAX_FILE = 8 * 1024 * 1024
 STATE = ".memfs"
@@ -232,7 +232,7 @@ def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
             name = entry.name
             if name[0] in ".~#":
                 continue
-            if not _is_text(name):
+            if not is_text(name):
                 unreadable.append((prefix + name, "a name that is not UTF-8"))
             elif entry.is_dir(follow_symlinks=False):
                 below.append(name)
@@ -242,10 +242,6 @@ def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
                 else:
                     unreadable.append((prefix + name, "a symlink" if entry.is_symlink() else "not a regular file"))
     return Listing(fd, prefix, sorted(names), sorted(unreadable)), sorted(below)
-
-
-def _is_text(name: str) -> bool:
-    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 # --- files --------------------------------------------------------------------------------------------

@@ -32,6 +32,11 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
+def is_text(text: str) -> bool:
+    """Tell whether UTF-8 can hold it: it has no lone surrogate."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _fault(segment: str) -> str | None:
     """Say why `segment` may not name a directory or a file, or None."""
     if not segment:

@@ -184,7 +184,7 @@ class Tree:
                         raise
             dirty.sync(hold.parent)
             self.versions.keep(hold.root, path, data)
-            return Written(understand(path, data).header.get("id") or memory.id, path, "updated", stamp)
+            return Written(Memory(path, data, memory.status, understand).id, path, "updated", stamp)
 
     def revive(self, path: str, data: bytes) -> Written:
         """Write a memory that is gone again, under its old name."""
