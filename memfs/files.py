@@ -76,18 +76,14 @@ def stamp_named(written: os.stat_result, named: os.stat_result) -> Stamp:
     return Stamp.of(written)._replace(ctime_ns=named.st_ctime_ns)
 
 
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Word the errors of the operating system that a person can do something about."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
-            raise ReadOnlyError(path, reason) from error
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise NoSpaceError(path, reason) from error
-        raise StorageError(path, reason) from error
+def worded(path: str, error: OSError) -> StorageError:
+    """An error of the operating system, in words that a person can do something about."""
+    reason = error.strerror or str(error)
+    if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
+        return ReadOnlyError(path, reason)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return NoSpaceError(path, reason)
+    return StorageError(path, reason)
 
 
 # --- directories --------------------------------------------------------------------------------------
@@ -134,33 +130,41 @@ def folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> Ite
 
 
 class Place:
-    """A directory below the root that is kept open between uses, and made anew when somebody deleted it."""
+    """Files in a directory below the root that stay open between uses; both are made anew when they were deleted."""
 
     def __init__(self, *segments: str) -> None:
         self.segments = segments
-        self._fd = -1
+        self._open: dict[str, int] = {}
         self._mutex = threading.Lock()
+        self._pid = os.getpid()
 
-    def open(self, root: int, name: str, flags: int) -> int:
-        """Open a file in it; one that may be created makes the directory too."""
-        create = bool(flags & os.O_CREAT)
+    def file(self, root: int, name: str, flags: int) -> int:
+        """The descriptor of a file, which belongs to the place."""
+        if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
+            self.close()
+            self._pid = os.getpid()
         with self._mutex:
-            for _ in range(TRIES if create else 1):
-                if self._fd < 0 or not os.fstat(self._fd).st_nlink:
-                    self._close()
-                    self._fd = open_folder(root, self.segments, create=create)
-                with suppress(FileNotFoundError):
-                    return os.open(name, flags | _FILE, 0o666, dir_fd=self._fd)
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+            fd = self._open.get(name, -1)
+            if fd < 0 or not os.fstat(fd).st_nlink:
+                self._close(name)
+                fd = self._open[name] = self._opened(root, name, flags)
+            return fd
 
     def close(self) -> None:
         with self._mutex:
-            self._close()
+            for name in [*self._open]:
+                self._close(name)
 
-    def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    def _opened(self, root: int, name: str, flags: int) -> int:
+        create = bool(flags & os.O_CREAT)
+        for _ in range(TRIES if create else 1):
+            with folder(root, self.segments, create=create) as parent, suppress(FileNotFoundError):
+                return os.open(name, flags | _FILE, 0o666, dir_fd=parent)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+    def _close(self, name: str) -> None:
+        if name in self._open:
+            os.close(self._open.pop(name))
 
 
 def is_at(root: int, segments: tuple[str, ...], fd: int) -> bool:

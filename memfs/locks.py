@@ -4,8 +4,6 @@ import errno
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from filelock import lock_descriptor, unlock_descriptor
 
@@ -17,24 +15,24 @@ if sys.platform != "win32":
 POLL = 0.001  # seconds between two tries for a lock
 
 
-@contextmanager
-def locked(fd: int, gate: int, what: str, timeout: float, deadline: float) -> Iterator[None]:
-    """Hold the lock on an open directory; LockTimeoutError if it is not to be had by the deadline.
+def acquire(fd: int, gate: int, what: str, timeout: float, deadline: float) -> None:
+    """Lock an open directory; LockTimeoutError if that is not to be had by the deadline.
 
     Whoever waits for it stands at the gate, so that the one who just let go queues up again behind them.
     """
-    _acquire(gate, what, timeout, deadline)
+    _wait(gate, what, timeout, deadline)
     try:
-        _acquire(fd, what, timeout, deadline)
+        _wait(fd, what, timeout, deadline)
     finally:
         unlock_descriptor(gate)
-    try:
-        yield
-    finally:
-        unlock_descriptor(fd)
 
 
-def _acquire(fd: int, what: str, timeout: float, deadline: float) -> None:
+def release(fd: int) -> None:
+    """Let the lock on an open directory go."""
+    unlock_descriptor(fd)
+
+
+def _wait(fd: int, what: str, timeout: float, deadline: float) -> None:
     while not lock_descriptor(fd, blocking=False):
         if time.monotonic() > deadline:
             raise LockTimeoutError(what, timeout)

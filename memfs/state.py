@@ -119,8 +119,8 @@ class State:
                 self._tmp = -1
 
     def gate(self, root: int, namespace: str) -> int:
-        """Open the file at which writers of a namespace queue; it is created as needed."""
-        return self._locks.open(root, digest(namespace.encode())[:2], os.O_RDWR | os.O_CREAT)
+        """The file at which writers of a namespace queue; it is made as needed."""
+        return self._locks.file(root, digest(namespace.encode())[:2], os.O_RDWR | os.O_CREAT)
 
     @contextmanager
     def _room(self, root: int) -> Iterator[int]:

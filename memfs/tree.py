@@ -32,11 +32,11 @@ from memfs.files import (
     read,
     rename_new,
     spelled,
-    translated,
     walk,
+    worded,
 )
 from memfs.frontmatter import Fault, understand
-from memfs.locks import locked
+from memfs.locks import acquire, release
 from memfs.model import Memory, Problem, Stamp, Version, Written
 from memfs.names import Names, text_key
 from memfs.namespace import check_name, fold, slug
@@ -75,15 +75,32 @@ class Tree:
         self.versions = Versions(str(root), lock_timeout=lock_timeout)
         self._names: dict[tuple[str, ...], Names] = {}
         self._mutex = threading.Lock()
+        self._busy = 0
+        self._closing = False
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """The root's descriptor."""
-        root = open_root(self._root)
+        """The root's descriptor; while one is out, nothing that is held open is closed."""
+        root = self._enter()
         try:
             yield root
         finally:
-            os.close(root)
+            self._leave(root)
+
+    def _enter(self) -> int:
+        root = open_root(self._root)
+        with self._mutex:
+            self._busy += 1
+        return root
+
+    def _leave(self, root: int) -> None:
+        with self._mutex:
+            self._busy -= 1
+            if self._closing and not self._busy:
+                self._closing = False
+                self.state.close(root)
+                self.versions.close()
+        os.close(root)
 
     # --- reading
 
@@ -248,12 +265,11 @@ class Tree:
             return Written(memory.id, path, "removed")
 
     def close(self) -> None:
-        """Turn late saves into conflict copies, and give back what the writer holds."""
+        """Turn late saves into conflict copies, and give back what is held, once nobody is writing."""
         with suppress(OSError, VaultError), self.opened() as root:
             if self.state.is_made:
                 self._rescue(root)
-            self.state.close(root)
-        self.versions.close()
+            self._closing = True
 
     def _while_there(self, write: Callable[[], Written]) -> Written:
         """Write again if git removed the empty directory under our hands."""
@@ -272,24 +288,31 @@ class Tree:
         """Lock a namespace, in the directory that has its name once the lock is held."""
         label = "/" + "/".join(segments)
         deadline = time.monotonic() + self._timeout
-        with translated(label), self.opened() as root:
+        root, parent = self._enter(), -1
+        try:
             if not self.state.is_made:
-                self.state.make(root)
-                self.state.sweep(root, partial(self.versions.keep_once, root))
-                self._rescue(root)
+                self._begin(root)
             gate = self.state.gate(root, fold(label))
-            try:
-                while True:
-                    parent, segments = self._open_namespace(root, segments, create=create)
-                    try:
-                        with locked(parent, gate, label, self._timeout, deadline):
-                            if is_at(root, segments, parent):
-                                yield Hold(root, parent, gate, segments)
-                                return
-                    finally:
-                        os.close(parent)
-            finally:
-                os.close(gate)
+            while parent < 0:
+                parent, segments = self._open_namespace(root, segments, create=create)
+                acquire(parent, gate, label, self._timeout, deadline)
+                if not is_at(root, segments, parent):
+                    os.close(parent)
+                    parent = -1
+            yield Hold(root, parent, gate, segments)
+        except OSError as error:
+            raise worded(label, error) from error
+        finally:
+            if parent >= 0:
+                release(parent)
+                os.close(parent)
+            self._leave(root)
+
+    def _begin(self, root: int) -> None:
+        """Before the first write: make the state directory, and clear what killed writers left."""
+        self.state.make(root)
+        self.state.sweep(root, partial(self.versions.keep_once, root))
+        self._rescue(root)
 
     def _open_namespace(self, root: int, segments: tuple[str, ...], *, create: bool) -> tuple[int, tuple[str, ...]]:
         """Open a directory, and tell how it is spelled on disk."""

@@ -21,7 +21,7 @@ from memfs.errors import (
     MemoryNotFoundError,
     VaultNotFoundError,
 )
-from memfs.files import STATE, Dirty, digest, open_root, read, translated, write
+from memfs.files import STATE, Dirty, digest, open_root, read, worded, write
 from memfs.frontmatter import parse
 from memfs.model import Memory, Problem, Stamp, Version, Written
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
@@ -60,7 +60,7 @@ class Vault:
     @classmethod
     def init(cls, root: str | os.PathLike[str]) -> Self:
         """Make a vault of a directory, new or not. Adds what is missing, changes nothing that is there."""
-        with translated(str(root)):
+        try:
             os.makedirs(root, exist_ok=True)
             fd = open_root(Path(root))
             try:
@@ -71,6 +71,8 @@ class Vault:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+        except OSError as error:
+            raise worded(str(root), error) from error
         return cls(root)
 
     @classmethod

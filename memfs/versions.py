@@ -9,6 +9,7 @@ import errno
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from memfs.errors import MemoryNotFoundError
 from memfs.files import STATE, Place, digest, folder, write, write_all
-from memfs.locks import try_lock
+from memfs.locks import release, try_lock
 from memfs.model import Version
 
 KEEP = 20
@@ -49,6 +50,7 @@ class Versions:
 
     def __init__(self, root: str, *, lock_timeout: float) -> None:
         self._timeout = lock_timeout
+        self._mutex = threading.RLock()
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
         self._place = Place(".git", "memfs") if is_git else Place(STATE, "history")
@@ -132,23 +134,21 @@ class Versions:
 
     @contextmanager
     def _open(self, root: int, name: str, *, create: bool = False) -> Iterator[int]:
-        """Open and lock a log."""
+        """Have a log open and locked, against other processes and threads."""
         deadline = time.monotonic() + self._timeout
-        fd = -1
-        try:
-            while fd < 0:
-                fd = self._place.open(root, name, _LOG if create else _LOG & ~os.O_CREAT)
+        with self._mutex:
+            while True:
+                fd = self._place.file(root, name, _LOG if create else _LOG & ~os.O_CREAT)
                 while not try_lock(fd):
                     if time.monotonic() > deadline:
                         raise OSError(errno.ETIMEDOUT, "another process holds the log of versions")
                     time.sleep(0.001)
-                if not os.fstat(fd).st_nlink:  # compacted meanwhile
-                    os.close(fd)
-                    fd = -1
-            yield fd
-        finally:
-            if fd >= 0:
-                os.close(fd)
+                if os.fstat(fd).st_nlink:
+                    break  # else it was compacted meanwhile
+            try:
+                yield fd
+            finally:
+                release(fd)
 
 
 class _Recent:
