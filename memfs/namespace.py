@@ -45,6 +45,8 @@ def _fault(segment: str) -> str | None:
         return "a name longer than 100 characters"
     if segment in {".", ".."}:
         return "a name that leaves the tree"
+    if segment[-3:].lower() == ".md":
+        return "a name that ends as a memory's does"
     if segment[0] in ".-~# " or segment[-1] in ". ":
         return f"a name that begins or ends with {segment[0] if segment[0] in '.-~# ' else segment[-1]!r}"
     if len(segment) > 4 and _PLAIN.fullmatch(segment):
@@ -133,6 +135,8 @@ def encode(value: str) -> str:
         segment = f"%{ord(segment[0]):02X}" + segment[1:]
     if segment[-1:] == ".":
         segment = segment[:-1] + "%2E"
+    if segment[-3:].lower() == ".md":
+        segment = segment[:-3] + "%2E" + segment[-2:]
     if _DEVICE.fullmatch(segment):
         segment = f"%{ord(segment[0]):02X}" + segment[1:]
     return segment

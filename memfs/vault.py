@@ -194,6 +194,8 @@ class Vault:
         if to.endswith(".md"):
             to, _, name = to.rpartition("/")
         target = self._namespace(to)
+        if not target.segments and fold(name) == "readme.md":
+            raise InvalidNamespaceError(name, "the README of a vault is no memory")
         return self._tree.move(path, target.segments, name, outcome="moved", dirty=Dirty())
 
     def restore(self, ref: str, version: str | None = None) -> Written:
@@ -236,6 +238,8 @@ class Vault:
                     results.append(one(dirty, item))
                 except MemfsError as error:
                     results.append(error)
+                except (TypeError, AttributeError) as error:  # an item of the wrong shape, from JSON perhaps
+                    results.append(InvalidMemoryError("item", str(error)))
         finally:
             dirty.flush()
         return results
@@ -320,7 +324,7 @@ class Vault:
         segments = split_path(ref)
         for path in (ref, f"{ref}.md") if segments else ():
             parts = tuple(path.removeprefix("/").split("/"))
-            if not path.endswith(".md") or not self._sees(parts) or _is(parts, SESSIONS) or fold(path) == "readme.md":
+            if not path.endswith(".md") or not self._sees(parts) or _is(parts, SESSIONS) or _is(parts, "readme.md"):
                 continue
             with suppress(MemoryNotFoundError, InvalidNamespaceError):
                 return self._tree.read("/".join(parts)).path

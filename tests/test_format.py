@@ -651,7 +651,8 @@ def test_f20_a_late_save_becomes_a_conflict_copy_that_check_reports(vault: Vault
 
 
 REFUSED = [
-    "", ".", "..", ".x", "-x", "~x", "#x", " x", "x.", "x ", "x" * 101, "a/b/../c", "a<", "a>", "a:", 'a"', "a|", "a?",
+    "", ".", "..", ".x", "-x", "~x", "#x", " x", "x.", "x ", "x" * 101, "a/b/../c", "a<", "a>", "a:", 'a"', "a|",
+    "a?",
     "a*", "a\\b", "a{", "a}", "a\tb", "a\x7f", "a\u200bb", "\ud800", "\ue000", "\u0378", "con", "NUL", "com1.txt",
     "Lpt³",
 ]  # fmt: skip
@@ -706,7 +707,7 @@ def test_f22_a_room_that_holds_no_memories_is_known_in_any_case(vault: Vault, na
     for attempt in tries:
         with pytest.raises(InvalidNamespaceError):
             attempt()
-    for path in (f"{name}/s/log.md", f"{name}/s/log", "README.md", "readme.md", "Readme"):
+    for path in (f"{name}/s/log.md", f"/{name}/s/log", "README.md", "readme.md", "Readme", "/README.md", "/readme"):
         with pytest.raises(MemoryNotFoundError):
             vault.read(path)
 

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from memfs import Memory, Stamp, Vault
+from memfs import Vault
 from memfs.edit import compose, edit
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
-from memfs.frontmatter import Fault, _read_any, _read_flat, _typed, parse, split, understand
+from memfs.frontmatter import Fault, _read_any, _read_flat, _typed, parse, split
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 
 FULL = settings().max_examples
@@ -538,15 +538,16 @@ def test_no_text_makes_reading_raise_and_the_parts_joined_are_the_text(text: str
 
 
 @given(
-    st.one_of(
+    data=st.one_of(
         st.binary(),
         texts.map(lambda text: text.encode("utf-16")),
         mutated_files().map(lambda t: t.encode("utf-8", "replace")),
     )
 )
 @settings(max_examples=8 * FULL)
-def test_no_bytes_make_a_memory_raise(data: bytes) -> None:
-    memory = Memory("a.md", data, Stamp(0, 0, len(data), 0), understand)
+def test_no_bytes_make_a_memory_raise(wide: Vault, data: bytes) -> None:
+    (wide.root / "bytes.md").write_bytes(data)
+    memory = wide.read("bytes.md")
 
     assert data in (memory.text.encode(), memory.text.encode("latin-1", "replace"))
     assert all(isinstance(text, str) for text in (memory.id, memory.title, memory.description, memory.body))
