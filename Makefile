@@ -22,6 +22,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks --size $(SIZE)
 
 torture: .venv/ready
+	@command -v mkfs.xfs vim >/dev/null || apt-get install --quiet --yes xfsprogs vim
 	$(BIN)/python -m pytest -m torture -s tests/torture
 
 .venv/ready: pyproject.toml

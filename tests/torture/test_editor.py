@@ -44,8 +44,15 @@ def test_no_save_and_no_update_is_lost_beside_an_editor(tmp_path: Path, saves: i
     _run(tmp_path, edit_by_hand, saves, "", "an editor saves, in place and by rename")
 
 
-@pytest.mark.parametrize("program", ["vim in place", "vim by rename", "sed -i"])
-@pytest.mark.parametrize("saves", [pytest.param(SMALL_PROGRAM), pytest.param(FULL_PROGRAM, marks=pytest.mark.torture)])
+@pytest.mark.parametrize(
+    ("saves", "program"),
+    [
+        pytest.param(SMALL_PROGRAM, "sed -i"),
+        pytest.param(FULL_PROGRAM, "sed -i", marks=pytest.mark.torture),
+        pytest.param(FULL_PROGRAM, "vim in place", marks=pytest.mark.torture),
+        pytest.param(FULL_PROGRAM, "vim by rename", marks=pytest.mark.torture),
+    ],
+)
 def test_no_save_and_no_update_is_lost_beside_a_real_editor(tmp_path: Path, saves: int, program: str) -> None:
     """The same with programs people use."""
     _run(tmp_path, edit_by_program, saves, program, f"{program} saves")
