@@ -117,13 +117,21 @@ def _proves(before: Parsed, after: Parsed, wanted: Mapping[str, Any], body: str)
     """Tell whether `after` is `before` with just the change asked for."""
     values = {key: value for key, value in before.values.items() if key not in wanted}
     values |= {key: value for key, value in wanted.items() if value is not None}
-    rest = {key: value for key, value in after.values.items() if key not in wanted}
     return (
         after.values == values
-        and list(rest) == [key for key in before.values if key not in wanted]
         and after.parts.body == body
+        and (not wanted or _others(before, wanted) == _others(after, wanted))
         and _header_faults(before, wanted) == _header_faults(after, wanted)
     )
+
+
+def _others(parsed: Parsed, wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The keys that are not to change, in order, with the values YAML gives them."""
+    try:
+        values, _ = scan(parsed.parts.header)
+    except Fault:
+        return []
+    return [(key, value) for key, value in values.items() if key not in wanted]
 
 
 def _header_faults(parsed: Parsed, wanted: Mapping[str, Any]) -> list[str]:

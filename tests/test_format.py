@@ -654,7 +654,7 @@ REFUSED = [
     "", ".", "..", ".x", "-x", "~x", "#x", " x", "x.", "x ", "x" * 101, "a/b/../c", "a<", "a>", "a:", 'a"', "a|",
     "a?",
     "a*", "a\\b", "a{", "a}", "a\tb", "a\x7f", "a\u200bb", "\ud800", "\ue000", "\u0378", "con", "NUL", "com1.txt",
-    "Lpt³",
+    "Lpt³", "bob.md", "bob.MD",
 ]  # fmt: skip
 
 
@@ -673,6 +673,18 @@ def test_f21_other_segments_are_allowed_and_slashes_around_them_optional(vault: 
 
     assert added.path == f"facts/{segment}/text.md"
     assert vault.add("Text.", f"/facts/{segment}").outcome == "duplicate"
+
+
+def test_f21_a_namespace_is_at_most_32_segments_deep_and_what_lies_deeper_is_not_read(vault: Vault) -> None:
+    deepest = vault.add("Deep.", "/".join(["x"] * 32))
+    (vault.root / deepest.path).with_name("deeper").mkdir()
+    (vault.root / deepest.path).with_name("deeper").joinpath("deeper.md").write_text("Deeper.")
+
+    with pytest.raises(InvalidNamespaceError):
+        vault.add("Deeper.", "/".join(["x"] * 33))
+    assert [memory.id for memory in vault.list()] == [deepest.id]
+    assert vault.update(deepest.id, importance=2).outcome == "updated"
+    assert vault.read(deepest.path).header.importance == 2
 
 
 def test_f21_names_that_people_made_otherwise_are_read(vault: Vault) -> None:
