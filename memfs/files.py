@@ -211,7 +211,7 @@ def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -
     while waiting:
         segments = waiting.pop()
         prefix = "".join(f"{segment}/" for segment in segments)
-        if len(segments) > MAX_DEPTH + 1:
+        if len(segments) > MAX_DEPTH and len(segments) > MAX_DEPTH + (fold(segments[0]) == ARCHIVE):
             yield Listing(-1, prefix, [], [(prefix.rstrip("/"), f"more than {MAX_DEPTH} directories deep")])
             continue
         try:

@@ -44,6 +44,14 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert not missing
 
 
+def test_every_test_that_a_page_names_is_there() -> None:
+    named = {name for page in PAGES for name in re.findall(r"test_\w+\.py", page.read_text())}
+    there = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+
+    assert named
+    assert named <= there
+
+
 def test_the_architecture_names_every_room() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     rooms = {path.name for path in (ROOT / "memfs").glob("*.py")}
