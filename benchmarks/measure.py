@@ -26,7 +26,7 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "tiny": Size(memories=20, passes=2, writes=4, crowd=10, starts=1, parses=20),
+    "tiny": Size(memories=20, passes=2, writes=16, crowd=10, starts=1, parses=20),
     "small": Size(memories=1_000, passes=15, writes=200, crowd=1_000, starts=9, parses=2_000),
     "10k": Size(memories=10_000, passes=9, writes=500, crowd=1_000, starts=15, parses=5_000),
     "100k": Size(memories=100_000, passes=5, writes=1_000, crowd=1_000, starts=15, parses=5_000),

@@ -7,6 +7,7 @@ quotes, order, unknown keys, line ends) is copied as it is, which is proved by r
 import re
 from collections.abc import Mapping
 from datetime import date, datetime
+from types import NoneType
 from typing import Any
 
 from memfs.errors import InvalidMemoryError, shown
@@ -92,8 +93,9 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
 
     Raises Fault where the file stands in the way, InvalidMemoryError where a value does.
     """
-    wanted = {key: None if value is None else canonical(key, value) for key, value in changes.items()}
     before = parse(text)
+    wanted = {key: None if value is None else canonical(key, value) for key, value in changes.items()}
+    wanted = {key: value for key, value in wanted.items() if not _is_so(before, key, value)}
     parts = _set_keys(before, wanted)
     if body is not None:
         parts = parts._replace(body=_in_line_ends_of(before.parts, body))
@@ -104,6 +106,12 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
     line = next((fault.line for fault in before.faults), 1)
     names = ", ".join([*wanted, *(["the body"] if body is not None else [])])
     raise Fault(line, f"cannot change {names} without touching more of the file")
+
+
+def _is_so(before: Parsed, key: str, value: Any) -> bool:
+    """Tell whether a key has the value already, so that its line stays as it is; of a list each item is looked at."""
+    old = before.values.get(key)
+    return not isinstance(value, tuple | NoneType) and type(old) is type(value) and bool(old == value)
 
 
 def _in_line_ends_of(parts: Parts, body: str) -> str:

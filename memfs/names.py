@@ -83,8 +83,9 @@ class Names:
 
 
 def text_key(text: str) -> str:
-    """Equal for texts that differ only in white space and normal form."""
-    return digest(" ".join(unicodedata.normalize("NFC", text).split()).encode())
+    """Equal for texts that differ only in normal form and in the white space of their lines."""
+    lines = unicodedata.normalize("NFC", text).strip().splitlines()
+    return digest("\n".join([" ".join(line.split()) for line in lines]).encode())
 
 
 def _text_of(parent: int, name: str) -> str:

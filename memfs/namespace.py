@@ -42,7 +42,7 @@ def _fault(segment: str) -> str | None:
     if not segment:
         return "an empty name"
     if len(segment) > 100 or len(segment.encode("utf-8", "surrogatepass")) > 240:
-        return "a name longer than 100 characters"
+        return "a name longer than 100 characters or 240 bytes"
     if segment in {".", ".."}:
         return "a name that leaves the tree"
     if segment[-3:].lower() == ".md":

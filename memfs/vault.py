@@ -272,7 +272,10 @@ class Vault:
         def change(old: str) -> str:
             changes = dict(keys)
             if added or dropped:
-                tags = canonical("tags", keys.get("tags", parse(old).values.get("tags", ())) or ())
+                values, faults = parse(old)[1:]
+                if "tags" not in keys and (bad := [fault for fault in faults if fault.key == "tags"]):
+                    raise bad[0]
+                tags = canonical("tags", keys.get("tags", values.get("tags", ())) or ())
                 kept = [tag for tag in tags if tag not in dropped]
                 changes["tags"] = kept + [tag for tag in dict.fromkeys(added) if tag not in kept]
             return self._edit(old, changes, body)
