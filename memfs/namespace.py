@@ -1,9 +1,11 @@
-"""Names: namespaces, templates, slugs and paths. Pure; refuses what leaves the tree."""
+"""Names: namespaces, templates, paths, slugs and ids. Refuses what leaves the tree."""
 
 import re
+import secrets
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Self
 from urllib.parse import quote
@@ -21,6 +23,8 @@ _PLACEHOLDERS = {
     "memoryStrategyId": "strategy", "memory_strategy_id": "strategy",
 }  # fmt: skip
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 _CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
 _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
 
@@ -183,3 +187,14 @@ def slug(text: str) -> str:
             break
         name = f"{name}-{word}" if name else word
     return f"memory-{name}".removesuffix("-") if _fault(name) else name
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that says something."""
+    return next((line.lstrip("# ") for line in text[:1000].splitlines() if line.strip("#- \t")), "")
+
+
+def new_id(now: datetime) -> str:
+    """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32."""
+    number = int(now.timestamp() * 1000) << 80 | secrets.randbits(80)
+    return "m-" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])

@@ -2,12 +2,10 @@
 
 import errno
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,13 +37,10 @@ from memfs.frontmatter import Fault, understand
 from memfs.locks import acquire, release
 from memfs.model import Memory, Problem, Stamp, Version, Written
 from memfs.names import Names, text_key
-from memfs.namespace import check_name, fold, slug
+from memfs.namespace import check_name, first_line, fold, new_id, slug
 from memfs.protocols import Clock
 from memfs.state import State, settled
 from memfs.versions import Versions
-
-_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
-_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 
 Change = Callable[[str], str]
 
@@ -168,7 +163,7 @@ class Tree:
             header = {"id": new_id(now), "type": "note", **keys}
             header.setdefault("created", canonical("created", now))
             data = encode(compose(header, text), "text")
-            free = names.free(slug(str(keys.get("title") or _first_line(text))))
+            free = names.free(slug(str(keys.get("title") or first_line(text))))
             with _in_a_namespace_that_is_there(hold.parent):
                 name, stamp = self.state.create(hold.root, hold.parent, data, free)
             dirty.sync(hold.parent)
@@ -228,7 +223,8 @@ class Tree:
     def _move(self, path: str, to: tuple[str, ...], name: str, outcome: str, dirty: Dirty) -> Written:
         segments = tuple(path.split("/"))
         with self._hold(segments[:-1]) as hold:
-            self._there(hold.root, segments)
+            with _readable(path):
+                _read(hold.root, segments)
             to = spelled(hold.root, to)
             with folder(hold.root, to, create=True) as parent:
                 taken = {fold(other) for other in os.listdir(parent)}
@@ -256,7 +252,8 @@ class Tree:
         """Delete a memory and its kept versions."""
         segments = tuple(path.split("/"))
         with self._hold(segments[:-1]) as hold:
-            memory = self._there(hold.root, segments)
+            with _readable(path):
+                memory = _read(hold.root, segments)
             if seen is not None and seen != memory.stamp:
                 raise MemoryChangedError(path)
             os.unlink(segments[-1], dir_fd=hold.parent)
@@ -346,12 +343,6 @@ class Tree:
                 return memory
         return None
 
-    def _there(self, root: int, segments: tuple[str, ...]) -> Memory:
-        try:
-            return _read(root, segments)
-        except FileNotFoundError:
-            raise MemoryNotFoundError("/".join(segments)) from None
-
 
 def _read(root: int, segments: tuple[str, ...]) -> Memory:
     with folder(root, segments[:-1]) as parent:
@@ -405,13 +396,3 @@ def encode(text: str, subject: str) -> bytes:
     if len(data) > MAX_FILE - 64 * 1024:
         raise InvalidMemoryError(subject, f"is larger than {MAX_FILE // (1024 * 1024)} MiB")
     return data
-
-
-def _first_line(text: str) -> str:
-    return next((line.lstrip("# ") for line in text[:1000].splitlines() if line.strip("#- \t")), "")
-
-
-def new_id(now: datetime) -> str:
-    """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32."""
-    number = int(now.timestamp() * 1000) << 80 | secrets.randbits(80)
-    return "m-" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
