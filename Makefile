@@ -19,7 +19,7 @@ lint: .venv/ready
 	$(BIN)/lint-imports --no-cache
 
 bench: .venv/ready
-	$(BIN)/python -m benchmarks --size $(SIZE)
+	$(BIN)/python -m benchmarks --size $(SIZE) --page docs/performance.md
 
 torture: .venv/ready
 	@command -v mkfs.xfs vim >/dev/null || apt-get install --quiet --yes xfsprogs vim

@@ -1,39 +1,162 @@
-"""Texts like those agents keep: a first line that makes a name, and 300 to 800 bytes in all."""
+"""Memories like those agents keep, and questions about them: made-up words, as frequent as words of a language are.
+
+Every text is the same for the same number, so a memory can be made again without those before it.
+"""
 
 import random
 from collections.abc import Iterator
+from itertools import accumulate
+from typing import NamedTuple
 
 HEADER = """\
 id: m-01k9zq6d0m2p3q4r5s{number:08d}
-type: fact
+type: {type}
 tags:
-  - food
-  - work
-created: 2026-11-15T10:41:12Z
-importance: 3
+  - {tags[0]}
+  - {tags[1]}
+created: 2026-{month:02d}-{day:02d}T10:41:12Z
+importance: {importance}
 """
+TYPES = ("fact", "preference", "episode", "procedure")
+ACTORS = 400  # namespaces of a large vault
+_STOP = """
+the of and to a in is it that for was on with as he be at by i this had not are but from or have an they which you were
+her she all their we him been has when who will no more if out so what up its about into than them can only other some
+could these then do any my over such your our me after most also did before through too would where while because those
+how does here just there why until under very his
+"""
+_COMMON = """
+know say like plan need ask prefer remember talk want find buy choose keep use visit
+"""
+STOP = _STOP.split()  # the most frequent first
+_WORDS = 20_000
+_STOP_SHARE = 0.42  # of the words of a text
+_OFFSET = 30  # flattens the head: the most frequent word that is no stop word stands in every fifth memory
+_QUESTIONS = (
+    "what does {name} know about {0}?",
+    "when did {name} talk about {0} and {1}?",
+    "which {0} was it that we needed for the {1}?",
+    "do you remember the {0} of {name}?",
+    "where is the {0} for {1} and {2}?",
+    "how did {name} choose the {0}, and why not {1}?",
+    "what about {0}?",
+)
 
-_SENTENCES = """
-Alice prefers green tea before the early meeting on Monday and coffee after it
-Bob asked about the budget review of project Atlas and cancelled the train ticket to Berlin
-Carol planned a quiet holiday in spring with seven friends and a small blue bicycle
-The customer in Tokyo needs the release before October but remembers the deadline of forty days
-The doctor wrote about the peanut allergy and bought sushi for the school garden kitchen
-"""
-_WORDS = _SENTENCES.split()
+
+class Sample(NamedTuple):
+    """A memory of the corpus."""
+
+    path: str
+    type: str
+    header: str
+    body: str
+    name: str  # of the actor whom it is about
+
+    @property
+    def text(self) -> str:
+        """The file, as memfs lays it out."""
+        return f"---\n{self.header}---\n\n{self.body}\n"
+
+
+class Question(NamedTuple):
+    """A natural question, and the memory it was made from."""
+
+    text: str
+    about: Sample
+
+    @property
+    def words(self) -> list[str]:
+        """What is left of it without stop words."""
+        return [word for word in self.text.replace(",", "").rstrip("?").split() if word not in STOP]
+
+    @property
+    def namespace(self) -> str:
+        return "/" + self.about.path.rpartition("/")[0]
+
+
+def word(number: int) -> str:
+    """A word one can pronounce, another one for every number."""
+    number += 600  # two syllables at least
+    last = "nkmtpgbx"[number % 8]  # none that a stemmer takes for an ending
+    number //= 8
+    syllables = []
+    while True:
+        number, rest = divmod(number, 75)
+        syllables.append("bdfgklmnprstvwz"[rest // 5] + "aeiou"[rest % 5])
+        if not number:
+            return "".join(syllables) + last
+
+
+def _vocabulary() -> tuple[list[str], list[float]]:
+    """The words, and their cumulated frequencies: Zipf's law, for stop words and for the others."""
+    content = [word(number) for number in range(_WORDS)]
+    common = _COMMON.split()
+    content[50 : 50 + len(common)] = common
+    weights = [*_zipf(len(STOP), 2, _STOP_SHARE), *_zipf(_WORDS, _OFFSET, 1 - _STOP_SHARE)]
+    return STOP + content, list(accumulate(weights))
+
+
+def _zipf(words: int, offset: int, share: float) -> list[float]:
+    weights = [1 / (rank + offset) for rank in range(words)]
+    scale = share / sum(weights)
+    return [weight * scale for weight in weights]
+
+
+_VOCABULARY, _FREQUENCIES = _vocabulary()
+
+
+def actors(memories: int) -> int:
+    """How many namespaces a vault of that many memories has."""
+    return min(ACTORS, memories // 25 or 1)
+
+
+def sample(number: int, memories: int) -> Sample:
+    """One memory of a vault of that many: 300 to 800 bytes, one or two of its words in few others."""
+    chance = random.Random(number)
+    actor = number * actors(memories) // memories
+    name = word(200_000 + actor).title()
+    words = chance.choices(_VOCABULARY, cum_weights=_FREQUENCIES, k=chance.randint(30, 115))
+    for rare in (300_000 + number // 3, 600_000 + number)[: chance.randint(1, 2)]:
+        words[chance.randrange(len(words))] = word(rare)
+    kind = TYPES[number % len(TYPES)]
+    header = HEADER.format(
+        number=number,
+        type=kind,
+        tags=chance.sample(_VOCABULARY[200:240], 2),
+        month=number % 11 + 1,
+        day=number % 28 + 1,
+        importance=number % 5 + 1,
+    )
+    path = f"facts/actor-{actor}/{'-'.join(words[:5])}-{number}.md"
+    return Sample(path, kind, header, _sentences(name, words), name)
+
+
+def _sentences(name: str, words: list[str]) -> str:
+    lines = [f"{name} {' '.join(words[:11])}."]
+    lines += [f"{' '.join(words[start : start + 12]).capitalize()}." for start in range(11, len(words), 12)]
+    return f"{lines[0]}\n\n" + "\n".join(lines[1:])
+
+
+def samples(memories: int) -> Iterator[Sample]:
+    """The memories of a vault."""
+    return (sample(number, memories) for number in range(memories))
+
+
+def questions(memories: int, number: int) -> list[Question]:
+    """Questions with two to four words that count, rare ones and frequent ones, about memories all over the vault."""
+    return [_question(index, (index * memories // number + index) % memories, memories) for index in range(number)]
+
+
+def _question(index: int, number: int, memories: int) -> Question:
+    about = sample(number, memories)
+    words = sorted({text for text in about.body.lower().replace(".", "").split()[1:] if text not in STOP})
+    chosen = random.Random(index).sample(words, 3)
+    return Question(_QUESTIONS[index % len(_QUESTIONS)].format(*chosen, name=about.name), about)
 
 
 def texts(seed: int) -> Iterator[str]:
     """An endless stream of different texts, the same for the same seed."""
-    chance = random.Random(seed)
-    number = 0
+    number = seed * 10_000_000
     while True:
         number += 1
-        words = chance.choices(_WORDS, k=chance.randint(50, 130))
-        lines = [" ".join(words[start : start + 12]) for start in range(0, len(words), 12)]
-        yield f"{lines[0]}.\n\n" + ".\n".join(lines[1:]) + f".\nNote {seed}-{number}."
-
-
-def memory(number: int, text: str) -> str:
-    """A memory file as memfs lays it out."""
-    return f"---\n{HEADER.format(number=number)}---\n\n{text}\n"
+        yield f"{sample(number, 1).body}\nNote {seed}-{number}."

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.corpus import texts
 from benchmarks.measure import Row, Size, interleaved, joined
+from benchmarks.place import Place
 from memfs import Vault
 
 GOAL = 1.5
@@ -16,13 +17,14 @@ FLOOR = "temp, fsync, replace, fsync directory"
 BATCH_FLOOR = f"{FLOOR} once a batch"
 
 
-def rows(size: Size, folder: Path) -> list[Row]:
+def rows(place: Place) -> list[Row]:
     """add, update and append, in an empty and in a crowded namespace; a batch of adds.
 
     What a new file costs depends on where the file system has put its directory, so this is done in several
     fresh vaults, and the rounds of all of them count.
     """
-    trials = [_trial(size._replace(writes=size.writes // TRIALS or 1), folder / str(n)) for n in range(TRIALS)]
+    size = place.size._replace(writes=place.size.writes // TRIALS or 1)
+    trials = [_trial(size, place.folder / f"writing-{number}") for number in range(TRIALS)]
     return [joined(same) for same in zip(*trials, strict=True)]
 
 

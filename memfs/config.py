@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from memfs.errors import MemfsError, SettingsError
 from memfs.frontmatter import Fault, scan
 from memfs.namespace import Template
+from memfs.words import LANGUAGES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -50,12 +51,18 @@ def _model() -> "type[BaseModel]":
     """The schema; made when a vault has settings, for pydantic takes long to import."""
     from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+    class Retrieval(BaseModel):
+        model_config = ConfigDict(extra="forbid", strict=True)
+
+        language: Literal[LANGUAGES] = "english"  # type: ignore[valid-type]  # a tuple of constants
+
     class Settings(BaseModel):
         model_config = ConfigDict(extra="forbid", strict=True)
 
         version: int = VERSION
         actor: str | None = Field(default=None, min_length=1)
         namespaces: dict[str, str] = Field(default_factory=dict)
+        retrieval: Retrieval = Field(default_factory=Retrieval)
 
         @field_validator("namespaces")
         @classmethod

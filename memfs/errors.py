@@ -13,6 +13,8 @@ MemfsError
 │   └── StorageError              the operating system refused
 │       ├── ReadOnlyError         the vault cannot be written
 │       └── NoSpaceError          the disk is full
+├── SearchError
+│   └── InvalidSearchError        a limit or a filter that cannot be
 ├── SettingsError                 memfs.yaml or an argument is wrong
 └── AggregateMemoryError          several errors of one call
 
@@ -164,6 +166,22 @@ class NoSpaceError(StorageError):
 
     template = "{0}: no space left: {1}"
     hint = "Free some space and repeat; what was acknowledged before is on disk."
+
+
+class SearchError(MemfsError):
+    """Something about a search."""
+
+
+class InvalidSearchError(SearchError):
+    """A limit or a filter that cannot be."""
+
+    template = "{0}: {1}"
+    hint = "docs/search.md lists what a search takes."
+    exit_code = 2
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject, self.reason = subject, reason
+        super().__init__(subject, reason)
 
 
 class SettingsError(MemfsError):

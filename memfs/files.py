@@ -4,27 +4,27 @@ Every path is opened one component at a time, relative to an open directory and 
 so nothing outside the root can be reached, whatever is swapped in meanwhile.
 """
 
-import ctypes
 import errno
 import hashlib
 import os
 import stat
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
 from memfs.errors import (
+    InvalidMemoryError,
     InvalidNamespaceError,
     NoSpaceError,
     ReadOnlyError,
     StorageError,
     VaultNotFoundError,
+    shown,
 )
+from memfs.kernel import EXCHANGE, NOREPLACE, open_beneath, rename
+from memfs.locks import Mutex
 from memfs.model import Stamp
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text
 
@@ -36,8 +36,6 @@ _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLL
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 READ = os.O_RDONLY | _FILE
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
-_NOREPLACE, _EXCHANGE = 1, 2
-NOT_THERE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EISDIR}
 
 
 class Content(NamedTuple):
@@ -135,7 +133,7 @@ class Place:
     def __init__(self, *segments: str) -> None:
         self.segments = segments
         self._open: dict[str, int] = {}
-        self._mutex = threading.Lock()
+        self._mutex = Mutex()
         self._pid = os.getpid()
 
     def file(self, root: int, name: str, flags: int) -> int:
@@ -253,7 +251,20 @@ def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
 
 def read(parent: int, name: str, limit: int = MAX_FILE) -> Content:
     """Read a regular file; OSError EFBIG or EINVAL if it is too large or not one."""
-    fd = os.open(name, READ, dir_fd=parent)
+    return _read_and_close(os.open(name, READ, dir_fd=parent), limit)
+
+
+def read_below(root: int, path: str) -> Content:
+    """Read the regular file at a path below an open directory."""
+    fd = open_beneath(root, path, READ)
+    if fd is not None:
+        return _read_and_close(fd, MAX_FILE)
+    *segments, name = path.split("/")
+    with folder(root, tuple(segments)) as parent:
+        return read(parent, name)
+
+
+def _read_and_close(fd: int, limit: int) -> Content:
     try:
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
@@ -325,7 +336,7 @@ def link_nameless(fd: int, parent: int, name: str) -> None:
 
 def rename_new(parent: int, name: str, to_parent: int, to_name: str) -> None:
     """Rename to a name that must be free: FileExistsError if it is not."""
-    if not _rename(parent, name, to_parent, to_name, _NOREPLACE):
+    if not rename(parent, name, to_parent, to_name, NOREPLACE):
         os.link(name, to_name, src_dir_fd=parent, dst_dir_fd=to_parent, follow_symlinks=False)
         os.unlink(name, dir_fd=parent)
 
@@ -336,28 +347,10 @@ def exchange(parent: int, name: str, with_parent: int, with_name: str) -> None:
     Where the file system cannot, the first replaces the second, which is linked aside before: a save by
     rename in between is lost.
     """
-    if not _rename(parent, name, with_parent, with_name, _EXCHANGE):
+    if not rename(parent, name, with_parent, with_name, EXCHANGE):
         os.link(with_name, name + ".out", src_dir_fd=with_parent, dst_dir_fd=parent, follow_symlinks=False)
         os.rename(name, with_name, src_dir_fd=parent, dst_dir_fd=with_parent)
         os.rename(name + ".out", name, src_dir_fd=parent, dst_dir_fd=parent)
-
-
-@cache
-def _renameat2() -> "ctypes._NamedFuncPointer | None":
-    return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
-
-
-def _rename(parent: int, name: str, to_parent: int, to_name: str, flags: int) -> bool:
-    """Rename with flags; False where there is no such call."""
-    call = _renameat2()
-    if call is None:
-        return False
-    if call(parent, os.fsencode(name), to_parent, os.fsencode(to_name), flags) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in NOT_THERE:
-        return False
-    raise OSError(code, os.strerror(code), to_name)
 
 
 class Dirty:
@@ -382,3 +375,16 @@ class Dirty:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+
+
+def encode(text: str, subject: str) -> bytes:
+    """Text as bytes; refused before the disk is touched if it cannot be stored."""
+    if not isinstance(text, str) or (subject == "text" and not text.strip()):
+        raise InvalidMemoryError(subject, "is empty" if isinstance(text, str) else f"{shown(text)} is not a text")
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidMemoryError(subject, f"holds a lone surrogate at character {error.start}") from None
+    if len(data) > MAX_FILE - 64 * 1024:
+        raise InvalidMemoryError(subject, f"is larger than {MAX_FILE // (1024 * 1024)} MiB")
+    return data

@@ -7,6 +7,7 @@ depth), so that no text can crash or exhaust the YAML library.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -25,7 +26,10 @@ _CLOSE = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _CHARS = r"[^\x00-\x20\x7f-\xa0\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff:#]+"
 _QUOTED = r"\"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff\"\\]*\""
 _FLAT_VALUE = rf"(?:{_QUOTED}|(?=[\w/(.+$]){_CHARS}(?:(?: +|:){_CHARS})*)"
-_FLAT = re.compile(rf"(?:(?:[A-Za-z_][A-Za-z0-9_-]{{0,99}}:|  -)(?: {_FLAT_VALUE})?\n)*")
+_FLAT_LINE = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,99}}:(?: {_FLAT_VALUE})?")
+_FLAT_ITEM = re.compile(rf"  -(?: {_FLAT_VALUE})?")
+_BEGUN = object()  # the value of a key that nothing follows, perhaps a list
+_OUR_ID = re.compile(r"id: m-[0-9a-z]{26}")
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(\.[0-9]{1,30}(?:[eE][-+]?[0-9]{1,2})?)?")
 _WORDS = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
@@ -88,24 +92,33 @@ def understand(path: str, data: bytes) -> Reading:
         text = data.decode("latin-1")
         line = data.count(b"\n", 0, error.start) + 1
         faults = (Fault(line, "not UTF-8: read as Latin-1, and never rewritten"),)
-    parsed = parse(text)
-    problems = tuple([Problem(path, f.line, f.reason, f.key, f.value) for f in (*faults, *parsed.faults)])
-    return Reading(Header(MappingProxyType(parsed.values)), parsed.parts.body, problems)
+    fence = text.find("\n---\n\n", 3) if text.startswith("---\n") and text.endswith("\n") else -1
+    if fence > 0 and text.find("\n---", 3) == fence and len(text) > fence + 6:  # the layout memfs writes
+        body = text[fence + 6 : -1]
+    else:
+        body = split(text).body
+    return Reading(body, lambda: _understood(path, text, faults))
+
+
+def _understood(path: str, text: str, faults: tuple[Fault, ...]) -> tuple[Header, tuple[Problem, ...]]:
+    _, values, found = _parsed(text, split(text))
+    if faults or found:
+        problems = tuple([Problem(path, f.line, f.reason, f.key, f.value) for f in (*faults, *found)])
+        return Header(MappingProxyType(values)), problems
+    return Header(MappingProxyType(values)), ()
 
 
 def parse(text: str) -> Parsed:
     """Cut the text and read its header. Never raises."""
-    parts = split(text)
+    return _parsed(text, split(text))
+
+
+def _parsed(text: str, parts: Parts) -> Parsed:
     faults: list[Fault] = []
     values: dict[str, Any] = {}
     if parts.opening and parts.header:
         flat = _read_flat(parts.header)
-        try:
-            if flat is None:
-                raise Fault(0, "not flat")
-            values, faults = _typed(flat, {}), []
-        except Fault:
-            values, faults = _read_any(parts.header)
+        values, faults = (flat, []) if flat is not None else _read_any(parts.header)
     elif not parts.opening and _OPEN.match(parts.body + parts.tail):
         faults = [Fault(1, "header is not closed: no second line '---'")]
     if "\n>>>>>>> " in text and (found := _CONFLICT.search(text)):
@@ -141,30 +154,53 @@ def _cut(text: str, bom: str, opening: str, newline: str, end: int, first: int) 
 
 
 def _read_flat(header: str) -> dict[str, Any] | None:
-    """Read a header of plain `key: value` lines and block lists; None if it is not one."""
+    """Read a header of plain `key: value` lines and block lists; None if it is not one, or a value does not fit."""
     if "\r\n" in header:
         header = header.replace("\r\n", "\n")
-    if len(header) > MAX_FLAT or not _FLAT.fullmatch(header):
+    if len(header) > MAX_FLAT or not header.endswith("\n"):
         return None
     values: dict[str, Any] = {}
     key = ""
-    items: list[Any] | None = None
-    for line in header.split("\n")[:-1]:
-        is_item = line[0] == " "
-        name, _, text = ("", "", line[4:]) if is_item else line.partition(":")
-        if not is_item:
-            if name in values:
+    try:
+        for line in header[:-1].split("\n"):
+            if line[:3] == "  -":
+                if values[key] is _BEGUN:
+                    values[key] = []
+                elif type(values[key]) is not list:
+                    return None
+                values[key].append(_flat_item(key, line))
+                continue
+            key, value = (line[:2], line[4:]) if _OUR_ID.fullmatch(line) else _flat_line(line)
+            if key in values:
                 return None
-            key, text = name, text[1:]
-        value = text[1:-1] if text[:1] == '"' else _resolve(key, text)
-        if not is_item:
-            values[key], items = value, None if text else []
-        elif items is None:
-            return None
-        else:
-            items.append(value)
-            values[key] = items
-    return values
+            values[key] = value
+        return {
+            name: CHECKS[name](name, value) if type(value) is list and name in CHECKS else value
+            for name, value in values.items()
+            if value is not None and value is not _BEGUN
+        }
+    except (InvalidMemoryError, KeyError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _flat_line(line: str) -> tuple[str, Any]:
+    """Read one line of a flat header, which is often one of many like it."""
+    if not _FLAT_LINE.fullmatch(line):
+        raise ValueError(line)
+    key, _, text = line.partition(":")
+    if not text:
+        return key, _BEGUN
+    value = text[2:-1] if text[1:2] == '"' else _resolve(key, text[1:])
+    return key, CHECKS[key](key, value) if value is not None and key in CHECKS else value
+
+
+@lru_cache(maxsize=4096)
+def _flat_item(key: str, line: str) -> Any:
+    """Read one item of a list."""
+    if not _FLAT_ITEM.fullmatch(line):
+        raise ValueError(line)
+    return line[5:-1] if line[4:5] == '"' else _resolve(key, line[4:])
 
 
 def _resolve(key: str, plain: str) -> Any:

@@ -1,8 +1,10 @@
 """Locks on open directories, and leases that tell who else has a file open. The only importer of filelock."""
 
 import errno
+import os
 import signal
 import sys
+import threading
 import time
 
 from filelock import lock_descriptor, unlock_descriptor
@@ -13,6 +15,21 @@ if sys.platform != "win32":
     import fcntl
 
 POLL = 0.001  # seconds between two tries for a lock
+
+
+class Mutex:
+    """A lock among the threads of a process that a thread may take again; a forked child begins with it free."""
+
+    def __init__(self) -> None:
+        self._lock, self._pid = threading.RLock(), os.getpid()
+
+    def __enter__(self) -> None:
+        if self._pid != os.getpid():  # whoever held it is not here
+            self._lock, self._pid = threading.RLock(), os.getpid()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 def acquire(fd: int, gate: int, what: str, timeout: float, deadline: float) -> None:
@@ -42,6 +59,21 @@ def _wait(fd: int, what: str, timeout: float, deadline: float) -> None:
 def try_lock(fd: int) -> bool:
     """Take a lock if it is free; it is held until the descriptor is closed."""
     return lock_descriptor(fd, blocking=False)
+
+
+def is_locked(fd: int) -> bool:
+    """Tell whether somebody holds the lock; who asks holds up nobody else who asks."""
+    if sys.platform == "win32":
+        taken = lock_descriptor(fd, blocking=False)
+    else:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            taken = True
+        except OSError:
+            taken = False
+    if taken:
+        unlock_descriptor(fd)
+    return not taken
 
 
 class Lease:

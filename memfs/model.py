@@ -108,11 +108,10 @@ class Header:
 
 
 class Reading(NamedTuple):
-    """What a memory file's bytes say."""
+    """What a memory file's bytes say; the header is understood when it is asked for."""
 
-    header: Header
     body: str
-    problems: tuple[Problem, ...]
+    understand: Callable[[], tuple[Header, tuple[Problem, ...]]]
 
 
 @dataclass(frozen=True, init=False)
@@ -144,9 +143,13 @@ class Memory:
         except UnicodeDecodeError:
             return self.data.decode("latin-1")
 
+    @cached_property
+    def _understood(self) -> tuple[Header, tuple[Problem, ...]]:
+        return self._reading.understand()
+
     @property
     def header(self) -> Header:
-        return self._reading.header
+        return self._understood[0]
 
     @property
     def body(self) -> str:
@@ -154,7 +157,7 @@ class Memory:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return self._reading.problems
+        return self._understood[1]
 
     @property
     def id(self) -> str:
@@ -166,9 +169,9 @@ class Memory:
 
     @property
     def title(self) -> str:
-        if title := self.header.values.get("title"):
-            return str(title)
-        heading = _HEADING.search(self.body)
+        if (b"title" in self.data or b"\\" in self.data) and (title := self.header.values.get("title")):
+            return str(title)  # a header takes a while to read
+        heading = _HEADING.search(self.body) if "# " in self.body else None
         return heading[1].rstrip("\r #") if heading else self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
@@ -199,6 +202,73 @@ class Written:
     path: str
     outcome: str
     stamp: Stamp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A memory that came, changed, went or was moved: `kind` is created, updated, moved or removed."""
+
+    kind: str
+    path: str
+    old_path: str | None = None  # of one that was moved
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a memory was found, or not: one fact of it in words, and what it counts for."""
+
+    text: str
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A memory that was found: `relevance` 0..1 means the same in every vault; hits are ordered by `rank`."""
+
+    memory: Memory
+    relevance: float
+    rank: float
+    snippet: str
+    marks: tuple[tuple[int, int], ...] = ()  # where the words of the question stand in the snippet
+    why: tuple[Reason, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return self.memory.title
+
+    @property
+    def date(self) -> datetime:
+        return self.memory.updated
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What a sync did. `problems` are files that could not be indexed, and what else went wrong."""
+
+    added: int
+    updated: int
+    removed: int
+    unchanged: int
+    seconds: float
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def memories(self) -> int:
+        return self.added + self.updated + self.unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """How things stand with the index."""
+
+    generation: str  # names the published index; empty if there is none
+    memories: int  # in the published index
+    pending: int  # changes that are searched, and not published yet
+    where: str  # disk, memory or none
+    watcher: str  # process id of the live watcher of this vault, or empty
+    notices: str  # how this process learns of changes: kernel, watcher, scan
+    last_scan: datetime | None
+    trouble: str = ""  # why the index is not on disk, or could not be published, or what else is wrong
 
 
 @dataclass(frozen=True, slots=True, order=True)

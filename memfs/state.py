@@ -9,7 +9,6 @@ import itertools
 import os
 import re
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,6 @@ from urllib.parse import unquote
 from memfs.errors import MemoryChangedError, VaultError
 from memfs.files import (
     MAX_FILE,
-    NOT_THERE,
     PARTIAL,
     READ,
     STATE,
@@ -38,7 +36,8 @@ from memfs.files import (
     write,
     write_all,
 )
-from memfs.locks import Lease, in_use, try_lock
+from memfs.kernel import NOT_THERE
+from memfs.locks import Lease, Mutex, in_use, try_lock
 from memfs.model import Stamp
 from memfs.namespace import split_path
 
@@ -46,7 +45,7 @@ SETTLE = 0.25  # seconds to wait for an editor that is in the middle of a save
 PATIENCE = 600.0  # seconds until a displaced file that cannot be leased is taken for closed
 _ANY_SIZE = 64 * 1024 * 1024  # more than this is never read, nor dropped
 _LATE = re.compile(r"(?P<moment>[0-9]{1,20})\.(?P<expected>[0-9a-f]{16})\.(?P<path>.+)")
-_ROOMS = ("tmp", "locks", "late", "history")
+_ROOMS = ("tmp", "locks", "late", "history", "index")
 _NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 
 Keep = Callable[[str, bytes], None]
@@ -96,7 +95,7 @@ class State:
     """One writer's hold on the state directory; opened by the first write."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = Mutex()
         self._tmp = -1
         self._name = ""
         self._counter = itertools.count()

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,29 +11,29 @@ from typing import Any, NamedTuple
 
 from memfs.edit import canonical, compose
 from memfs.errors import (
-    InvalidMemoryError,
     MalformedMemoryError,
     MemoryChangedError,
     MemoryExistsError,
     MemoryNotFoundError,
     VaultError,
-    shown,
 )
 from memfs.files import (
-    MAX_FILE,
     Dirty,
+    encode,
     folder,
     is_at,
     open_folder,
     open_root,
     read,
+    read_below,
     rename_new,
     spelled,
     walk,
     worded,
 )
 from memfs.frontmatter import Fault, understand
-from memfs.locks import acquire, release
+from memfs.journal import Journal
+from memfs.locks import Mutex, acquire, release
 from memfs.model import Memory, Problem, Stamp, Version, Written
 from memfs.names import Names, text_key
 from memfs.namespace import check_name, first_line, fold, new_id, slug
@@ -68,8 +67,9 @@ class Tree:
         self._root, self._clock, self._timeout = str(root), clock, lock_timeout
         self.state = State()
         self.versions = Versions(str(root), lock_timeout=lock_timeout)
+        self.journal = Journal()
         self._names: dict[tuple[str, ...], Names] = {}
-        self._mutex = threading.Lock()
+        self._mutex = Mutex()
         self._busy = 0
         self._closing = False
 
@@ -95,6 +95,7 @@ class Tree:
                 self._closing = False
                 self.state.close(root)
                 self.versions.close()
+                self.journal.close()
         os.close(root)
 
     # --- reading
@@ -169,6 +170,7 @@ class Tree:
             dirty.sync(hold.parent)
             path = hold.path(name)
             self.versions.keep(hold.root, path, data)
+            self.journal.note(hold.root, (path,))
             names.note(hold.parent, hold.gate, name, stamp, same)
             return Written(header["id"], path, "created", stamp)
 
@@ -196,6 +198,7 @@ class Tree:
                         raise
             dirty.sync(hold.parent)
             self.versions.keep(hold.root, path, data)
+            self.journal.note(hold.root, (path,))
             return Written(Memory(path, data, memory.status, understand).id, path, "updated", stamp)
 
     def revive(self, path: str, data: bytes) -> Written:
@@ -211,6 +214,7 @@ class Tree:
             except FileExistsError:
                 raise MemoryExistsError(path) from None
             os.fsync(hold.parent)
+            self.journal.note(hold.root, (path,))
             memory = _read(hold.root, segments)
             return Written(memory.id, path, "restored", memory.stamp)
 
@@ -245,6 +249,7 @@ class Tree:
             dirty.sync(hold.parent)
             new = "/".join((*to, free))
             self.versions.move(hold.root, path, new)
+            self.journal.note(hold.root, (path, new))
             moved = _read(hold.root, (*to, free))
             return Written(moved.id, new, outcome, moved.stamp)
 
@@ -259,6 +264,7 @@ class Tree:
             os.unlink(segments[-1], dir_fd=hold.parent)
             dirty.sync(hold.parent)
             self.versions.purge(hold.root, path)
+            self.journal.begin_anew(hold.root)  # its name may say what it said
             return Written(memory.id, path, "removed")
 
     def close(self) -> None:
@@ -329,8 +335,9 @@ class Tree:
             segments = tuple(path.split("/"))
             stem = f"{segments[-1].removesuffix('.md')}.conflict-{self._clock():%Y%m%dT%H%M%SZ}"
             with folder(root, spelled(root, segments[:-1]), create=True) as parent:
-                self.state.create(root, parent, data, Names().free(stem))
+                name, _ = self.state.create(root, parent, data, Names().free(stem))
                 os.fsync(parent)
+            self.journal.note(root, ("/".join((*segments[:-1], name)),))
 
         self.state.rescue(root, save)
 
@@ -345,9 +352,8 @@ class Tree:
 
 
 def _read(root: int, segments: tuple[str, ...]) -> Memory:
-    with folder(root, segments[:-1]) as parent:
-        content = read(parent, segments[-1])
-    return Memory("/".join(segments), *content, understand)
+    path = "/".join(segments)
+    return Memory(path, *read_below(root, path), understand)
 
 
 @contextmanager
@@ -383,16 +389,3 @@ def _changed(memory: Memory, change: Change) -> bytes:
         return encode(change(text), memory.path)
     except Fault as fault:
         raise MalformedMemoryError(memory.path, fault.line, fault.reason) from None
-
-
-def encode(text: str, subject: str) -> bytes:
-    """Text as bytes; refused before the disk is touched if it cannot be stored."""
-    if not isinstance(text, str) or (subject == "text" and not text.strip()):
-        raise InvalidMemoryError(subject, "is empty" if isinstance(text, str) else f"{shown(text)} is not a text")
-    try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidMemoryError(subject, f"holds a lone surrogate at character {error.start}") from None
-    if len(data) > MAX_FILE - 64 * 1024:
-        raise InvalidMemoryError(subject, f"is larger than {MAX_FILE // (1024 * 1024)} MiB")
-    return data

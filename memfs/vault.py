@@ -1,12 +1,10 @@
 """Vault: the front door of the core."""
 
 import os
-import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,24 +15,31 @@ from memfs.edit import canonical, edit
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
+    InvalidSearchError,
     MemfsError,
     MemoryNotFoundError,
     VaultNotFoundError,
 )
-from memfs.files import STATE, Dirty, digest, open_root, read, worded, write
+from memfs.files import STATE, Dirty, digest, encode, open_root, read, worded, write
+from memfs.filters import Filter
+from memfs.finder import Finder
 from memfs.frontmatter import parse
-from memfs.model import Memory, Problem, Stamp, Version, Written
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
+from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp, SyncReport, Version, Written
+from memfs.namespace import ARCHIVE, SESSIONS, fold
 from memfs.protocols import Clock, system_clock
+from memfs.query import check_page
+from memfs.scope import Scope, is_below
 from memfs.state import make
-from memfs.tree import Change, Tree, encode
+from memfs.tree import Tree
 
 LOCK_TIMEOUT = 10.0
-_ID = re.compile(r"m-[0-9a-z]{26}")
 Memories = list[Memory]
 Problems = list[Problem]
 Versions = list[Version]
 Results = list[Written | MemfsError]
+Hits = list[Hit]
+Reasons = list[Reason]
+FILTERS = {"type", "tags", "status", "created", "updated", "valid", "where", "include"}
 FILES = {
     config.NAME: f"version: {config.VERSION}\n",
     ".gitignore": f"{STATE}/\n",
@@ -46,16 +51,20 @@ class Vault:
     """A directory of memories. Opening one touches nothing; the first write makes `.memfs/`."""
 
     def __init__(
-        self, root: str | os.PathLike[str], *, lock_timeout: float = LOCK_TIMEOUT, clock: Clock = system_clock
+        self,
+        root: str | os.PathLike[str],
+        *,
+        watch: bool = False,
+        lock_timeout: float = LOCK_TIMEOUT,
+        clock: Clock = system_clock,
     ) -> None:
         self.root = Path(os.path.abspath(root))
         if not self.root.is_dir():
             raise VaultNotFoundError(str(root))
-        self._scope = Namespace()
         self._tree = Tree(self.root, clock=clock, lock_timeout=lock_timeout)
         self._clock = clock
-        self._paths: dict[str, str] = {}
-        _ = self.settings
+        self._finder = Finder(self._tree, str(self.root), clock=clock, settings=self.settings, watch=watch)
+        self._scope = Scope(self._tree, self._finder)
 
     @classmethod
     def init(cls, root: str | os.PathLike[str]) -> Self:
@@ -85,6 +94,7 @@ class Vault:
         raise VaultNotFoundError(str(here))
 
     def __enter__(self) -> Self:
+        self._finder.start()
         return self
 
     def __exit__(
@@ -93,7 +103,8 @@ class Vault:
         self.close()
 
     def close(self) -> None:
-        """Give back what writing holds; the vault can still be used."""
+        """Stop the watcher, and give back what writing and searching hold; the vault can still be used."""
+        self._finder.close()
         self._tree.close()
 
     @cached_property
@@ -111,37 +122,87 @@ class Vault:
         """A handle on one subtree, which it cannot leave."""
         handle = object.__new__(type(self))
         handle.__dict__.update(self.__dict__)
-        handle._scope = self._inside(Namespace.parse(namespace))
-        if _is(handle._scope.segments, ARCHIVE):
-            raise InvalidNamespaceError(namespace, "a scope has the archive of its subtree already")
+        handle._scope = self._scope.narrowed(namespace)
         return handle
 
     # --- reading
 
     def read(self, ref: str) -> Memory:
         """Read a memory by its id or its path."""
-        return self._tree.read(self._resolve(ref))
+        return self._tree.read(self._scope.resolve(ref))
 
     def list(self, namespace: str | None = None, *, archived: bool = False) -> Memories:
         """The memories below a namespace, by path; with `archived` the forgotten ones too."""
-        return [found for found in self._walk(namespace, archived=archived) if isinstance(found, Memory)]
+        return [found for found in self._scope.walk(namespace, archived=archived) if isinstance(found, Memory)]
 
     def check(self, namespace: str | None = None) -> Problems:
         """Everything in the vault that could not be understood, or that wants a person's look."""
         with self._tree.opened() as root:
-            late = [(path, data) for _, path, data in self._tree.state.late(root) if self._sees(path.split("/"))]
-        return check(self._walk(namespace, archived=True), late)
+            late = [(path, data) for _, path, data in self._tree.state.late(root) if self._scope.sees(path.split("/"))]
+        return check(self._scope.walk(namespace, archived=True), late)
 
     def versions(self, ref: str) -> Versions:
         """The kept versions of a memory, newest first; by path also of one that is gone."""
-        return self._tree.kept(self._resolve(ref, gone=True))
+        return self._tree.kept(self._scope.resolve(ref, gone=True))
 
-    def _walk(self, namespace: str | None, *, archived: bool) -> Iterable[Memory | Problem]:
-        segments = self._namespace(namespace).segments
-        found = self._tree.walk(segments, archived=archived)
-        if archived and segments and not _is(segments, ARCHIVE):
-            return chain(found, self._tree.walk((ARCHIVE, *segments)))
-        return found
+    # --- searching
+
+    def search(
+        self,
+        question: str,
+        namespace: str | None = None,
+        *,
+        limit: int | None = 10,
+        offset: int = 0,
+        min_relevance: float = 0.0,
+        explain: bool = False,
+        **filters: Any,
+    ) -> Hits:
+        """The memories that answer a question best; any text is one. `filters` are those of docs/search.md."""
+        page = check_page(limit, offset, min_relevance)
+        return self._finder.search(question, self._filter(namespace, filters), page, explain=explain)
+
+    def explain_miss(
+        self,
+        ref: str,
+        question: str,
+        *,
+        namespace: str | None = None,
+        limit: int | None = 10,
+        offset: int = 0,
+        min_relevance: float = 0.0,
+        **filters: Any,
+    ) -> Reasons:
+        """Why a memory is not among the hits of such a search, or where among them it is."""
+        page = check_page(limit, offset, min_relevance)
+        return self._finder.explain_miss(self.read(ref), question, self._filter(namespace, filters), page)
+
+    def sync(self, progress: Callable[[int, int], None] | None = None) -> SyncReport:
+        """Make the index equal the files; a search does so by itself. `progress` hears how many of how many."""
+        return self._finder.sync(progress)
+
+    def subscribe(self, tell: Callable[[Change], None]) -> Callable[[], None]:
+        """Have changes told from now on; calling the answer ends it.
+
+        A vault with `watch=True` tells within a second; another one when it is searched or synced.
+        """
+        return self._finder.subscribe(self._scope.namespace, tell)
+
+    def status(self) -> IndexStatus:
+        """How things stand with the index; nothing is built for it."""
+        return self._finder.status()
+
+    def doctor(self, *, repair: bool = True) -> Problems:
+        """Every difference between what is derived and the files; `repair` builds it anew."""
+        return self._finder.doctor(repair=repair)
+
+    def _filter(self, namespace: str | None, filters: Mapping[str, Any]) -> Filter:
+        if namespace is None and not filters:
+            return self._scope.everything
+        place, scope = self._scope.inside(namespace), self._scope.namespace
+        if unknown := filters.keys() - FILTERS:
+            raise InvalidSearchError(min(unknown), f"no such filter; known: {', '.join(sorted(FILTERS))}")
+        return Filter.make(place, scope=scope, **filters)
 
     # --- writing
 
@@ -184,23 +245,25 @@ class Vault:
         return self._forget(Dirty(), ref)
 
     def remove(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
-        """Delete a memory and its kept versions."""
-        return self._tree.remove(self._resolve(ref), Dirty(), seen=_stamp(seen))
+        """Delete a memory and its kept versions; the index lets go of its words when the vault is closed."""
+        written = self._tree.remove(self._scope.resolve(ref), Dirty(), seen=_stamp(seen))
+        self._finder.purge(written.path)
+        return written
 
     def move(self, ref: str, to: str) -> Written:
         """Move a memory to a namespace, or to a path that ends in `.md`. Its id stays."""
-        path = self._resolve(ref)
+        path = self._scope.resolve(ref)
         name = path.rpartition("/")[2]
         if to.endswith(".md"):
             to, _, name = to.rpartition("/")
-        target = self._namespace(to)
+        target = self._scope.inside(to)
         if not target.segments and fold(name) == "readme.md":
             raise InvalidNamespaceError(name, "the README of a vault is no memory")
         return self._tree.move(path, target.segments, name, outcome="moved", dirty=Dirty())
 
     def restore(self, ref: str, version: str | None = None) -> Written:
         """Bring a kept version back: by the start of its hash, or the newest that differs from the file."""
-        path = self._resolve(ref, gone=True)
+        path = self._scope.resolve(ref, gone=True)
         try:
             current: str | None = digest(self._tree.read(path).data)
         except MemoryNotFoundError:
@@ -247,11 +310,11 @@ class Vault:
     def _add(self, dirty: Dirty, text: str, namespace: str | None = None, **keys: Any) -> Written:
         if "id" in keys:
             raise InvalidMemoryError("id", "memfs chooses it")
-        where = self._namespace(namespace)
-        if _is(where.segments, ARCHIVE):
+        where = self._scope.inside(namespace)
+        if is_below(where.segments, ARCHIVE):
             raise InvalidNamespaceError(str(where), "the archive takes what is forgotten, nothing new")
         written = self._tree.add(where.segments, text, keys, dirty)
-        self._paths[written.id] = written.path
+        self._scope.remember(written.id, written.path)
         return written
 
     def _update(
@@ -282,12 +345,12 @@ class Vault:
 
         return self._rewrite(ref, change, dirty, seen=_stamp(seen))
 
-    def _rewrite(self, ref: str, change: Change, dirty: Dirty, *, seen: Stamp | None = None) -> Written:
+    def _rewrite(self, ref: str, change: Callable[[str], str], dirty: Dirty, *, seen: Stamp | None = None) -> Written:
         """Rewrite a memory, also one that is moved meanwhile, or that an editor moves aside while it saves."""
         with suppress(MemoryNotFoundError):
-            return self._tree.rewrite(self._resolve(ref), change, dirty, seen=seen)
+            return self._tree.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
         time.sleep(0.02)
-        return self._tree.rewrite(self._resolve(ref), change, dirty, seen=seen)
+        return self._tree.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
 
     def _edit(self, old: str, changes: dict[str, Any], body: str | None) -> str:
         """Edit a text; a changed body moves `updated`, where memfs may write that."""
@@ -298,64 +361,11 @@ class Vault:
         return new
 
     def _forget(self, dirty: Dirty, ref: str) -> Written:
-        path = self._resolve(ref)
+        path = self._scope.resolve(ref)
         *segments, name = path.split("/")
-        if _is(segments, ARCHIVE):
+        if is_below(segments, ARCHIVE):
             return Written(self._tree.read(path).id, path, "unchanged")
         return self._tree.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty)
-
-    # --- names
-
-    def _namespace(self, text: str | None) -> Namespace:
-        """A namespace that memories may live in, inside the scope."""
-        return self._scope if text is None else self._inside(Namespace.parse(text))
-
-    def _inside(self, namespace: Namespace) -> Namespace:
-        if _is(namespace.segments, SESSIONS):
-            raise InvalidNamespaceError(str(namespace), f"{SESSIONS}/ holds no memories")
-        if not self._sees(namespace.segments):
-            raise InvalidNamespaceError(str(namespace), f"outside the scope {self._scope}")
-        return namespace
-
-    def _sees(self, segments: Sequence[str]) -> bool:
-        return self._scope.holds(tuple(segments[1:] if _is(segments, ARCHIVE) else segments))
-
-    def _resolve(self, ref: str, *, gone: bool = False) -> str:
-        """The path of a memory, by its path (with or without `.md`) or its id."""
-        if _ID.fullmatch(ref) and (found := self._by_id(ref)):
-            return found
-        segments = split_path(ref)
-        for path in (ref, f"{ref}.md") if segments else ():
-            parts = tuple(path.removeprefix("/").split("/"))
-            if not path.endswith(".md") or not self._sees(parts) or _is(parts, SESSIONS) or _is(parts, "readme.md"):
-                continue
-            with suppress(MemoryNotFoundError, InvalidNamespaceError):
-                return self._tree.read("/".join(parts)).path
-            if gone and self._tree.kept("/".join(parts)):
-                return "/".join(parts)
-        if not _ID.fullmatch(ref) and (found := self._by_id(ref)):
-            return found
-        raise MemoryNotFoundError(ref)
-
-    def _by_id(self, ref: str) -> str | None:
-        known = self._paths.get(ref)
-        if known and self._sees(known.split("/")):
-            with suppress(MemfsError):
-                if self._tree.read(known).id == ref:
-                    return known
-        needle = ref.encode(errors="replace")
-        for found in self._walk(None, archived=True):
-            if not isinstance(found, Memory) or not (needle in found.data or b"\\" in found.data):
-                continue
-            if found.header.get("id") == ref and not is_conflict_copy(found.path):
-                self._paths[ref] = found.path
-                return found.path
-        return None
-
-
-def _is(segments: Sequence[str], name: str) -> bool:
-    """Tell whether a path lies below this directory of the root."""
-    return bool(segments) and fold(segments[0]) == name
 
 
 def _arguments(item: Mapping[str, Any], needed: str) -> Mapping[str, Any]:

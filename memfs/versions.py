@@ -9,7 +9,6 @@ import errno
 import json
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 from memfs.errors import MemoryNotFoundError
 from memfs.files import STATE, Place, digest, folder, write, write_all
-from memfs.locks import release, try_lock
+from memfs.locks import Mutex, release, try_lock
 from memfs.model import Version
 
 KEEP = 20
@@ -50,7 +49,7 @@ class Versions:
 
     def __init__(self, root: str, *, lock_timeout: float) -> None:
         self._timeout = lock_timeout
-        self._mutex = threading.RLock()
+        self._mutex = Mutex()
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
         self._place = Place(".git", "memfs") if is_git else Place(STATE, "history")

@@ -73,7 +73,7 @@ def test_an_error_is_one_line_of_subject_and_fact(kind: type[MemfsError]) -> Non
     assert words.rpartition(": ")[2][0].islower()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind not in {MemfsError, errors.VaultError}])
+@pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind not in {MemfsError, errors.VaultError, errors.SearchError}])
 def test_an_error_knows_the_way_on_and_its_exit_code(kind: type[MemfsError]) -> None:
     error = sample(kind)
 
@@ -82,7 +82,7 @@ def test_an_error_knows_the_way_on_and_its_exit_code(kind: type[MemfsError]) -> 
     assert kind.__doc__
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind not in {MemfsError, errors.VaultError}])
+@pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind not in {MemfsError, errors.VaultError, errors.SearchError}])
 def test_an_error_carries_its_facts_as_attributes(kind: type[MemfsError]) -> None:
     error = sample(kind)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memfs import Vault
 from memfs.edit import compose, edit
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
-from memfs.frontmatter import Fault, _read_any, _read_flat, _typed, parse, split
+from memfs.frontmatter import Fault, _read_any, _read_flat, parse, split
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 
 FULL = settings().max_examples
@@ -67,13 +67,9 @@ def agree(header: str) -> bool:
     flat = _read_flat(header)
     if flat is None:
         return False
-    try:
-        typed = _typed(flat, {})
-    except Fault:
-        return True
     values, faults = _read_any(header)
     assert faults == [], header
-    assert repr(list(values.items())) == repr(list(typed.items())), header
+    assert repr(list(values.items())) == repr(list(flat.items())), header
     return True
 
 
@@ -100,7 +96,7 @@ def test_the_fast_way_reads_every_plain_value_as_the_slow_way_does() -> None:
             for value in (token, token + token, f"a{token}", f"{token}a", f"a {token}", f"{token} a", f'"{token}"'):
                 for header in (f"{key}: {value}\n", f"{key}:\n  - {value}\n  - b\n", f"y: 1\n{key}: {value}\r\nz: 2\n"):
                     taken += agree(header)
-    assert taken > 4000
+    assert taken > 3500
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

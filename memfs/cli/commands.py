@@ -1,19 +1,29 @@
 """The commands as a table, from which the parser, the help and the completion are made."""
 
 import argparse
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from memfs.errors import SettingsError
 
 DESCRIPTION = "Long-term memory for agents as markdown files that people can read."
 TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
+STATUSES = ("draft", "stable", "deprecated")
+HIDDEN = ("archived", "expired", "deprecated", "superseded", "all")
+OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
 FOOTER = """\
 A memory (REF) is named by its path in the vault, with or without .md, or by its id.
 A namespace (NS) is a directory of the vault, such as /facts/alice; {actorId} in it stands for MEMFS_ACTOR.
 The vault is --vault DIR, else MEMFS_VAULT, else the nearest parent directory that is one.
 `memfs COMMAND --help` shows the options of a command and an example."""
+_LITERAL = "\0"  # marks a word behind `--`; no word of a command line holds one
+_CONDITION = re.compile(
+    r"(?P<key>[^\s<>=].*?)(?:\s+(?P<word>EQUALS|NOT_EXISTS|EXISTS|BEFORE|AFTER|CONTAINS)(?!\S)|\s*(?P<sign>[<>]=?|==?))"
+    r"\s*(?P<value>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class Argument(NamedTuple):
@@ -29,7 +39,7 @@ class Argument(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command: `run_<name>` of the module `group`."""
+    """One command: `run_<name>` of the module `group`, a dash in the name being an underscore there."""
 
     name: str
     group: str
@@ -37,10 +47,19 @@ class Command(NamedTuple):
     arguments: tuple[Argument, ...]
     examples: str
 
+    @property
+    def function(self) -> str:
+        return f"run_{self.name.replace('-', '_')}"
+
 
 def argument(*names: str, completes: str = "", **options: Any) -> Argument:
     """Declare an argument."""
     return Argument(names, options, completes)
+
+
+def several(*names: str, **options: Any) -> Argument:
+    """Declare an option that may be repeated."""
+    return argument(*names, action="append", default=[], **options)
 
 
 def flag(*names: str, help: str) -> Argument:  # noqa: A002  argparse's own word
@@ -63,14 +82,61 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def whole(text: str) -> int:
+    """Read a whole number from 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Read a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def condition(text: str) -> tuple[str, str, str | None]:
+    """Read `KEY OPERATOR VALUE`, or `KEY EXISTS`; `=` is EQUALS, and operators may be in lower case."""
+    found = _CONDITION.fullmatch(text.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY OPERATOR VALUE; operators: {' '.join(OPERATORS)}")
+    operator = (found["word"] or found["sign"]).upper()
+    operator = "EQUALS" if operator in {"=", "=="} else operator
+    if operator.endswith("EXISTS") == bool(found["value"]):
+        wants = "takes no value" if found["value"] else "wants a value"
+        raise argparse.ArgumentTypeError(f"{text!r}: {operator} {wants}")
+    return found["key"], operator, found["value"] or None
+
+
 VAULT = argument("--vault", metavar="DIR", help="the vault; else MEMFS_VAULT or the nearest parent", completes="folder")
 COMMON = (VAULT, flag("--json", help="print JSON, and errors as JSON too"))
 REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="ref")
 REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
 TEXT = argument("text", metavar="TEXT", nargs="+", help="the text; - reads it from stdin")
 WITHIN = argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace")
-SET = argument("--set", metavar="KEY=VALUE", action="append", default=[], type=pair, help="set a header key")
+SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
 LIST = flag("--list", help="show the kept versions, and change nothing")
+QUESTION = argument("question", metavar="QUESTION", nargs="+", help="what you want to know; - reads it from stdin")
+WHERE = f"'KEY OPERATOR VALUE' on any header key, where the operator is one of {' '.join(OPERATORS)}"
+FILTERS = (
+    argument("-n", "--namespace", metavar="NS", help="only what lies below it", completes="namespace"),
+    argument("--limit", metavar="N", type=positive, default=10, help="at most N hits (default: 10)"),
+    argument("--offset", metavar="N", type=whole, default=0, help="without the first N hits"),
+    argument("--min-relevance", metavar="X", type=number, default=0.0, help="only hits at least this relevant, 0 to 1"),
+    several("--type", help="only this type; repeated: any of them", completes=" ".join(TYPES)),
+    several("--tag", metavar="TAG", help="only with this tag; repeated: all of them"),
+    several("--status", help="only this status; repeated: any of them", completes=" ".join(STATUSES)),
+    argument("--created", metavar="SPAN", help="created then: 2026-01-01..2026-02-01, 2026-01-01.., ..2026-02-01"),
+    argument("--updated", metavar="SPAN", help="updated then"),
+    argument("--valid", metavar="SPAN", help="true then: a date, or a span of which some moment counts"),
+    several("--where", metavar="CONDITION", type=condition, help=WHERE),
+    several(
+        "--include", metavar="WHAT", choices=HIDDEN, completes=" ".join(HIDDEN),
+        help=f"also what is {', '.join(HIDDEN[:-1])}, or all of these",
+    ),
+)  # fmt: skip
 
 COMMANDS = (
     Command(
@@ -84,7 +150,7 @@ COMMANDS = (
             TEXT,
             argument("-n", "--namespace", metavar="NS", help="where it goes (default: /)", completes="namespace"),
             argument("--type", help=f"{', '.join(TYPES)} (the default), or your own", completes=" ".join(TYPES)),
-            argument("--tag", metavar="TAG", action="append", default=[], help="a tag; may be repeated"),
+            several("--tag", metavar="TAG", help="a tag; may be repeated"),
             argument("--title", help="its title"),
             argument("--importance", metavar="N", type=positive, help="1 to 10 (default: 1)"),
             SET,
@@ -101,9 +167,9 @@ COMMANDS = (
         (
             REF,
             SET,
-            argument("--unset", metavar="KEY", action="append", default=[], help="remove a header key"),
-            argument("--tag", metavar="TAG", action="append", default=[], help="add a tag"),
-            argument("--untag", metavar="TAG", action="append", default=[], help="remove a tag"),
+            several("--unset", metavar="KEY", help="remove a header key"),
+            several("--tag", metavar="TAG", help="add a tag"),
+            several("--untag", metavar="TAG", help="remove a tag"),
             argument("--body", metavar="TEXT", help="the new body; - reads it from stdin"),
             argument("--seen", metavar="STAMP", help="refuse if the file changed since `read --json` gave this stamp"),
         ),
@@ -144,6 +210,22 @@ COMMANDS = (
         "memfs list /facts --table\nmemfs list --paths --archived | grep -c ^archive/",
     ),
     Command(
+        "search", "searching", "Find the memories that answer a question.",
+        (
+            QUESTION, *FILTERS,
+            flag("--explain", help="say why each was found"),
+            flag("--paths", help="as one path a line"),
+        ),
+        "memfs search what is Bob allergic to\n"
+        "memfs search climbing -n /facts/alice --type fact --updated 2026-01-01.. --explain\n"
+        "memfs search deadline --where 'importance >= 5' --where 'project EQUALS atlas' --where 'source EXISTS'",
+    ),
+    Command(
+        "explain-miss", "searching", "Say why a search does not return a memory, or why it does.",
+        (REF, QUESTION, *FILTERS),
+        "memfs explain-miss facts/alice/climbs-6b how well does Alice climb",
+    ),
+    Command(
         "check", "reading", "Show what in the vault could not be understood; exit code 1 if there is anything.",
         (WITHIN,), "memfs check",
     ),
@@ -155,6 +237,23 @@ COMMANDS = (
         "restore", "writing", "Bring a kept version of a memory back; by default the last that differs.",
         (REF, argument("--version", metavar="HASH", help="the start of the hash that `memfs versions` shows"), LIST),
         "memfs restore people/bob --version 3f9a",
+    ),
+    Command(
+        "sync", "indexing", "Bring the search index up to date; searches do so by themselves.", (),
+        "memfs sync",
+    ),
+    Command(
+        "watch", "indexing", "Print what changes in the vault as it happens, and keep the index up to date.", (),
+        "memfs watch\nmemfs watch --json | jq --unbuffered -r .path",
+    ),
+    Command(
+        "status", "indexing", "Show how things stand with the index; changes nothing.", (),
+        "memfs status",
+    ),
+    Command(
+        "doctor", "indexing", "Check what memfs derived from the files, and mend it; exit code 1 if problems are left.",
+        (flag("--check", help="only tell what is wrong"),),
+        "memfs doctor --check",
     ),
     Command(
         "completion", "completion", "Print a script that completes memfs commands in a shell.",
@@ -199,8 +298,18 @@ def parser(command: Command) -> Parser:
         allow_abbrev=False,
     )
     for names, options, _ in (*command.arguments, *COMMON):
-        made.add_argument(*names, **options)
+        made.add_argument(*names, **options if names[0].startswith("-") else {"type": _word, **options})
     return made
+
+
+def parse(command: Command, words: Sequence[str]) -> argparse.Namespace:
+    """Read a command's arguments; options may stand among the words of a text, and behind `--` there are none."""
+    end = words.index("--") if "--" in words else len(words)
+    return parser(command).parse_intermixed_args([*words[:end], *(_LITERAL + word for word in words[end + 1 :])])
+
+
+def _word(text: str) -> str:
+    return text.removeprefix(_LITERAL)
 
 
 def show_help(name: str, *, asked: bool) -> int:
@@ -212,6 +321,6 @@ def show_help(name: str, *, asked: bool) -> int:
 
 def overview() -> str:
     """Every command in a line."""
-    lines = [f"  {command.name:<12}{command.summary}\n" for command in COMMANDS]
+    lines = [f"  {command.name:<14}{command.summary}\n" for command in COMMANDS]
     head = f"usage: memfs [--vault DIR] [--json] COMMAND ...\n\n{DESCRIPTION}\n\ncommands:\n"
     return head + "".join(lines) + f"\n{FOOTER}\n"

@@ -7,29 +7,60 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from memfs.cli.output import plain, plain_lines
 from memfs.errors import InvalidMemoryError, SettingsError
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.namespace import Template
 from memfs.vault import Vault
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,17}")
+_QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _FLAGS = {"true": True, "false": False}
 _AS_TEXT = TEXT_KEYS | LIST_KEYS | TIME_KEYS
 _PARAMETERS = frozenset({"self", "text", "namespace", "ref", "body", "seen", "add_tags", "remove_tags"})
 
 
-def open_vault(named: str | None) -> Vault:
+def open_vault(named: str | None, *, watch: bool = False) -> Vault:
     """The vault that is named, by option or environment, or the nearest above."""
     _set_up_log(os.environ.get("MEMFS_LOG") or "warning")
     where = named or os.environ.get("MEMFS_VAULT")
-    return Vault(os.path.expanduser(where) if where else Vault.find())
+    return Vault(os.path.expanduser(where) if where else Vault.find(), watch=watch)
 
 
 def _set_up_log(level: str) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogLine())
+    handler.addFilter(Once())
     try:
-        logging.basicConfig(level=level.upper(), format="memfs: %(message)s")
+        logging.basicConfig(level=level.upper(), handlers=[handler])
     except ValueError:
         raise SettingsError("MEMFS_LOG", f"{level!r} is not debug, info, warning or error") from None
+
+
+class LogLine(logging.Formatter):
+    """One harmless line a message; how an error came about is for those who ask for debug."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        text = f"{record.getMessage()}: {error}" if error else record.getMessage()
+        line = f"memfs: {record.levelname.lower()}: {plain(text)}"
+        if record.exc_info and logging.getLogger().level <= logging.DEBUG:
+            line += "\n" + plain_lines(self.formatException(record.exc_info))
+        return line
+
+
+class Once(logging.Filter):
+    """Lets a message through once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_new = record.getMessage() not in self._told
+        self._told.add(record.getMessage())
+        return is_new
 
 
 def text_of(words: Sequence[str]) -> str:
@@ -82,6 +113,19 @@ def header_value(key: str, text: str) -> bool | int | str:
     if key in _AS_TEXT:
         return text
     return int(text) if _INTEGER.fullmatch(text) else _FLAGS.get(text, text)
+
+
+def conditions(given: Iterable[tuple[str, str, str | None]]) -> list[tuple[str, str, Any]]:
+    """Conditions on header keys, their values read as those of a header; one in quotes is text."""
+    return [(key, operator, _compared(key, text)) for key, operator, text in given]
+
+
+def _compared(key: str, text: str | None) -> bool | int | float | str | None:
+    if text is None:
+        return None
+    if quoted := _QUOTED.fullmatch(text):
+        return quoted[2]
+    return float(text) if _FRACTION.fullmatch(text) and key not in _AS_TEXT else header_value(key, text)
 
 
 def _free(key: str) -> str:

@@ -27,7 +27,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _settle_output()
+        from memfs.cli.output import settle_output
+
+        settle_output()
         return BROKEN_PIPE
     except OSError as error:
         return _report([MemfsError(_wording(error))], as_json=as_json)
@@ -53,10 +55,10 @@ def _run(words: list[str]) -> int:
         return commands.show_help("".join(after[:1]) if name == "help" else name, asked=asked)
     command = commands.find(name)
     try:
-        args = commands.parser(command).parse_args([*before, *after])
+        args = commands.parse(command, [*before, *after])
     except SystemExit as end:  # argparse ends so after --help
         return int(end.code or 0)
-    return int(getattr(importlib.import_module(f"memfs.cli.{command.group}"), f"run_{name}")(args))
+    return int(getattr(importlib.import_module(f"memfs.cli.{command.group}"), command.function)(args))
 
 
 def split(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
@@ -79,9 +81,9 @@ def _wording(error: OSError) -> str:
 
 def _report(errors: Sequence[Exception], *, as_json: bool) -> int:
     """Word errors on stderr, and tell the highest exit code among them."""
-    from memfs.cli.output import dumps, plain
+    from memfs.cli.output import dumps, plain, settle_output
 
-    _settle_output()
+    settle_output()
     codes = [getattr(error, "exit_code", 1) for error in errors]
     hints = [getattr(error, "hint", "") for error in errors]
     for error, hint, code in zip(errors, hints, codes, strict=True):
@@ -91,11 +93,3 @@ def _report(errors: Sequence[Exception], *, as_json: bool) -> int:
         if not as_json:
             print(f"hint: {plain(hint)}", file=sys.stderr)
     return max(codes)
-
-
-def _settle_output() -> None:
-    """Write what was printed, or keep the interpreter from trying again when it ends."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,17 +5,20 @@ import os
 import re
 import shutil
 import sys
+import time
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, Self
 
-from memfs.model import Memory, Problem, Version, Written
+from memfs.model import Hit, Memory, Problem, Reason, Version, Written
 
 _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HARMFUL_LINES = re.compile(r"(?![\n\t])" + _HARMFUL.pattern)
-_COLOURS = {"bold": "1", "dim": "2", "blue": "34"}
+_COLOURS = {"bold": "1", "dim": "2", "blue": "34", "magenta": "35", "red": "1;31"}
 _OUTCOMES = {"duplicate": "duplicate of", "moved": "moved to", "archived": "archived as"}
+PATIENCE = 0.5  # seconds of silence before progress is shown
+PACE = 0.1  # and between two figures of it
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 
@@ -51,7 +54,7 @@ def label(memory: Memory) -> str:
 def count(number: int, thing: str) -> str:
     """A number of things: `1 memory`, `2 memories`."""
     plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
-    return f"{number} {thing if number == 1 else plural}"
+    return f"{number:,} {thing if number == 1 else plural}"
 
 
 def ago(moment: datetime, now: datetime) -> str:
@@ -164,9 +167,29 @@ def memory_facts(memory: Memory) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def hit_facts(hit: Hit, *, why: bool) -> dict[str, Any]:
+    """What a search tells of a hit: what a listing does, and how it was found."""
+    facts = memory_facts(hit.memory) | {
+        "date": hit.date, "relevance": hit.relevance, "rank": hit.rank, "snippet": hit.snippet, "marks": hit.marks,
+    }  # fmt: skip
+    return facts | {"why": [reason_facts(reason) for reason in hit.why]} if why else facts
+
+
+def reason_facts(reason: Reason) -> dict[str, Any]:
+    """What there is to know of a reason."""
+    return {"text": reason.text, "score": reason.score}
+
+
 def problem_facts(problem: Problem) -> dict[str, Any]:
     """What there is to know of a problem."""
     return {name: getattr(problem, name) for name in ("path", "line", "reason", "key", "value", "hint")}
+
+
+def print_problem(problem: Problem) -> None:
+    """Print a problem where an editor finds it."""
+    print(f"{paint(plain(f'{problem.path}:{problem.line}:'), 'bold')} {plain(problem.reason)}")
+    if problem.hint:
+        print(f"    {plain(problem.hint)}")
 
 
 def version_facts(version: Version, *, current: bool) -> dict[str, Any]:
@@ -186,3 +209,40 @@ def print_written(written: Written, *, as_json: bool) -> None:
         print_json(written_facts(written))
     else:
         print(_OUTCOMES.get(written.outcome, written.outcome), plain(written.path))
+
+
+# --- streams ------------------------------------------------------------------------------------------
+
+
+class Progress:
+    """One line on a terminal behind stderr, rewritten now and then once it takes a moment, and gone at the end."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + PATIENCE
+        self._shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now >= self._next and is_seen():
+            self._next, self._shown = now + PACE, True
+            print(f"\r\x1b[Kindexed {done:,} of {total:,}", end="", file=sys.stderr, flush=True)
+
+
+def is_seen() -> bool:
+    """Tell whether somebody sees what is said on stderr."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def settle_output() -> None:
+    """Write what was printed, or keep the interpreter from trying again when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,17 +8,17 @@ from memfs.cli.inputs import namespace_of, open_vault, reference
 from memfs.cli.output import (
     ago,
     count,
-    paint,
     plain,
     plain_lines,
     print_json,
+    print_problem,
     print_table,
     problem_facts,
     version_facts,
 )
 from memfs.errors import MemoryNotFoundError
 from memfs.files import digest
-from memfs.model import Memory, Problem, Version
+from memfs.model import Memory, Version
 from memfs.vault import Vault
 
 
@@ -53,16 +53,10 @@ def run_check(args: argparse.Namespace) -> int:
         print_json({"memories": total, "problems": [problem_facts(problem) for problem in problems]})
     else:
         for problem in problems:
-            _print_problem(problem)
+            print_problem(problem)
         found = count(len(problems), "problem") if problems else "no problems"
         print(f"{found} in {count(total, 'memory')}")
     return 1 if problems else 0
-
-
-def _print_problem(problem: Problem) -> None:
-    print(f"{paint(plain(f'{problem.path}:{problem.line}:'), 'bold')} {plain(problem.reason)}")
-    if problem.hint:
-        print(f"    {plain(problem.hint)}")
 
 
 def run_versions(args: argparse.Namespace) -> int:

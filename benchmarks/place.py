@@ -1,0 +1,95 @@
+"""Where a run happens: its directory, and what is made once and used by several groups."""
+
+import os
+import shutil
+import subprocess
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from benchmarks import corpus
+from benchmarks.corpus import Question
+from benchmarks.floors import Fts, Raw
+from benchmarks.measure import Size
+from memfs import Vault
+
+STATE = ".memfs"
+SCRATCH = "scratch"  # the namespace for what a benchmark adds
+_GIT = ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "core.compression=0", "-c", "gc.auto=0"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The size, a directory that is emptied after the run, and one that keeps vaults and peers for the next run."""
+
+    size: Size
+    folder: Path
+    cache: Path
+    peers: bool = True
+    notes: list[str] = field(default_factory=list)  # what was left out, and why
+
+    @cached_property
+    def root(self) -> Path:
+        """The vault of the corpus, committed to git, without what earlier runs left in it."""
+        root = self._kept("vault", self._fill)
+        shutil.rmtree(root / SCRATCH, ignore_errors=True)
+        shutil.rmtree(root / STATE, ignore_errors=True)
+        return root
+
+    @cached_property
+    def indexed(self) -> Path:
+        """The same vault, with its index."""
+        with Vault(self.root) as vault:
+            vault.sync()
+        return self.root
+
+    @cached_property
+    def raw(self) -> Path:
+        """The index of tantivy by itself."""
+        return self._kept("raw", lambda folder: Raw.build(self.root, folder))
+
+    @cached_property
+    def fts(self) -> Path:
+        """The database of FTS5."""
+        return self._kept("fts.db", lambda file: Fts.build(self.root, file))
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        return corpus.questions(self.size.memories, self.size.questions)
+
+    def cleared(self) -> None:
+        """Take what was added to the vault out of it again."""
+        shutil.rmtree(self.root / SCRATCH, ignore_errors=True)
+        with Vault(self.root) as vault:
+            vault.sync()
+
+    def _kept(self, name: str, make: Callable[[Path], None]) -> Path:
+        """A file or a directory that is made once for a corpus; a half-made one is never taken."""
+        sources = (Path(__file__).with_name(name).read_bytes() for name in ("corpus.py", "floors.py"))
+        folder = self.cache / f"{self.size.memories}-{zlib.crc32(b''.join(sources)):08x}"
+        folder.mkdir(parents=True, exist_ok=True)
+        final, part = folder / name, folder / f"{name}.part"
+        if not final.exists():
+            shutil.rmtree(part, ignore_errors=True)
+            part.unlink(missing_ok=True)
+            make(part)
+            part.rename(final)
+        return final
+
+    def _fill(self, root: Path) -> None:
+        Vault.init(root).close()
+        places = set()
+        for sample in corpus.samples(self.size.memories):
+            path = f"{root}/{sample.path}"
+            place = path.rpartition("/")[0]
+            if place not in places:
+                os.makedirs(place)
+                places.add(place)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            os.write(fd, sample.text.encode())
+            os.close(fd)
+        if shutil.which("git"):
+            for command in (["init", "-q"], [*_GIT, "add", "-A"], [*_GIT, "commit", "-qm", "corpus"]):
+                subprocess.run(["git", *command], cwd=root, check=True)

@@ -1,0 +1,144 @@
+"""The rows of an index: which file, as it was, each indexed document stands for.
+
+A row is a number. A chunk holds the rows that one publication added, in columns, so that all of them are read
+in one go and one of them without the others; and the rows it put out of use.
+"""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from memfs.model import Stamp
+
+_HEAD = struct.Struct("<8s4q")  # magic, first row, number of rows, of dead rows, bytes of paths
+_MAGIC = b"memfsrow"
+_STAMP = struct.Struct("<4q")
+_DIGEST = 8
+
+
+class Row(NamedTuple):
+    """A file as it was indexed."""
+
+    path: str
+    stamp: Stamp
+    digest: bytes  # of its content
+
+
+class Chunk:
+    """Rows `first` up to `first + count`, and the rows that are dead since."""
+
+    def __init__(self, data: bytes) -> None:
+        magic, first, count, dead, length = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0, 0, 0)
+        self.first, self.count = int(first), int(count)
+        sizes = (_HEAD.size, _STAMP.size * self.count, _DIGEST * self.count, 8 * self.count, 8 * dead, length)
+        if magic != _MAGIC or min(self.first, self.count, dead, length) < 0 or len(data) != sum(sizes):
+            raise ValueError("not a chunk of rows")
+        starts = [sum(sizes[:number]) for number in range(1, len(sizes) + 1)]
+        self._data = data
+        self._stamps, self._digests, ends, dead_rows, self._paths = starts[:5]
+        self._ends = memoryview(data)[ends:dead_rows].cast("q")
+        self.dead = memoryview(data)[dead_rows : self._paths].cast("q")
+
+    @classmethod
+    def make(cls, first: int, rows: Sequence[Row], dead: Iterable[int]) -> bytes:
+        """The bytes of a chunk."""
+        gone = list(dead)
+        paths = [row.path.encode() for row in rows]
+        ends, end = [], 0
+        for path in paths:
+            end += len(path) + 1
+            ends.append(end - 1)
+        return b"".join(
+            (
+                _HEAD.pack(_MAGIC, first, len(rows), len(gone), max(end - 1, 0)),
+                b"".join([_STAMP.pack(*row.stamp) for row in rows]),
+                b"".join([row.digest for row in rows]),
+                struct.pack(f"<{len(ends)}q", *ends),
+                struct.pack(f"<{len(gone)}q", *gone),
+                b"\0".join(paths),
+            )
+        )
+
+    def row(self, number: int) -> Row:
+        """One row."""
+        path, stamp = self.known(number)
+        digest = self._digests + (number - self.first) * _DIGEST
+        return Row(path, Stamp(*stamp), self._data[digest : digest + _DIGEST])
+
+    def known(self, number: int) -> tuple[str, tuple[int, ...]]:
+        """The path and the stamp of one row."""
+        at = number - self.first
+        ends, paths = self._ends, self._paths
+        start = paths + ends[at - 1] + 1 if at else paths
+        return self._data[start : paths + ends[at]].decode(), _STAMP.unpack_from(self._data, self._stamps + at * 32)
+
+    def paths(self) -> list[str]:
+        """The paths of all rows."""
+        return self._data[self._paths :].decode().split("\0") if self.count else []
+
+    def stamps(self) -> Iterable[tuple[int, ...]]:
+        """The stamps of all rows."""
+        return _STAMP.iter_unpack(memoryview(self._data)[self._stamps : self._digests])
+
+
+class Catalog:
+    """All rows of an index."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self.chunks = tuple(chunks)
+        self._firsts = [chunk.first for chunk in chunks]
+        if any(left.first + left.count != right.first for left, right in pairwise(chunks)) or self._firsts[:1] != [0]:
+            raise ValueError("rows are missing")
+
+    @property
+    def next_row(self) -> int:
+        return self.chunks[-1].first + self.chunks[-1].count
+
+    @property
+    def dead(self) -> int:
+        return sum(len(chunk.dead) for chunk in self.chunks)
+
+    @property
+    def alive(self) -> int:
+        return self.next_row - self.dead
+
+    def known(self, number: int) -> tuple[str, tuple[int, ...]]:
+        """The path and the stamp of one row."""
+        return self.chunks[bisect_right(self._firsts, number) - 1].known(number)
+
+    def row(self, number: int) -> Row:
+        """One row."""
+        return self.chunks[bisect_right(self._firsts, number) - 1].row(number)
+
+    def mentions(self, path: str) -> bool:
+        """Tell whether a path has a row, dead or alive."""
+        return any(path in chunk.paths() for chunk in self.chunks)
+
+    def rows(self) -> dict[str, int]:
+        """The living row of every path."""
+        found: dict[str, int] = {}
+        for chunk in self.chunks:
+            found.update(zip(chunk.paths(), range(chunk.first, chunk.first + chunk.count), strict=True))
+        for chunk in self.chunks:
+            for number in chunk.dead:
+                path = self.row(number).path
+                if found.get(path) == number:
+                    del found[path]
+        return found
+
+    def stamps(self) -> dict[str, tuple[int, ...]]:
+        """The stamp of every path that has a living row."""
+        stamps: dict[str, tuple[int, ...]] = {}
+        for chunk in self.chunks:
+            stamps.update(zip(chunk.paths(), chunk.stamps(), strict=True))
+        if self.dead:
+            living = self.rows()
+            return {path: stamp for path, stamp in stamps.items() if path in living}
+        return stamps
+
+    def merged(self) -> bytes:
+        """All rows as one chunk, dead ones included, for rows keep their numbers."""
+        rows = [chunk.row(number) for chunk in self.chunks for number in range(chunk.first, chunk.first + chunk.count)]
+        return Chunk.make(0, rows, [number for chunk in self.chunks for number in chunk.dead])

@@ -1,0 +1,63 @@
+"""The doctor: compares what is derived with the files, byte by byte, and has it built anew where it differs."""
+
+import os
+from collections.abc import Iterator
+
+from memfs.files import STATE, digest
+from memfs.generations import CURRENT, Generation, IndexDamaged
+from memfs.index import Index, open_index
+from memfs.model import Memory, Problem
+from memfs.publisher import INDEX
+from memfs.scan import read_all, scan
+from memfs.sync import Freshness
+from memfs.tree import Tree
+
+MENDED = "It was built anew from the files."
+HINT = "Run `memfs doctor` to build it anew from the files."
+
+
+def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
+    """Every fault of the index. With `repair` it is made equal to the files, and else nothing is written."""
+    faults = list(_faults(fresh, tree, is_synced=False))
+    hint = HINT
+    if repair:
+        if faults:
+            fresh.rebuild()
+        fresh.sync()
+        left = list(_faults(fresh, tree, is_synced=True))
+        hint = HINT if left else MENDED
+        faults += [fault for fault in left if fault not in faults]
+    return [Problem(f"{STATE}/{INDEX}", 1, fault, hint=hint) for fault in faults]
+
+
+def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool) -> Iterator[str]:
+    """What is wrong with the index; one that is not synced may lack what changed since it was published."""
+    folder = fresh.published.folder
+    if is_synced and fresh.published.trouble:
+        yield fresh.published.trouble
+    if not os.path.lexists(os.path.join(folder, CURRENT)):
+        return
+    try:
+        Generation.read(folder).verify(to_the_byte=True)
+        index = open_index(folder, fresh.analyzer.language)
+        rows = index.catalog.rows()
+        if sorted(rows.values()) != sorted(index.all_rows()):
+            yield "its documents are not the ones it lists"
+    except IndexDamaged as error:
+        yield f"damaged: {error}"
+        return
+    yield from _differences(index, rows, tree, is_synced=is_synced)
+
+
+def _differences(index: Index, rows: dict[str, int], tree: Tree, *, is_synced: bool) -> Iterator[str]:
+    with tree.opened() as root:
+        there = scan(root)
+        if is_synced:
+            for path in sorted(rows.keys() ^ there.stamps.keys()):
+                if path in there.stamps or not there.hides(path):
+                    yield f"{path} is {'indexed and not there' if path in rows else 'not indexed'}"
+        for path, memory in read_all(root, sorted(rows)):
+            if isinstance(memory, Memory):
+                row = index.catalog.row(rows[path])
+                if row.digest.hex() != digest(memory.data) and (is_synced or row.stamp == memory.stamp):
+                    yield f"{path} is indexed with another text"

@@ -1,0 +1,136 @@
+"""Finder: searching a vault, put together when it is first asked for something."""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from memfs.files import STATE
+from memfs.filters import Filter
+from memfs.locks import Mutex
+from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
+from memfs.namespace import Namespace, fold
+from memfs.protocols import Clock
+from memfs.query import Page
+from memfs.tree import Tree
+from memfs.watcher import Watcher
+
+if TYPE_CHECKING:
+    from memfs.publisher import Progress
+    from memfs.search import Search
+    from memfs.sync import Freshness
+
+LANGUAGE = "english"
+PUBLISHED = f"{STATE}/index/current"
+
+
+class Finder:
+    """Index, freshness and watcher of one vault. Making one opens nothing."""
+
+    def __init__(self, tree: Tree, root: str, *, clock: Clock, settings: Mapping[str, Any], watch: bool) -> None:
+        self._tree, self._root, self._clock, self._wants_watcher = tree, root, clock, watch
+        self._language = settings.get("retrieval", {}).get("language", LANGUAGE)
+        self._mutex = Mutex()
+        self._watcher: Watcher | None = None
+        self.is_used = False
+
+    @cached_property
+    def fresh(self) -> "Freshness":
+        from memfs.sync import Freshness
+
+        self.is_used = True
+        return Freshness(self._tree, self._root, language=self._language, clock=self._clock)
+
+    @cached_property
+    def _search(self) -> "Search":
+        from memfs.search import Search
+
+        return Search(self._tree, self.fresh)
+
+    def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:
+        """The hits of a question."""
+        return self._search.search(question, choose, page, self._clock(), why=explain)
+
+    def explain_miss(self, memory: Memory, question: str, choose: Filter, page: Page) -> list[Reason]:
+        """Why a memory is not among the hits."""
+        return self._search.explain_miss(memory, question, choose, page, self._clock())
+
+    def sync(self, progress: "Progress | None" = None) -> SyncReport:
+        """Make the index equal the files."""
+        with self.fresh.lock:
+            return self.fresh.sync(progress)
+
+    def status(self) -> IndexStatus:
+        """How things stand."""
+        with self.fresh.lock:
+            return self.fresh.status(self._watcher.trouble if self._watcher else "")
+
+    def doctor(self, *, repair: bool) -> list[Problem]:
+        """Compare what is derived with the files."""
+        from memfs.doctor import examine
+
+        with self.fresh.lock:
+            return examine(self.fresh, self._tree, repair=repair)
+
+    def path_of(self, name: str) -> str | None:
+        """The path of a memory with this id, as far as a published index knows."""
+        if not self._is_published():
+            return None
+        with self.fresh.lock:
+            return self.fresh.path_of(name)
+
+    def purge(self, path: str) -> None:
+        """Have no trace of a memory left in the index once the vault is closed."""
+        if self._is_published():
+            with self.fresh.lock:
+                self.fresh.purge(path)
+
+    def _is_published(self) -> bool:
+        return self.is_used or os.path.exists(os.path.join(self._root, PUBLISHED))
+
+    def subscribe(self, scope: Namespace, tell: Callable[[Change], None]) -> Callable[[], None]:
+        """Have changes told from now on; calling the answer ends it."""
+
+        def told(change: Change) -> None:
+            if any(scope.holds(_place(path)) for path in (change.path, change.old_path) if path):
+                tell(change)
+
+        with self.fresh.lock:
+            self.fresh.expect_changes()
+            self.fresh.refresh()
+            self.fresh.subscribers.append(told)
+        return lambda: self.fresh.subscribers.remove(told) if told in self.fresh.subscribers else None
+
+    # --- the watcher
+
+    def start(self) -> None:
+        """Start the watcher, where one is wanted."""
+        with self._mutex:
+            if self._wants_watcher and self._watcher is None:
+                self.fresh.expect_changes()
+                self.fresh.is_watching = True
+                self._watcher = Watcher(self._root, wait=self.fresh.wait, look=self._look)
+                self._watcher.start()
+
+    def _look(self) -> bool:
+        with self.fresh.lock:
+            self.fresh.refresh()
+            self.fresh.publish_when_calm()
+            return self.fresh.is_heard
+
+    def close(self) -> None:
+        """Stop the watcher, publish what is worth it, and give back what is held."""
+        with self._mutex:
+            if self._watcher:
+                self._watcher.stop()
+                self._watcher = None
+                self.fresh.is_watching = False
+        if self.is_used:
+            with self.fresh.lock:
+                self.fresh.close()
+
+
+def _place(path: str) -> tuple[str, ...]:
+    """The segments of a path; a forgotten memory lies where it was."""
+    segments = tuple(path.split("/"))
+    return segments[1:] if fold(segments[0]) == "archive" else segments

@@ -1,0 +1,143 @@
+"""Generations: the directories of published indexes, and the file `current` that names the one that counts.
+
+A generation is never changed once it is named: the next one links the files it takes over. Each file is known by
+size, time and inode, and where these differ, as in a copy of the vault, by its checksum.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple, Self
+
+from memfs.catalog import Catalog, Chunk, Row
+
+CURRENT = "current"
+MAX_CHUNKS = 16
+_NAME = re.compile(r"\.?[\w-][\w.-]*", re.ASCII)
+Files = dict[str, tuple[int, int, int, int]]  # name -> size, modification time, inode, checksum
+
+
+class IndexDamaged(Exception):  # noqa: N818  it never leaves the core: the index is rebuilt
+    """The index is not there, not whole, of another kind, or tantivy failed on it."""
+
+
+class Generation(NamedTuple):
+    """A published index, as `current` describes it."""
+
+    folder: str
+    name: str
+    kind: str  # of the index
+    journal: str  # how far the journal is in it
+    files: Files
+
+    @classmethod
+    def read(cls, folder: str) -> Self:
+        """The generation that counts; IndexDamaged if none is named."""
+        try:
+            seal, _, text = _read(os.path.join(folder, CURRENT)).partition(b"\n")
+            if int(seal) != zlib.crc32(text):
+                raise ValueError("not sealed")
+            name, kind, journal, files = json.loads(text)
+            found = cls(folder, str(name), str(kind), str(journal), {})
+            for file, (size, mtime_ns, inode, checksum) in files.items():
+                found.files[file] = (int(size), int(mtime_ns), int(inode), int(checksum))
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise IndexDamaged(f"{CURRENT} cannot be read") from error
+        if not all(_NAME.fullmatch(name) for name in (found.name, *found.files)):
+            raise IndexDamaged("it names files elsewhere")
+        return found
+
+    @property
+    def place(self) -> str:
+        return os.path.join(self.folder, self.name)
+
+    def verify(self, *, to_the_byte: bool = False) -> None:
+        """IndexDamaged if a file is not as it was published."""
+        for name, (*marks, checksum) in self.files.items():
+            path = os.path.join(self.place, name)
+            try:
+                status = os.stat(path, follow_symlinks=False)
+                is_same = [status.st_size, status.st_mtime_ns, status.st_ino] == marks
+                if (to_the_byte or not is_same) and zlib.crc32(_read(path)) != checksum:
+                    raise IndexDamaged(f"{name} was changed")
+            except OSError as error:
+                raise IndexDamaged(f"{name}: {error.strerror}") from error
+
+    def catalog(self) -> Catalog:
+        """The rows of the index."""
+        names = [name for name in self.files if name.startswith("rows-")]
+        try:
+            ordered = sorted(names, key=lambda name: int(name[5:]))
+            return Catalog([Chunk(_read(os.path.join(self.place, name))) for name in ordered])
+        except (OSError, ValueError, IndexError, OverflowError) as error:
+            raise IndexDamaged("its rows cannot be read") from error
+
+
+class Draft:
+    """A generation in the making."""
+
+    def __init__(self, folder: str, base: Generation | None) -> None:
+        self._folder, self._base = folder, base
+        self.name = f"g-{secrets.token_hex(6)}"
+        self.place = os.path.join(folder, self.name)
+        os.mkdir(self.place)
+        for file in base.files if base else ():
+            old, new = os.path.join(base.place, file) if base else "", os.path.join(self.place, file)
+            if file.endswith(".json"):  # these are rewritten
+                shutil.copyfile(old, new)
+            else:
+                os.link(old, new)
+
+    def add_rows(self, old: Sequence[Chunk], rows: Sequence[Row], dead: Sequence[int]) -> None:
+        """Add a chunk of rows; too many of them become one."""
+        data = Chunk.make(old[-1].first + old[-1].count if old else 0, rows, dead)
+        if len(old) < MAX_CHUNKS:
+            _replace(os.path.join(self.place, f"rows-{len(old)}"), data)
+            return
+        for number in range(len(old)):
+            os.unlink(os.path.join(self.place, f"rows-{number}"))
+        _replace(os.path.join(self.place, "rows-0"), Catalog([*old, Chunk(data)]).merged())
+
+    def publish(self, kind: str, journal: str) -> None:
+        """Make this the generation that counts, and remove all others."""
+        text = json.dumps([self.name, kind, journal, self._describe()]).encode()
+        _replace(os.path.join(self._folder, CURRENT), b"%d\n%b" % (zlib.crc32(text), text))
+        for name in os.listdir(self._folder):
+            if name not in {self.name, CURRENT}:
+                self._remove(os.path.join(self._folder, name))
+
+    def discard(self) -> None:
+        """Give it up."""
+        self._remove(self.place)
+
+    def _remove(self, path: str) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            os.unlink(path)
+
+    def _describe(self) -> Files:
+        known, files = self._base.files if self._base else {}, Files()
+        for name in os.listdir(self.place):
+            if not name.endswith(".lock"):
+                path = os.path.join(self.place, name)
+                status = os.stat(path)
+                marks, old = (status.st_size, status.st_mtime_ns, status.st_ino), known.get(name)
+                files[name] = old if old and old[:3] == marks else (*marks, zlib.crc32(_read(path)))
+        return files
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
+
+
+def _replace(path: str, data: bytes) -> None:
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.replace(path + ".new", path)

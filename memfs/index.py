@@ -1,0 +1,324 @@
+"""The full-text index. The only importer of tantivy; its types and errors do not leave this room.
+
+Whoever is killed while publishing leaves the published one as it was, and a reader keeps what it has open. Anything
+that is not as it was published is an IndexDamaged, and rebuilt.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import tantivy
+from tantivy import Filter as Step
+from tantivy import Occur, Query
+
+from memfs.catalog import Catalog, Chunk, Row
+from memfs.generations import Draft, Generation, IndexDamaged
+from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value
+from memfs.query import Question
+from memfs.words import MAX_TERMS, STOP_WORDS, prepare
+
+SCHEMA = 1
+MAX_LIMIT = 20_000
+MAX_WORD = 80  # bytes; a longer one is not indexed
+MAX_PREFIXED = 50  # words a prefix stands for
+HEAP, MIN_HEAP = 60_000_000, 15_000_000
+_ALWAYS = ("created", "updated")
+_TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
+_MEAN_LENGTH = 50.0
+
+
+class Document(NamedTuple):
+    """A memory as it is indexed."""
+
+    row: Row
+    text: str
+    keywords: Sequence[str]
+    moments: Mapping[str, int]
+
+
+Edit = tuple[int | None, Document | None]  # the row that goes, the document that comes
+
+
+class Analyzer:
+    """Cuts texts and questions into terms, in the same way the index does."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self.plain = _analyzer(language)
+        self._asking = _analyzer(language, without_stop_words=True)
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of a text, in order."""
+        return self.plain.analyze(prepare(text))
+
+    def asked(self, question: str) -> list[str]:
+        """The terms of a question; its stop words only if there is nothing else."""
+        text = prepare(question, is_question=True)
+        return self._asking.analyze(text) or self.plain.analyze(text)
+
+    def phrase(self, text: str) -> tuple[str, ...]:
+        """The terms of a phrase, stop words and all."""
+        return tuple(self.plain.analyze(prepare(text, is_question=True)))
+
+
+class Index:
+    """One index, open for searching."""
+
+    def __init__(
+        self, index: tantivy.Index, catalog: Catalog, analyzer: Analyzer, generation: Generation | None
+    ) -> None:
+        self._index, self.catalog, self.analyzer = index, catalog, analyzer
+        self.generation = generation  # None of one in memory
+        with _guarded():
+            index.register_tokenizer("memfs", analyzer.plain)
+            index.config_reader("manual")
+            index.reload()
+            self._searcher = index.searcher()
+
+    @property
+    def memories(self) -> int:
+        return self._searcher.num_docs
+
+    def frequency(self, term: str) -> int:
+        """The number of memories that have a term."""
+        try:
+            return self._searcher.doc_freq("text", term)
+        except BaseException as error:  # without `_guarded`, which costs more than the call
+            raise _translated(error) from error
+
+    def prefixed(self, prefix: str) -> list[str]:
+        """The terms that begin so."""
+        with _guarded():
+            return [term for term, _ in self._searcher.terms_with_prefix("text", prefix, limit=MAX_PREFIXED)]
+
+    def values(self, key: str, without: Sequence[str] = ()) -> list[str]:
+        """The indexed values of a header key, among the memories that have none of some keywords."""
+        start = f"{key}="
+        with _guarded():
+            among = self._restricted(Query.all_query(), [NoneOf(tuple(without))]) if without else None
+            return [term[len(start) :] for term, _ in self._searcher.terms_with_prefix("keys", start, among)]
+
+    @cached_property
+    def mean_length(self) -> float:
+        """The mean number of terms of a memory, as tantivy has it."""
+        with _guarded():
+            some = self._searcher.terms_with_prefix("text", "", limit=1)
+            if not some:
+                return _MEAN_LENGTH
+            query = self._term("text", some[0][0])
+            hits = self._searcher.search(query, 1, count=False).hits
+            return (
+                _named(json.loads(query.explain(self._searcher, hits[0][1]).to_json()), "avgdl")
+                if hits
+                else _MEAN_LENGTH
+            )
+
+    def find(self, question: Question, clauses: Sequence[Clause], limit: int) -> list[tuple[float, int]]:
+        """The best matches as (score, row), best first."""
+        try:
+            text = self._text(question)
+            return self._run(self._restricted(text, clauses), limit) if text else []
+        except BaseException as error:
+            raise _translated(error) from error
+
+    def newest(self, clauses: Sequence[Clause], limit: int) -> list[tuple[float, int]]:
+        """The memories that were changed last as (time, row)."""
+        with _guarded():
+            return self._run(self._restricted(Query.all_query(), clauses), limit, by="updated")
+
+    def rows_of(self, keyword: str) -> list[int]:
+        """The rows that have a keyword."""
+        with _guarded():
+            return [row for _, row in self._run(self._term("keys", keyword), 100)]
+
+    def all_rows(self) -> list[int]:
+        """The row of every document."""
+        with _guarded():
+            return [row for _, row in self._run(Query.all_query(), max(self.memories, 1), bounded=False)]
+
+    def _run(self, query: Query, limit: int, *, by: str | None = None, bounded: bool = True) -> list[tuple[float, int]]:
+        limit = min(limit, MAX_LIMIT) if bounded else limit
+        hits = self._searcher.search(query, limit, count=False, order_by_field=by).hits
+        if not hits:
+            return []
+        rows = self._searcher.fast_field_values("row", [address for _, address in hits])
+        return [(score, int(row)) for (score, _), row in zip(hits, rows, strict=True) if row is not None]
+
+    def _term(self, field: str, term: str) -> Query:
+        return Query.term_query(self._index.schema, field, term)
+
+    def _text(self, question: Question) -> Query | None:
+        parts = [(Occur.Should, self._term("text", term)) for term in question.terms]
+        for prefix in question.prefixes:
+            words = [self._term("text", word) for word in self.prefixed(prefix)]
+            if words:
+                parts.append((Occur.Should, Query.disjunction_max_query(words)))
+        parts += [(Occur.Must, self._phrase(phrase)) for phrase in question.phrases]
+        if len(parts) == 1:
+            return parts[0][1]
+        return Query.boolean_query(parts) if parts else None
+
+    def _phrase(self, phrase: tuple[str, ...]) -> Query:
+        if len(phrase) == 1:
+            return self._term("text", phrase[0])
+        return Query.phrase_query(self._index.schema, "text", list(phrase))
+
+    def _restricted(self, query: Query, clauses: Sequence[Clause]) -> Query:
+        parts = [(Occur.Must, query), *(part for clause in clauses for part in self._clause(clause))]
+        return Query.boolean_query(parts) if len(parts) > 1 else query
+
+    def _clause(self, clause: Clause) -> list[tuple[Occur, Query]]:
+        """A clause as parts of a query that give no score; none if nothing is left out by it."""
+        if isinstance(clause, Between):
+            return self._between(clause)
+        if isinstance(clause, NoneOf):
+            known = [term for term in clause.terms if self._searcher.doc_freq("keys", term)]
+            return [(Occur.MustNot, self._term("keys", term)) for term in known]
+        terms: Sequence[str] = clause.terms if isinstance(clause, AnyOf) else ()
+        if isinstance(clause, Value):
+            terms = [f"{clause.key}={value}" for value in self.values(clause.key) if clause.accepts(value)]
+        return [(Occur.Must, Query.const_score_query(self._any(terms), 0.0))]
+
+    def _any(self, terms: Sequence[str]) -> Query:
+        """Any of some keywords; a set of terms costs more to begin with, and less for each."""
+        if len(terms) == 1:
+            return self._term("keys", terms[0])
+        if len(terms) > MAX_TERMS:
+            return Query.term_set_query(self._index.schema, "keys", list(terms))
+        return Query.boolean_query([(Occur.Should, self._term("keys", term)) for term in terms])
+
+    def _between(self, clause: Between) -> list[tuple[Occur, Query]]:
+        """A range of a time; a memory that does not have it passes."""
+        schema, field, kind = self._index.schema, clause.field, tantivy.FieldType.Integer
+        if field in _ALWAYS:
+            within = Query.range_query(schema, field, kind, clause.low, clause.high)
+            return [(Occur.Must, Query.const_score_query(within, 0.0))]
+        if not self._searcher.doc_freq("keys", field):
+            return []
+        outside = [
+            Query.range_query(schema, field, kind, low, high)
+            for low, high in (
+                (None, None if clause.low is None else clause.low - 1),
+                (None if clause.high is None else clause.high + 1, None),
+            )
+            if low is not None or high is not None
+        ]
+        return [(Occur.MustNot, query) for query in outside]
+
+
+# --- opening and publishing ---------------------------------------------------------------------------
+
+
+def open_index(folder: str, language: str) -> Index:
+    """Open the published index; IndexDamaged if there is none that is whole and of this kind."""
+    generation = Generation.read(folder)
+    if generation.kind != _kind(language):
+        raise IndexDamaged("of another kind")
+    generation.verify()
+    with _guarded():
+        index = Index(tantivy.Index.open(generation.place), generation.catalog(), Analyzer(language), generation)
+    if index.memories != index.catalog.alive:
+        raise IndexDamaged("documents are missing")
+    return index
+
+
+def publish(
+    folder: str, base: Index | None, edits: Iterable[Edit], *, language: str, journal: str, is_large: bool
+) -> Index:
+    """Publish an index: that of `base`, edited. OSError or IndexDamaged, and what was published stays, if that
+    fails. The caller holds the lock of publishing."""
+    draft = Draft(folder, base.generation if base else None)
+    chunks = base.catalog.chunks if base else ()
+    rows: list[Row] = []
+    try:
+        with _guarded():
+            index = tantivy.Index.open(draft.place) if base else tantivy.Index(_schema(), draft.place)
+            index.register_tokenizer("memfs", _analyzer(language))
+            dead = _write(index, base.catalog.next_row if base else 0, edits, rows, is_large=is_large)
+        draft.add_rows(chunks, rows, dead)
+        draft.publish(_kind(language), journal)
+    except BaseException:
+        draft.discard()
+        raise
+    return open_index(folder, language)
+
+
+def index_in_memory(edits: Iterable[Edit], language: str) -> Index:
+    """An index for a vault whose disk takes none."""
+    analyzer = Analyzer(language)
+    rows: list[Row] = []
+    with _guarded():
+        index = tantivy.Index(_schema())
+        index.register_tokenizer("memfs", analyzer.plain)
+        _write(index, 0, edits, rows, is_large=True)
+        return Index(index, Catalog([Chunk(Chunk.make(0, rows, ()))]), analyzer, None)
+
+
+def _write(index: tantivy.Index, first: int, edits: Iterable[Edit], rows: list[Row], *, is_large: bool) -> list[int]:
+    """Write edits; new rows are appended to `rows` as they come, and those out of use returned."""
+    writer = index.writer(HEAP if is_large else MIN_HEAP, 0 if is_large else 1)
+    number, dead = first, []
+    for old, document in edits:
+        if old is not None:
+            writer.delete_documents_by_term("row", old)
+            dead.append(old)
+        if document:
+            fields = {"text": prepare(document.text), "keys": document.keywords, "row": number, **document.moments}
+            writer.add_document(tantivy.Document(**fields))
+            rows.append(document.row)
+            number += 1
+    writer.commit()
+    writer.wait_merging_threads()
+    return dead
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("text", tokenizer_name="memfs")
+    builder.add_text_field("keys", tokenizer_name="raw", index_option="basic")
+    builder.add_integer_field("row", indexed=True, fast=True)
+    for name in _TIMES:
+        builder.add_integer_field(name, fast=True)
+    return builder.build()
+
+
+def _analyzer(language: str, *, without_stop_words: bool = False) -> tantivy.TextAnalyzer:
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    builder = builder.filter(Step.remove_long(MAX_WORD)).filter(Step.lowercase())
+    if without_stop_words and language == "english":
+        builder = builder.filter(Step.custom_stopword(sorted(STOP_WORDS)))
+    elif without_stop_words:
+        with suppress(ValueError):  # there is no list for some languages
+            builder = builder.filter(Step.stopword(language))
+    return builder.filter(Step.ascii_fold()).filter(Step.stemmer(language)).build()
+
+
+def _translated(error: BaseException) -> BaseException:
+    """Whatever tantivy raises as IndexDamaged, a panic too, which is no Exception."""
+    kinds = (ValueError, TypeError, SystemError, OverflowError, AttributeError)
+    if isinstance(error, kinds) or type(error).__module__ == "pyo3_runtime":
+        return IndexDamaged(str(error))
+    return error
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    """Have nothing of tantivy's come out but IndexDamaged."""
+    try:
+        yield
+    except BaseException as error:
+        raise _translated(error) from error
+
+
+def _kind(language: str) -> str:
+    return f"{SCHEMA}/{getattr(tantivy, '__version__', '')}/{language}"
+
+
+def _named(explanation: Mapping[str, Any], name: str) -> float:
+    """A figure of an explanation by the start of its description."""
+    if str(explanation["description"]).startswith(name):
+        return float(explanation["value"])
+    return next(filter(None, (_named(part, name) for part in explanation.get("details", ()))), 0.0)

@@ -1,0 +1,196 @@
+"""Keywords: what an index holds of a memory beside its words, and the clauses it can be asked by. Pure.
+
+A term is `key` (the header has it), `key=value`, or `in=/facts/alice` for each directory a memory lies below.
+A moment is a number of microseconds since 1970, UTC.
+"""
+
+import unicodedata
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from memfs.errors import InvalidSearchError, shown
+from memfs.model import TIME_KEYS, Memory, as_time
+from memfs.namespace import fold
+
+KEYWORD_LIMIT = 100  # longer values are indexed cut to this length
+DAY = 86_400_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BARE = TIME_KEYS | {"title", "description"}  # no `key=value`: times are moments, and these texts are never alike
+Times = str | date | tuple[str | date | None, str | date | None] | None
+
+
+class AnyOf(NamedTuple):
+    """At least one of these terms."""
+
+    terms: tuple[str, ...]
+
+
+class NoneOf(NamedTuple):
+    """None of these terms."""
+
+    terms: tuple[str, ...]
+
+
+class Between(NamedTuple):
+    """A moment from `low` to `high`, both included; a memory without the field passes."""
+
+    field: str
+    low: int | None
+    high: int | None
+
+    def holds(self, moment: int) -> bool:
+        return (self.low is None or self.low <= moment) and (self.high is None or moment <= self.high)
+
+
+class Value(NamedTuple):
+    """A term `key=text` whose text is accepted; `key` is spelled as in the terms."""
+
+    key: str
+    accepts: Callable[[str], bool]
+
+
+Clause = AnyOf | NoneOf | Between | Value
+
+
+# --- what an index holds ------------------------------------------------------------------------------
+
+
+def keywords(memory: Memory) -> list[str]:
+    """The terms a memory is indexed by."""
+    values = memory.header.values
+    terms = [*_ancestors(memory.path.rpartition("/")[0])]
+    if "type" not in values:
+        terms.append("type=note")
+    if "status" not in values:
+        terms.append("status=stable")
+    if "id" not in values:
+        terms.append("id=" + text_of_value(memory.id))
+    for key, value in values.items():
+        if value is None:
+            continue
+        terms.append(name_of(key))
+        if key in BARE:
+            continue
+        if isinstance(value, str) and value.isascii():
+            terms.append(f"{name_of(key)}={value[:KEYWORD_LIMIT]}")
+        elif key == "tags":
+            terms += ["tags=" + fold(tag)[:KEYWORD_LIMIT] for tag in value]
+        else:
+            _spread(key, value, terms)
+    return terms
+
+
+def moments(memory: Memory) -> dict[str, int]:
+    """The integer fields of a memory: `created` and `updated` always, the other times when it has them."""
+    header, created = memory.header, moment(memory.created)
+    found = {"created": created, "updated": moment(memory.updated) if "updated" in header.values else created}
+    for key in ("expires", "valid_from", "valid_until"):
+        if key in header.values:
+            found[key] = moment(getattr(header, key))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _ancestors(directory: str) -> tuple[str, ...]:
+    return (*_ancestors(directory.rpartition("/")[0]), "in=/" + fold(directory)) if directory else ()
+
+
+@lru_cache(maxsize=4096)
+def name_of(key: str) -> str:
+    """A key as terms spell it: it holds no `=`, and is not `in`."""
+    return "%in" if key == "in" else key.replace("%", "%25").replace("=", "%3D")[:KEYWORD_LIMIT]
+
+
+def _spread(key: str, value: object, terms: list[str]) -> None:
+    """Add the terms of a value: of each item of a list, and of each key below a mapping."""
+    if isinstance(value, Mapping):
+        for below, inner in value.items():
+            if inner is not None:
+                terms.append(name_of(f"{key}.{below}"))
+                _spread(f"{key}.{below}", inner, terms)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            if not isinstance(item, Mapping):
+                _spread(key, item, terms)
+    elif isinstance(value, str | int | float | date):
+        terms.append(f"{name_of(key)}={text_of_value(value)}")
+
+
+def text_of_value(value: str | float | date) -> str:
+    """The text of a scalar in a term: the same for values that are equal, but for texts that read as times."""
+    if isinstance(value, str):
+        return nfc(value)[:KEYWORD_LIMIT]
+    if isinstance(value, date):
+        return as_time(value).isoformat()
+    if isinstance(value, bool):
+        return str(value).lower()
+    number = int(value) if isinstance(value, float) and value.is_integer() else value
+    try:
+        return str(number)[:KEYWORD_LIMIT]
+    except ValueError:  # more digits than Python writes out
+        return hex(int(number))[:KEYWORD_LIMIT]
+
+
+def moment(when: date) -> int:
+    if not isinstance(when, datetime):
+        return (when.toordinal() - EPOCH.toordinal()) * DAY
+    since = when - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+def nfc(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def shown_value(value: object) -> str:
+    try:
+        return value.isoformat() if isinstance(value, date) else shown(value)
+    except ValueError:  # more digits than Python writes out
+        return "a huge number"
+
+
+def ends_of(value: object, subject: str = "") -> tuple[int, int] | None:
+    """The first and the last moment of what reads as a date or a time; with a subject it must."""
+    with suppress(ValueError, OverflowError):
+        if not isinstance(value, str) or value[4:5] == "-":  # some long numbers read as times
+            time = as_time(value.upper() if isinstance(value, str) else value)  # tags are indexed in lower case
+            return moment(time), moment(time) + (0 if isinstance(time, datetime) else DAY - 1)
+    if subject:
+        allowed = "a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
+        raise InvalidSearchError(subject, f"{shown_value(value)} is not {allowed}")
+    return None
+
+
+def span_of(subject: str, value: Times) -> tuple[int | None, int | None, str]:
+    """Read "A..B", "A..", "..B", "A" or a pair: the first moment, the last one, and words for it."""
+    low: Any = value
+    high: Any = value
+    if isinstance(value, str) and ".." in value:
+        low, high = (end.strip() or None for end in value.split("..", 1))
+    elif isinstance(value, tuple | list):
+        if len(value) != 2:
+            raise InvalidSearchError(subject, f"{shown_value(value)} is not a pair (from, to)")
+        low, high = value
+    first = None if low is None else ends_of(low, subject)
+    last = None if high is None else ends_of(high, subject)
+    if first and last and first[0] > last[1]:
+        raise InvalidSearchError(subject, f"{low} is after {high}")
+    return first and first[0], last and last[1], str(value) if low is value else f"{low or ''}..{high or ''}"
+
+
+def kinds_of(value: object, form: Callable[[str], str]) -> dict[str, Any]:
+    """What a scalar can be compared as; a text that reads as a time is both. Nothing for other values."""
+    if isinstance(value, bool):
+        return {"flag": value}
+    if isinstance(value, int | float):
+        return {"number": value}
+    kinds: dict[str, Any] = {"text": form(value)} if isinstance(value, str) else {}
+    if ends := ends_of(value):
+        kinds["time"] = ends[0]
+    return kinds

@@ -1,0 +1,104 @@
+"""Memories that changed since the index was published, scored as the index scores. Pure.
+
+The formula is BM25 with tantivy's parameters, over the statistics of the published index, so that the scores
+of both can be compared.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from memfs.model import Memory
+
+K1 = 1.2
+B = 0.75
+
+
+class Pending(NamedTuple):
+    """A memory as it is now, or that it is gone."""
+
+    memory: Memory | None
+    terms: Sequence[str] = ()
+
+
+class Overlay:
+    """The changes that are not published yet, by path."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Pending] = {}
+        self.version = 0
+        self._counts: dict[str, Counter[str]] = {}
+        self._having: dict[str, set[str]] = {}  # term -> paths
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self.entries
+
+    @property
+    def gone(self) -> int:
+        """The number of memories that are not there any more."""
+        return sum(pending.memory is None for pending in self.entries.values())
+
+    def put(self, path: str, pending: Pending) -> None:
+        """Take in a change."""
+        self.drop(path)
+        self.version += 1
+        self.entries[path] = pending
+        counts = self._counts[path] = Counter(pending.terms)
+        for term in counts:
+            self._having.setdefault(term, set()).add(path)
+
+    def drop(self, path: str) -> None:
+        """Let go of a change that is published."""
+        if self.entries.pop(path, None) is None:
+            return
+        self.version += 1
+        for term in self._counts.pop(path):
+            paths = self._having[term]
+            paths.discard(path)
+            if not paths:
+                del self._having[term]
+
+    def frequency(self, term: str) -> int:
+        """The number of pending memories that have a term."""
+        return len(self._having.get(term, ()))
+
+    def prefixed(self, prefix: str) -> list[str]:
+        """The pending terms that begin so."""
+        return [term for term in self._having if term.startswith(prefix)]
+
+    def scores(self, weights: Mapping[str, float], mean_length: float) -> dict[str, float]:
+        """The score of every pending memory that has one of the terms."""
+        paths = {path for term in weights for path in self._having.get(term, ())}
+        return {path: self.score(path, weights, mean_length) for path in paths}
+
+    def score(self, path: str, weights: Mapping[str, float], mean_length: float) -> float:
+        """The score of one pending memory."""
+        counts, length = self._counts[path], len(self.entries[path].terms)
+        return sum(
+            bm25(counts[term], length, mean_length, weight) for term, weight in weights.items() if term in counts
+        )
+
+
+def bm25(count: int, length: int, mean_length: float, weight: float) -> float:
+    """The score of a term that occurs `count` times in a text."""
+    return weight * (K1 + 1) * count / (count + K1 * (1 - B + B * length / mean_length))
+
+
+def rarity(frequency: int, total: int) -> float:
+    """The weight of a term that `frequency` of `total` memories have."""
+    return math.log(1 + (max(total - frequency, 0) + 0.5) / (frequency + 0.5))
+
+
+def has_phrase(terms: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Tell whether the terms stand side by side in a text."""
+    first, size = phrase[0], len(phrase)
+    return any(term == first and list(terms[at : at + size]) == list(phrase) for at, term in enumerate(terms))
+
+
+def has_all(terms: Sequence[str], phrases: Iterable[Sequence[str]]) -> bool:
+    """Tell whether every phrase is in a text."""
+    return all(has_phrase(terms, phrase) for phrase in phrases)

@@ -1,0 +1,194 @@
+"""Publishing: the index of one vault as this process has it open, and the next one made of it.
+
+One process publishes at a time. A disk that takes no index, being full or read-only, has this process keep one in
+memory.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from memfs.catalog import Row
+from memfs.errors import MemfsError
+from memfs.files import STATE, digest, folder
+from memfs.generations import CURRENT, IndexDamaged
+from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
+from memfs.journal import Journal
+from memfs.keywords import keywords, moments
+from memfs.locks import release, try_lock
+from memfs.model import Memory
+from memfs.scan import Marks, read_all, scan
+from memfs.state import make
+
+MANY = 300  # changes that are better published than kept pending
+RETRY = 5.0  # seconds until a disk that took no index is tried again
+PATIENCE = 120.0  # seconds to wait for another process that builds the index
+MAX_INDEXED = 1 << 20  # characters of a memory
+INDEX = "index"
+PURGE = "purge"
+Progress = Callable[[int, int], None]
+log = logging.getLogger("memfs")
+
+
+def text_of(memory: Memory) -> str:
+    """The text of a memory that is searched: its names, what its header says of it, and its body."""
+    values = memory.header.values
+    words = [memory.path.removesuffix(".md").replace("_", " ")]
+    words += [str(values[key]) for key in ("title", "description") if key in values]
+    words += [*values.get("aliases", ()), *values.get("tags", ())]
+    return "\n".join((*words, memory.body[:MAX_INDEXED]))
+
+
+def document(memory: Memory) -> Document:
+    """A memory as it is indexed."""
+    row = Row(memory.path, memory.stamp, bytes.fromhex(digest(memory.data)))
+    return Document(row, text_of(memory), keywords(memory), moments(memory))
+
+
+class Publisher:
+    """The published index, open in this process."""
+
+    def __init__(self, root: str, journal: Journal, *, language: str) -> None:
+        self.folder = os.path.join(root, STATE, INDEX)
+        self.index: Index | None = None
+        self.trouble = ""
+        self.retry_at = 0.0
+        self._journal, self._language = journal, language
+        self._seen: tuple[int, ...] | None = None  # what `current` was when the index was opened
+        self._stamps: dict[str, Marks] | None = None
+
+    def stamps(self) -> dict[str, Marks]:
+        """The stamps of the memories in the index."""
+        if self._stamps is None:
+            self._stamps = self.index.catalog.stamps() if self.index else {}
+        return self._stamps
+
+    @property
+    def has_stamps(self) -> bool:
+        """Whether the stamps were needed already; they take a while to read."""
+        return self._stamps is not None
+
+    def is_current(self) -> bool:
+        """Tell whether the index that is open is the published one."""
+        return self.index is not None and self._current() == self._seen
+
+    def adopt(self) -> None:
+        """Open what is published; what is damaged counts as not there."""
+        seen = self._current()
+        if seen is None and self.index and not self.index.generation:
+            self._seen = seen
+            return  # the one in memory serves as long as none is on disk
+        self._take(None, seen)
+        while seen and self.index is None:
+            try:
+                self._take(open_index(self.folder, self._language), seen)
+            except IndexDamaged as error:
+                log.info("index: %s", error)
+                seen, before = self._current(), seen
+                if seen == before:
+                    break  # else another one was published while this one was opened
+
+    def discard(self) -> None:
+        """Have nothing open, as if nothing were published."""
+        self._take(None, self._current())
+
+    def path_of(self, name: str) -> str | None:
+        """The path of a memory by its id, as far as the index knows."""
+        rows = self.index.rows_of(f"id={name}") if self.index else ()
+        return self.index.catalog.row(rows[0]).path if self.index and rows else None
+
+    # --- publishing
+
+    def publish(
+        self, root: int, paths: Collection[str], progress: Progress | None = None, *, is_all: bool = False
+    ) -> bool:
+        """Publish the index with these memories as they are now; if there is none, with all of them.
+
+        False if another process is at it, or the disk does not take it: `trouble` tells.
+        """
+        try:
+            with self._lock(root, wait=self.index is None):
+                if not self.is_current():
+                    self.adopt()
+                self._publish(root, paths, progress, is_all=is_all)
+        except BlockingIOError:
+            return False
+        except (OSError, IndexDamaged, MemfsError) as error:
+            trouble = f"the index cannot be written: {getattr(error, 'strerror', None) or error}"
+            if trouble != self.trouble:
+                log.warning("%s", trouble)
+            self.trouble, self.retry_at = trouble, time.monotonic() + RETRY
+            if self.index and len(paths) < MANY * 10:
+                return False
+            edits = self._edits(root, None, sorted(scan(root).stamps), progress)
+            self._take(index_in_memory(edits, self._language), self._current())
+        return True
+
+    def _publish(self, root: int, paths: Collection[str], progress: Progress | None, *, is_all: bool) -> None:
+        base = self.index if self.index and self.index.generation and not self._is_worn(self.index) else None
+        if base is None and not is_all:
+            paths = scan(root).stamps
+        self._journal.begin(root)
+        cursor = "" if self._journal.is_large() else self._journal.cursor(root)
+        edits = self._edits(root, base, sorted(paths), progress)
+        is_large = len(paths) > MANY * 5
+        index = publish(self.folder, base, edits, language=self._language, journal=cursor, is_large=is_large)
+        self._take(index, self._current())
+        self.trouble = ""
+        if self._journal.is_large():
+            self._journal.begin_anew(root)
+
+    def _edits(self, root: int, base: Index | None, paths: list[str], progress: Progress | None) -> Iterator[Edit]:
+        rows, stamps = (base.catalog.rows(), base.catalog.stamps()) if base else ({}, {})
+        for number, (path, found) in enumerate(read_all(root, paths)):
+            if progress and number % 500 == 0:
+                progress(number, len(paths))
+            if isinstance(found, Memory):
+                if stamps.get(path) != found.stamp:
+                    yield rows.get(path), document(found)
+            elif found is None and path in rows:
+                yield rows[path], None
+        if progress:
+            progress(len(paths), len(paths))
+
+    def _take(self, index: Index | None, seen: tuple[int, ...] | None) -> None:
+        self.index, self._seen, self._stamps = index, seen, None
+
+    def _current(self) -> tuple[int, ...] | None:
+        try:
+            status = os.stat(os.path.join(self.folder, CURRENT), follow_symlinks=False)
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+    @contextmanager
+    def _lock(self, root: int, *, wait: bool) -> Iterator[None]:
+        """Hold the lock of publishing; BlockingIOError if another process has it."""
+        deadline = time.monotonic() + (PATIENCE if wait else 0)
+        make(root)
+        with folder(root, (STATE, INDEX), create=True) as fd:
+            while not try_lock(fd):
+                if time.monotonic() >= deadline:
+                    raise BlockingIOError
+                time.sleep(0.01)
+            try:
+                yield
+            finally:
+                release(fd)
+
+    # --- words that must not stay
+
+    def purge(self, path: str) -> None:
+        """Have the next index made from nothing, if this one ever knew a memory of that path."""
+        if self.index and self.index.generation and self.index.catalog.mentions(path):
+            with suppress(OSError), open(os.path.join(self.folder, PURGE), "wb"):
+                pass
+
+    def is_to_purge(self) -> bool:
+        return os.path.exists(os.path.join(self.folder, PURGE))
+
+    def _is_worn(self, index: Index) -> bool:
+        """Tell whether the index holds more of what is gone than of what is there, or what it must not."""
+        return index.catalog.dead > max(index.catalog.alive, 1000) or self.is_to_purge()

@@ -1,0 +1,116 @@
+"""Questions: what to look for, what each word is worth, and how much of a question a memory answers. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from memfs.errors import InvalidSearchError, shown
+from memfs.model import Reason
+from memfs.overlay import bm25, has_all, rarity
+from memfs.words import MAX_TERMS, ask
+
+DEFAULT_LIMIT = 10
+MAX_LIMIT = 1000
+MAX_OFFSET = 10_000
+STEEPNESS = 1.5  # so that one word in four, which any long text has by chance, stays below 0.2
+UNSEEN = 0.5  # share of its weight that a word counts which no memory has
+
+
+class Cutter(Protocol):
+    """Cuts the words of a question into terms, and those of a phrase."""
+
+    def asked(self, question: str) -> list[str]: ...
+
+    def phrase(self, text: str) -> tuple[str, ...]: ...
+
+
+class Question(NamedTuple):
+    """What is looked for: any of the terms, or of the words that begin so; all of the phrases."""
+
+    terms: tuple[str, ...]
+    phrases: tuple[tuple[str, ...], ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.terms or self.phrases or self.prefixes)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Every term once, those of phrases too."""
+        return tuple(dict.fromkeys((*self.terms, *(term for phrase in self.phrases for term in phrase))))
+
+    def without_phrases(self) -> "Question":
+        """The same words, none of them required."""
+        return Question(self.words[:MAX_TERMS], (), self.prefixes)
+
+
+def understand(text: str, cutter: Cutter) -> Question:
+    """Read a question; any text is one."""
+    if not isinstance(text, str):
+        raise InvalidSearchError("question", f"{shown(text)} is not a text")
+    asked = ask(text.encode("utf-8", "replace").decode() if not text.isascii() else text)
+    phrases = tuple(filter(None, (cutter.phrase(phrase)[:MAX_TERMS] for phrase in asked.phrases[:8])))
+    prefixes = tuple(dict.fromkeys(word for prefix in asked.prefixes for word in cutter.phrase(prefix)[:1]))
+    loose = cutter.asked(asked.words) if asked.words.strip() else []
+    return Question(tuple(dict.fromkeys(loose))[:MAX_TERMS], phrases, prefixes[:8])
+
+
+class Weights(NamedTuple):
+    """What each term of a question is worth, and all of them together."""
+
+    of: Mapping[str, float]
+    information: float
+
+    def relevance(self, score: float) -> float:
+        """How much of the question's information a score stands for, 0..1; a small share counts less than it is."""
+        return min(1.0, score / self.information) ** STEEPNESS if self.information > 0 else 1.0
+
+
+def weigh(groups: Iterable[Sequence[str]], frequency: Callable[[str], int], total: int) -> Weights:
+    """Weigh the terms of a question by how rare they are; a group of terms stands for one word of it."""
+    of: dict[str, float] = {}
+    information = 0.0
+    for group in groups:
+        seen = {term: rarity(count, total) for term in group if (count := frequency(term))}
+        information += max(seen.values()) if seen else UNSEEN * rarity(0, total)
+        of |= seen
+    return Weights(of, information)
+
+
+def explain(question: Question, terms: Sequence[str], weights: Weights, mean_length: float) -> list[Reason]:
+    """What each word of the question counts in a memory of these terms."""
+    reasons = []
+    for term in question.words:
+        count = terms.count(term)
+        if count:
+            score = bm25(count, len(terms), mean_length, weights.of.get(term, 0.0))
+            reasons.append(
+                Reason(f"{term}: {count} of {len(terms)} words, worth {weights.of.get(term, 0.0):.2f}", score)
+            )
+        elif term in weights.of:
+            reasons.append(Reason(f"{term}: not in it"))
+        else:
+            reasons.append(Reason(f"{term}: in no memory"))
+    for phrase in question.phrases:
+        there = "in it" if has_all(terms, [phrase]) else "not in it"
+        reasons.append(Reason(f'"{" ".join(phrase)}": {there}'))
+    return reasons
+
+
+class Page(NamedTuple):
+    """Which of the hits are wanted."""
+
+    limit: int
+    offset: int = 0
+    min_relevance: float = 0.0
+
+
+def check_page(limit: int | None, offset: int, min_relevance: float) -> Page:
+    """The bounds of a search, checked: nothing else may reach the index."""
+    page = Page(DEFAULT_LIMIT if limit is None else limit, offset, min_relevance)
+    for subject, value, low, high in (("limit", page.limit, 1, MAX_LIMIT), ("offset", offset, 0, MAX_OFFSET)):
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise InvalidSearchError(subject, f"{shown(value)} is not a whole number from {low} to {high}")
+    if not isinstance(min_relevance, (int, float)) or isinstance(min_relevance, bool) or not 0 <= min_relevance <= 1:
+        raise InvalidSearchError("min_relevance", f"{shown(min_relevance)} is not a number from 0 to 1")
+    return page

@@ -1,0 +1,158 @@
+"""Which memory files there are, and their stamps: one look at every file, without reading any."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from memfs.errors import InvalidNamespaceError
+from memfs.files import MAX_FILE, folder, open_folder, read, read_below
+from memfs.frontmatter import understand
+from memfs.model import Memory, Problem
+from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_path
+
+Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan
+_NOT_NAMES = ".~#"
+_KIND = 0o170000  # of a mode
+_NO_MEMORY = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EFBIG, errno.ENAMETOOLONG, errno.EXDEV}
+
+
+class Scan(NamedTuple):
+    """The memories below a directory; what could not be looked at is not known to be gone."""
+
+    stamps: dict[str, Marks]
+    problems: list[Problem]
+    unreadable: list[str]
+
+    def hides(self, path: str) -> bool:
+        """Tell whether a memory that was not seen may still be there."""
+        return any(path == hidden or path.startswith(f"{hidden}/" if hidden else "") for hidden in self.unreadable)
+
+    def refuse(self, path: str, error: OSError) -> None:
+        """Note what could not be looked at."""
+        self.problems.append(Problem(path, 1, f"{error.strerror}: not read"))
+        self.unreadable.append(path)
+
+
+class Changes(NamedTuple):
+    """Paths that differ between the files and what is known of them."""
+
+    added: list[str]
+    modified: list[str]
+    removed: list[str]
+
+    @property
+    def paths(self) -> list[str]:
+        return [*self.added, *self.modified, *self.removed]
+
+
+def is_memory(path: str) -> bool:
+    """Tell whether a memory may have this path; what a journal says may be anything."""
+    segments = split_path(path)
+    if not segments or not path.endswith(".md") or path[0] == "/" or any(name[0] in _NOT_NAMES for name in segments):
+        return False
+    return fold(segments[0]) != SESSIONS if len(segments) > 1 else fold(path) != "readme.md"
+
+
+def diff(on_disk: Mapping[str, Marks], indexed: Mapping[str, Marks]) -> Changes:
+    """Compare what is on disk with what is indexed. No disk, no clock."""
+    if on_disk == indexed:
+        return Changes([], [], [])
+    added = [path for path in on_disk if path not in indexed]
+    modified = [path for path, stamp in on_disk.items() if path in indexed and indexed[path] != stamp]
+    return Changes(added, modified, [path for path in indexed if path not in on_disk])
+
+
+def scan(root: int, start: str = "", before: Callable[[str], None] | None = None) -> Scan:
+    """Look at every memory below a directory; `before` is called with each directory before it is listed."""
+    found = Scan({}, [], [])
+    waiting = [tuple(start.split("/")) if start else ()]
+    while waiting:
+        segments = waiting.pop()
+        place = "/".join(segments)
+        if len(segments) > MAX_DEPTH + (fold(segments[0]) == ARCHIVE if segments else 0):
+            found.problems.append(Problem(place, 1, f"more than {MAX_DEPTH} directories deep: not read"))
+            continue
+        if before:
+            before(place)
+        try:
+            with folder(root, segments) as fd:
+                below = _look(fd, f"{place}/" if place else "", found)
+        except (FileNotFoundError, InvalidNamespaceError):
+            continue
+        except OSError as error:
+            found.refuse(place, error)
+            continue
+        if not segments:
+            below = [name for name in below if fold(name) != SESSIONS]
+        waiting += [(*segments, name) for name in below]
+    return found
+
+
+def _look(fd: int, prefix: str, found: Scan) -> list[str]:
+    """Stamp the memories of one directory; the names of the directories in it."""
+    below, stamps, look = [], found.stamps, os.lstat
+    for name in os.listdir(fd):
+        if name[0] in _NOT_NAMES:
+            continue
+        try:
+            status = look(name, dir_fd=fd)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            found.refuse(prefix + name, error)
+            continue
+        mode, size = status.st_mode & _KIND, status.st_size
+        if mode == stat.S_IFREG and name[-3:] == ".md" and name.isascii() and size <= MAX_FILE and prefix:
+            stamps[prefix + name] = (status.st_mtime_ns, status.st_ctime_ns, size, status.st_ino)
+        elif mode == stat.S_IFDIR and is_text(name):
+            below.append(name)
+        elif fault := _fault(name, mode, size):
+            if name[-3:] == ".md" or mode == stat.S_IFDIR:
+                found.problems.append(Problem(prefix + name, 1, f"{fault}: not read"))
+        elif name[-3:] == ".md" and (prefix or fold(name) != "readme.md"):
+            stamps[prefix + name] = (status.st_mtime_ns, status.st_ctime_ns, size, status.st_ino)
+    return below
+
+
+def _fault(name: str, mode: int, size: int) -> str | None:
+    """Why a file is no memory, whatever its name ends in."""
+    if not is_text(name):
+        return "a name that is not UTF-8"
+    if mode != stat.S_IFREG:
+        return "a symlink" if mode == stat.S_IFLNK else "not a regular file"
+    return f"larger than {MAX_FILE >> 20} MiB" if size > MAX_FILE else None
+
+
+def read_one(root: int, path: str) -> Memory | Problem | None:
+    """Read a memory; None if it is not there."""
+    try:
+        return Memory(path, *read_below(root, path), understand)
+    except (FileNotFoundError, InvalidNamespaceError):
+        return None
+    except OSError as error:
+        return None if error.errno in _NO_MEMORY else Problem(path, 1, f"{error.strerror}: not read")
+
+
+def read_all(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Memory | Problem | None]]:
+    """Read memories, best sorted by path; None for one that is not there."""
+    place, fd = None, -1
+    try:
+        for path in paths:
+            where, _, name = path.rpartition("/")
+            try:
+                if where != place:
+                    if fd >= 0:
+                        os.close(fd)
+                    place, fd = None, -1
+                    fd = open_folder(root, tuple(where.split("/")) if where else ())
+                    place = where
+                yield path, Memory(path, *read(fd, name), understand)
+            except (FileNotFoundError, InvalidNamespaceError):
+                yield path, None
+            except OSError as error:
+                yield path, None if error.errno in _NO_MEMORY else Problem(path, 1, f"{error.strerror}: not read")
+    finally:
+        if fd >= 0:
+            os.close(fd)

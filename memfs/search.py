@@ -1,0 +1,214 @@
+"""Searching: a question against the index and the changes on top of it; each hit is read before it is returned."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+from heapq import merge
+
+from memfs.filters import Filter
+from memfs.generations import IndexDamaged
+from memfs.keywords import KEYWORD_LIMIT, Clause, moments
+from memfs.model import Hit, Memory, Reason
+from memfs.namespace import ARCHIVE, fold
+from memfs.overlay import has_all
+from memfs.publisher import text_of
+from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, understand, weigh
+from memfs.scan import Marks, read_one
+from memfs.snippets import Marker
+from memfs.sync import Freshness
+from memfs.tree import Tree
+
+TRIES = 4
+MORE = 4  # times as many candidates are asked for when too many fell away
+
+
+class Stale(Exception):  # noqa: N818  it never leaves this room: the search is begun again
+    """Memories that are not as they are known."""
+
+
+Candidate = tuple[float, str, Marks]  # a memory that may be a hit: negative score, path, stamp; the best is the least
+
+
+class Search:
+    """Searches one vault."""
+
+    def __init__(self, tree: Tree, fresh: Freshness) -> None:
+        self._tree, self._fresh = tree, fresh
+        self._superseded: tuple[object, frozenset[str]] = (None, frozenset())
+        self._pending_superseded: tuple[object, frozenset[str]] = (None, frozenset())
+        self._stem = lru_cache(maxsize=20_000)(fresh.analyzer.terms)
+
+    def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:
+        """The hits of a question, best first, as they are on disk now. A blank question lists the newest."""
+        question = understand(text, self._fresh.analyzer)
+        if question.is_empty and text.strip():
+            return []
+        hits: list[Hit] = []
+        with self._fresh.lock:
+            for last in (*[False] * TRIES, True):
+                try:
+                    self._fresh.refresh()
+                    hits = self._hits(question, choose, page, now, why=why, last=last)
+                    if not hits and question.phrases:
+                        hits = self._hits(question.without_phrases(), choose, page, now, why=why, last=last)
+                    break
+                except Stale as stale:
+                    self._fresh.consider(stale.args)
+                except IndexDamaged:
+                    self._fresh.rebuild()
+        return hits
+
+    def _hits(
+        self, question: Question, choose: Filter, page: Page, now: datetime, *, why: bool, last: bool
+    ) -> list[Hit]:
+        weights, overlay = self._weigh(question), self._fresh.overlay
+        marker = Marker(weights.of.keys(), self._stem)
+        targets = frozenset[str]() if "superseded" in choose.include else self._targets()
+        is_exact = choose.exact  # what the index lets through passes
+        hits: list[Hit] = []
+        stale: list[str] = []
+        skip = page.offset
+        with self._tree.opened() as root:
+            for order, path, stamp in self._candidates(question, weights, choose.clauses(now), skip + page.limit):
+                relevance = weights.relevance(-order)
+                if relevance < page.min_relevance or len(hits) == page.limit:
+                    break
+                memory = read_one(root, path)
+                if not isinstance(memory, Memory):
+                    stale += [path] if memory is None else []
+                elif memory.stamp != stamp:
+                    stale.append(path)
+                elif not (is_exact and path not in overlay) and not choose.matches(memory, now):
+                    continue
+                elif skip or (targets and _is_superseded(memory, targets)):
+                    skip -= not (targets and _is_superseded(memory, targets))
+                else:
+                    piece = marker.snippet(memory.body)
+                    reasons = self._reasons(memory, question, weights) if why else ()
+                    hits.append(Hit(memory, relevance, -order, piece.text, piece.marks, reasons))
+        if stale and not last:
+            raise Stale(*stale)
+        return hits
+
+    def _reasons(self, memory: Memory, question: Question, weights: Weights) -> tuple[Reason, ...]:
+        terms = self._fresh.analyzer.terms(text_of(memory))
+        return tuple(explain(question, terms, weights, self._fresh.index.mean_length))
+
+    def _weigh(self, question: Question) -> Weights:
+        index, overlay = self._fresh.index, self._fresh.overlay
+        total = index.memories + (len(overlay) if not index.memories else 0)
+        groups = [[term] for term in question.words]
+        groups += [[prefix, *index.prefixed(prefix), *overlay.prefixed(prefix)] for prefix in question.prefixes]
+        if overlay:
+            return weigh(groups, lambda term: index.frequency(term) + overlay.frequency(term), total)
+        return weigh(groups, index.frequency, total)
+
+    # --- candidates
+
+    def _candidates(
+        self, question: Question, weights: Weights, clauses: Sequence[Clause], wanted: int
+    ) -> Iterator[Candidate]:
+        """Whatever may be a hit, best first."""
+        published = self._published(question, clauses, wanted)
+        return merge(published, self._pending(question, weights)) if self._fresh.overlay else published
+
+    def _published(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
+        index, overlay = self._fresh.index, self._fresh.overlay
+        limit, seen = wanted + (8 if overlay else 2), 0  # some may be pending, or fall away
+        while True:
+            found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
+            for score, number in found[seen:]:
+                path, stamp = index.catalog.known(number)
+                if path not in overlay:
+                    yield -score, path, stamp
+            if len(found) < limit:
+                return
+            seen, limit = len(found), limit * MORE
+
+    def _pending(self, question: Question, weights: Weights) -> list[Candidate]:
+        overlay = self._fresh.overlay
+        if question.is_empty:
+            changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
+            return sorted((-moments(m)["updated"], path, m.stamp) for path, m in changed.items())
+        found = []
+        for path, score in overlay.scores(weights.of, self._fresh.index.mean_length).items():
+            memory, terms = overlay.entries[path]
+            if memory and has_all(terms, question.phrases):
+                found.append((-score, path, memory.stamp))
+        return sorted(found)
+
+    def _targets(self) -> frozenset[str]:
+        """What the links name by which living memories supersede others."""
+        index, overlay = self._fresh.index, self._fresh.overlay
+        key = (index, overlay, overlay.version)
+        if self._superseded[0] is not index:
+            links = index.values("supersedes", without=(f"in=/{ARCHIVE}", "status=deprecated"))
+            self._superseded = index, frozenset(map(_target, links))
+        if overlay and self._pending_superseded[0] != key:
+            pending = [entry.memory for entry in overlay.entries.values() if entry.memory]
+            links = [link for memory in pending if b"supersedes" in memory.data for link in _links(memory)]
+            self._pending_superseded = key, self._superseded[1].union(map(_target, links))
+        return self._pending_superseded[1] if overlay else self._superseded[1]
+
+    # --- why not
+
+    def explain_miss(self, memory: Memory, text: str, choose: Filter, page: Page, now: datetime) -> list[Reason]:
+        """Why a memory is not among the hits of a question, or where it is among them."""
+        hits = self.search(text, choose, page, now)
+        for number, hit in enumerate(hits, page.offset + 1):
+            if hit.memory.path == memory.path:
+                return [Reason(f"it is hit {number}, with relevance {hit.relevance:.2f}", hit.rank)]
+        reasons = [Reason(miss) for miss in choose.misses(memory, now)]
+        with self._fresh.lock:
+            if "superseded" not in choose.include and _is_superseded(memory, self._targets()):
+                reasons.append(Reason("superseded: another memory names it in `supersedes`"))
+            question = understand(text, self._fresh.analyzer)
+            weights = self._weigh(question)
+            terms = self._fresh.analyzer.terms(text_of(memory))
+            mean_length = self._fresh.index.mean_length
+        if question.is_empty:
+            return [*reasons, Reason("the question has no words to look for")]
+        parts = explain(question, terms, weights, mean_length)
+        score = sum(part.score for part in parts)
+        if not score:
+            reasons.append(Reason("it has none of the words of the question"))
+        elif weights.relevance(score) < page.min_relevance:
+            reasons.append(
+                Reason(f"its relevance {weights.relevance(score):.2f} is below {page.min_relevance:.2f}", score)
+            )
+        elif not reasons:
+            everything = self.search(text, choose, Page(MAX_LIMIT), now)
+            places = [number for number, hit in enumerate(everything, 1) if hit.memory.path == memory.path]
+            place = f"it is hit {places[0]}" if places else f"it is not among the first {MAX_LIMIT} hits"
+            reasons.append(Reason(f"{place}: others have more of the question, or rarer words of it", score))
+        return [*reasons, *parts]
+
+
+def _names(memory: Memory, targets: Collection[str]) -> Iterator[str]:
+    """What a link to a memory may say: its path, its file name, its id."""
+    if targets:
+        path = fold(memory.path.removesuffix(".md"))
+        yield path[: KEYWORD_LIMIT - 2]  # as much of it as a cut link has
+        yield path.rpartition("/")[2]
+        if any(target.startswith("m-") for target in targets):  # a header takes a while to read
+            yield fold(memory.id)
+
+
+def _links(memory: Memory) -> tuple[str, ...]:
+    """The links of a memory to what it supersedes, if it is in force itself."""
+    is_out = memory.header.status == "deprecated" or fold(memory.path).startswith(f"{ARCHIVE}/")
+    return () if is_out else memory.header.supersedes
+
+
+def _target(link: str) -> str:
+    """What a link such as [[facts/alice/atlas|Atlas]] points to; of a long one, the start that the index has."""
+    target = link[:KEYWORD_LIMIT].strip().removeprefix("[[").removesuffix("]]").partition("|")[0].partition("#")[0]
+    return fold(target.strip().removeprefix("/").removesuffix(".md"))
+
+
+def _is_superseded(memory: Memory, targets: Collection[str]) -> bool:
+    """Tell whether a link of another memory than itself names it."""
+    if not any(name in targets for name in _names(memory, targets)):
+        return False
+    links = {_target(link) for link in memory.header.supersedes}
+    return not any(name in links for name in _names(memory, links))

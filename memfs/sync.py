@@ -1,0 +1,343 @@
+"""Freshness: what is known of the memories, made equal to the files. The only room that knows both.
+
+Known is the published index, and on top of it the overlay: changes that are searched at once and published
+when there are many. Changes are learned from the journal of our own writes, from the kernel or a watcher, and
+where neither tells, from a look at every file.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from memfs.files import STATE
+from memfs.generations import IndexDamaged
+from memfs.index import Analyzer, Index
+from memfs.locks import Mutex
+from memfs.model import Change, IndexStatus, Memory, Problem, SyncReport
+from memfs.notices import Noticed, Notices, notices
+from memfs.overlay import Overlay, Pending
+from memfs.protocols import Clock
+from memfs.publisher import INDEX, MANY, Progress, Publisher, text_of
+from memfs.scan import Changes, Marks, Scan, diff, is_memory, read_all, scan
+from memfs.tree import Tree
+from memfs.watcher import watcher_of
+
+SOME = 50  # pending changes that are worth publishing when a vault is closed
+FEW = 20  # memories that may go at once without a doubt
+STALE = 1.0  # seconds between two looks at every file where nobody tells of changes
+CALM, LONG = 2.0, 10.0  # seconds without a change, until many or few pending ones are published by a watcher
+NOTHING = Noticed(set(), set(), False)
+Learned = tuple[str, Marks | None, Memory | None]  # a path, how it was known, what it is now
+log = logging.getLogger("memfs")
+
+
+class Freshness:
+    """What is known of one vault's memories. Every method wants `lock` held."""
+
+    def __init__(self, tree: Tree, root: str, *, language: str, clock: Clock) -> None:
+        self.lock = Mutex()
+        self.analyzer = Analyzer(language)
+        self.subscribers: list[Callable[[Change], None]] = []
+        self.is_watching = False  # whether this process tells others
+        self.is_heard = True  # whether it could
+        self._tree, self._root, self._language, self._clock = tree, root, language, clock
+        self._source: Notices | None = None
+        self._start()
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self.published = Publisher(self._root, self._tree.journal, language=self._language)
+        self.overlay = Overlay()
+        self.last_scan: datetime | None = None
+        self._is_told = False  # by the watcher of another process
+        self._looks = 0
+        self._looked = self._changed = 0.0
+        self._guarded: Index | None = None
+
+    @property
+    def index(self) -> Index:
+        assert self.published.index is not None
+        return self.published.index
+
+    # --- learning what changed
+
+    def refresh(self, progress: Progress | None = None) -> None:
+        """Learn what changed, so that a search is right."""
+        if self._pid != os.getpid():
+            self._start()
+        self._adopt()
+        noticed = self._source.poll() if self._source else None
+        if self._source and self._source.is_spoiled:
+            self.published.discard()
+        elif self.published.index and noticed == NOTHING:
+            return  # the kernel tells of our own writes too
+        try:
+            with self._tree.opened() as root:
+                self._learn(root, noticed, progress)
+                if len(self.overlay) > MANY and time.monotonic() > self.published.retry_at:
+                    self._publish_pending(root, progress)
+            self._guard()
+        except BaseException:
+            self._close_source()  # what it told is lost: the next one looks at everything
+            self._looked = -STALE
+            raise
+
+    def _guard(self) -> None:
+        """Have the kernel tell if the open index is written into, which would pull the ground from under it."""
+        index = self.published.index
+        if self._source and index and index.generation and self._guarded is not index:
+            self._guarded = index
+            self._source.guard(index.generation.place)
+            try:
+                index.generation.verify()
+            except IndexDamaged:
+                self.published.discard()
+                self.refresh()
+
+    def _adopt(self) -> None:
+        if not self.published.is_current():
+            self.published.adopt()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Let go of pending changes that the index has."""
+        if self.published.index and self.overlay:
+            stamps = self.published.stamps()
+            for path, pending in [*self.overlay.entries.items()]:
+                if stamps.get(path) == (pending.memory.stamp if pending.memory else None):
+                    self.overlay.drop(path)
+
+    def _learn(self, root: int, noticed: Noticed | None, progress: Progress | None) -> None:
+        index, journal = self.published.index, self._tree.journal
+        if index and index.generation and not self._looks and not self._is_told and watcher_of(root):
+            self._is_told = journal.start_at(root, index.generation.journal)
+        heard = journal.read(root)
+        if index is None or (noticed and noticed.lost):
+            self._look(root, progress)
+        elif noticed:
+            places = [self._below(root, place) for place in noticed.folders]
+            self._consider(root, noticed.paths.union(heard or (), *places), heard or ())
+        elif heard is None or self._must_look(root):
+            self._look(root, progress)
+        else:
+            self._consider(root, heard, heard)
+
+    def _must_look(self, root: int) -> bool:
+        """Tell whether to look at every file, where the kernel tells nothing."""
+        if self._is_told:
+            self._is_told = watcher_of(root) is not None
+            return not self._is_told
+        return self._looks < 2 or time.monotonic() - self._looked >= STALE
+
+    def _look(self, root: int, progress: Progress | None = None) -> tuple[Scan, Changes]:
+        """Look at every file. A process that looks twice has the kernel tell it from then on."""
+        if self._looks and not (self._source and self._source.is_alive):
+            self._close_source()
+            self._source = notices(self._root)
+            self._guarded = None
+        self._looks += 1
+        found = scan(root, before=self._source.watch if self._source else None)
+        self._looked, self.last_scan = time.monotonic(), self._clock()
+        changes = self._differing(found)
+        is_many = len(changes.paths) > MANY and not self._is_doubtful(len(changes.removed))
+        if self.published.index is None or is_many:
+            self._take_many(root, changes.paths, progress)
+        else:
+            self._consider(root, changes.paths)
+        return found, changes
+
+    def expect_changes(self) -> None:
+        """Have the kernel tell from the first look on."""
+        self._looks = max(self._looks, 1)
+
+    def _differing(self, found: Scan) -> Changes:
+        known = self.published.stamps()
+        if self.overlay:
+            known = dict(known)
+            for path, pending in self.overlay.entries.items():
+                known.pop(path, None)
+                if pending.memory:
+                    known[path] = pending.memory.stamp
+        changes = diff(found.stamps, known)
+        return changes._replace(removed=[path for path in changes.removed if not found.hides(path)])
+
+    def _below(self, root: int, place: str) -> set[str]:
+        """The memories that are, or were, below a directory."""
+        start = f"{place}/" if place else ""
+        known = (self.published.stamps(), self.overlay.entries)
+        were = {path for paths in known for path in paths if path.startswith(start)}
+        return were.union(scan(root, place, self._source.watch if self._source else None).stamps)
+
+    def consider(self, paths: Collection[str]) -> None:
+        """Look at some memories."""
+        with self._tree.opened() as root:
+            self._consider(root, paths)
+
+    def _consider(self, root: int, paths: Collection[str], heard: Collection[str] = ()) -> None:
+        """Look at some memories, and take in those that are not as they are known."""
+        learned: list[Learned] = []
+        for path, found in read_all(root, sorted(filter(is_memory, paths))):
+            if isinstance(found, Problem):  # not readable is not gone
+                continue
+            old = self._stamp(path)
+            if (found.stamp if found else None) != old:
+                self.overlay.put(path, Pending(found, self.analyzer.terms(text_of(found)) if found else ()))
+                learned.append((path, old, found))
+        if learned:
+            self._changed = time.monotonic()
+            self._tell(root, learned, heard)
+
+    def _stamp(self, path: str) -> Marks | None:
+        """The stamp that a memory is known with."""
+        if pending := self.overlay.entries.get(path):
+            return pending.memory.stamp if pending.memory else None
+        if self._is_told and not self.published.has_stamps:
+            return ()  # unlike any: what a watcher tells of is taken in without reading all of the index
+        return self.published.stamps().get(path)
+
+    def _tell(self, root: int, learned: Collection[Learned], heard: Collection[str] = ()) -> None:
+        """Tell other processes what they do not know from the journal, and the subscribers."""
+        news = [path for path, _, _ in learned if path not in heard]
+        if self.is_watching and (news or not self.is_heard):
+            self.is_heard = self._tree.journal.note(root, news)
+        if self.subscribers:
+            for change in changes_of(learned):
+                for subscriber in [*self.subscribers]:
+                    try:
+                        subscriber(change)
+                    except Exception:
+                        log.exception("%s: a subscriber failed", change.path)
+
+    # --- publishing
+
+    def _take_many(self, root: int, paths: Collection[str], progress: Progress | None) -> None:
+        """Publish so many changes that this is the shortest way to search them."""
+        before = [(path, self._stamp(path)) for path in paths] if self.subscribers or self.is_watching else []
+        is_all = self.published.index is None
+        if not self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
+            self._consider(root, paths)
+            return
+        self._settle()
+        now = dict(read_all(root, sorted(path for path, _ in before)))
+        self._tell(root, [(path, old, new) for path, old in before if not isinstance(new := now[path], Problem)])
+
+    def _is_doubtful(self, gone: int) -> bool:
+        """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""
+        return gone > FEW and gone > self.index.memories // 2
+
+    def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
+        if is_asked or not self._is_doubtful(self.overlay.gone):
+            self.published.publish(root, [*self.overlay.entries], progress)
+            self._settle()
+
+    def publish_when_calm(self) -> None:
+        """Publish pending changes once none came for a while, in the background of a watcher."""
+        now = time.monotonic()
+        wait = CALM if len(self.overlay) >= SOME else LONG
+        if (self.overlay or self.published.is_to_purge()) and now > max(self._changed + wait, self.published.retry_at):
+            with self._tree.opened() as root:
+                self._publish_pending(root)
+
+    # --- what others ask for
+
+    def sync(self, progress: Progress | None = None) -> SyncReport:
+        """Look at every file, and publish all that changed."""
+        started = time.monotonic()
+        self._adopt()
+        before, is_pending = self.published.stamps(), bool(self.overlay)
+        with self._tree.opened() as root:
+            self._tree.journal.read(root)
+            found, changes = self._look(root, progress)
+            added, modified, removed = diff(found.stamps, before) if is_pending else changes
+            if self.overlay or self.published.is_to_purge():
+                self._publish_pending(root, progress, is_asked=True)
+        trouble = [Problem(f"{STATE}/{INDEX}", 1, self.published.trouble)] if self.published.trouble else []
+        counts = (len(added), len(modified), len(removed), len(found.stamps) - len(added) - len(modified))
+        return SyncReport(*counts, time.monotonic() - started, (*found.problems, *trouble))
+
+    def rebuild(self, progress: Progress | None = None) -> None:
+        """Build the index anew."""
+        self.published.discard()
+        self.overlay = Overlay()
+        with self._tree.opened() as root:
+            self._tree.journal.read(root)
+            self.published.publish(root, (), progress)
+
+    def purge(self, path: str) -> None:
+        """Have no trace of a memory left in the index once the vault is closed."""
+        self._adopt()
+        self.published.purge(path)
+
+    def path_of(self, name: str) -> str | None:
+        """The path of a memory by its id, as far as the published index knows; nothing is built for it."""
+        self._adopt()
+        return self.published.path_of(name)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until something may have changed; False if nothing was told within the time."""
+        if self._source and self._source.is_alive:
+            return self._source.wait(timeout)
+        time.sleep(timeout)
+        return True
+
+    def status(self, trouble: str = "") -> IndexStatus:
+        """How things stand; nothing is built or looked at for it."""
+        self._adopt()
+        with self._tree.opened() as root:
+            self._hear(root)
+            watcher = watcher_of(root) or ""
+        index = self.published.index
+        told = self._source.kind if self._source and self._source.is_alive else "watcher" if watcher else "scan"
+        return IndexStatus(
+            generation=index.generation.name if index and index.generation else "",
+            memories=index.memories if index else 0,
+            pending=len(self.overlay),
+            where="none" if index is None else "disk" if index.generation else "memory",
+            watcher=watcher,
+            notices=told,
+            last_scan=self.last_scan,
+            trouble=trouble or self.published.trouble,
+        )
+
+    def _hear(self, root: int) -> None:
+        """Take in what the journal tells since the index was published, if nothing was learned yet."""
+        index, journal = self.published.index, self._tree.journal
+        if index and index.generation and not self._looks and journal.start_at(root, index.generation.journal):
+            self._consider(root, journal.read(root) or ())
+
+    def _close_source(self) -> None:
+        if self._source:
+            self._source.close()
+            self._source = None
+
+    def close(self) -> None:
+        """Publish what is worth it, and give back what is held."""
+        if self._pid == os.getpid() and self.published.index:
+            if len(self.overlay) >= SOME or self.published.is_to_purge():
+                with self._tree.opened() as root:
+                    self._publish_pending(root)
+            self._close_source()
+            self._looks = 0
+
+
+def changes_of(learned: Collection[Learned]) -> list[Change]:
+    """What happened, in words; a memory that went, and came elsewhere as it was, was moved."""
+    went = {_identity(old): path for path, old, found in learned if found is None and old}
+    changes, moved = [], set()
+    for path, old, found in learned:
+        if found and old is None:
+            source = went.get(_identity(found.stamp))
+            moved.add(source)
+            changes.append(Change("moved", path, source) if source else Change("created", path))
+        elif found:
+            changes.append(Change("updated", path))
+    removed = [Change("removed", path) for path, old, found in learned if found is None and path not in moved]
+    return [*changes, *removed]
+
+
+def _identity(stamp: Marks) -> Marks:
+    """What a move leaves as it is: modification time, size, inode."""
+    mtime_ns, _, size, inode = stamp
+    return mtime_ns, size, inode

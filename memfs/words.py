@@ -1,0 +1,72 @@
+"""Texts and questions as words: what is done to a text before it is cut into terms. Pure."""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+MAX_QUESTION = 2000  # characters; what follows is not looked at
+MAX_TERMS = 64
+LANGUAGES = (
+    "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian",
+    "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
+)  # fmt: skip
+STOP_WORDS = frozenset(
+    """
+    a about after again all also am an and any are as at be because been before being between both but by can
+    could d did do does doing don down during each else ever few for from further had has have having he her here
+    hers herself him himself his how i if in into is it its itself just ll m me more most my myself no nor not of
+    off on once only or other our ours ourselves out over own please re s same she should so some such t tell than
+    that the their theirs them themselves then there these they this those through to too under until up ve very
+    was we were what when where which while who whom whose why will with would you your yours yourself
+    """.split()  # noqa: SIM905  a list of words reads best as words
+)
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_SIGNED = re.compile(r"(?<![^\W_])([^\W\d_])(\+\+|#)(?![^\W_])")
+_SIGNS = {"++": "plusplus", "#": "sharp"}
+_QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”')
+_PREFIX = re.compile(r"([^\W_]{2,})\*(?!\S)")
+
+
+class Asked(NamedTuple):
+    """A question, cut by its own small grammar: loose words, "phrases", and prefixes*."""
+
+    words: str
+    phrases: tuple[str, ...]
+    prefixes: tuple[str, ...]
+
+
+def ask(question: str) -> Asked:
+    """Read a question; any text is one."""
+    question = question[:MAX_QUESTION]
+    phrases = tuple(first or second for first, second in _QUOTED.findall(question))
+    loose = _QUOTED.sub(" ", question) if phrases else question
+    prefixes = tuple(_PREFIX.findall(loose)) if "*" in loose else ()
+    return Asked(_PREFIX.sub(" ", loose) if prefixes else loose, phrases, prefixes)
+
+
+def prepare(text: str, *, is_question: bool = False) -> str:
+    """Fold a text so that it can be cut at what is no letter or digit.
+
+    Accents go, C++ and C# become words, and scripts without spaces become pairs of characters; a text has
+    single characters besides, for questions of one.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+        text = _UNSPACED.sub(_pairs if is_question else _pairs_and_singles, text)
+    if "++" in text or "#" in text:
+        text = _SIGNED.sub(lambda found: f"{found[1]} {found[1]}{_SIGNS[found[2]]}", text)
+    return text
+
+
+def _pairs(run: re.Match[str]) -> str:
+    text = run[0]
+    pairs = [text[at : at + 2] for at in range(len(text) - 1)]
+    return f" {' '.join(pairs) or text} "
+
+
+def _pairs_and_singles(run: re.Match[str]) -> str:
+    text = run[0]
+    return f"{_pairs(run)}{' '.join(text)} " if len(text) > 1 else f" {text} "
