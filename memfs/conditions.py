@@ -10,6 +10,7 @@ from memfs.errors import InvalidSearchError
 from memfs.keywords import (
     BARE,
     KEYWORD_LIMIT,
+    VALUED,
     AnyOf,
     Between,
     Clause,
@@ -111,6 +112,8 @@ class Condition(NamedTuple):
     def clauses(self) -> tuple[Clause, ...]:
         """What an index can tell of this."""
         key, name = self.key, name_of(self.key)
+        if self.operator in EXISTENCE and self.key in VALUED:
+            return ()
         if self.operator in EXISTENCE:
             return (AnyOf((name,)) if self.operator == "EXISTS" else NoneOf((name,)),)
         if self.window and key in ("created", "updated"):
@@ -122,7 +125,8 @@ class Condition(NamedTuple):
         if key in ("importance", "pinned") and self.holds(_DEFAULTS[key]):
             return ()
         if self.items is not None:
-            return (AnyOf((name,)), *[clause for one in self.items for clause in one.clauses()])
+            there = () if self.key in VALUED else (AnyOf((name,)),)
+            return (*there, *[clause for one in self.items for clause in one.clauses()])
         if self.operator == "EQUALS" and not self.window:
             value = fold(self.value) if key == "tags" and isinstance(self.value, str) else self.value
             return (AnyOf((f"{name}={text_of_value(value)}",)),)

@@ -24,7 +24,6 @@ from memfs.errors import (
     shown,
 )
 from memfs.kernel import EXCHANGE, NOREPLACE, open_beneath, rename
-from memfs.locks import Mutex
 from memfs.model import Stamp
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text
 
@@ -33,9 +32,9 @@ STATE = ".memfs"
 PARTIAL = 0o200
 TRIES = 100
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-READ = os.O_RDONLY | _FILE
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+READ = os.O_RDONLY | FILE
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
 
 
 class Content(NamedTuple):
@@ -58,9 +57,14 @@ class Listing(NamedTuple):
     unreadable: list[tuple[str, str]]  # path and reason
 
 
+def raw_digest(data: bytes) -> bytes:
+    """Eight bytes that tell a content from others."""
+    return hashlib.blake2b(data, digest_size=8).digest()
+
+
 def digest(data: bytes) -> str:
     """A short name for a content."""
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
+    return raw_digest(data).hex()
 
 
 def file_name(path: str) -> str:
@@ -125,44 +129,6 @@ def folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> Ite
         yield fd
     finally:
         os.close(fd)
-
-
-class Place:
-    """Files in a directory below the root that stay open between uses; both are made anew when they were deleted."""
-
-    def __init__(self, *segments: str) -> None:
-        self.segments = segments
-        self._open: dict[str, int] = {}
-        self._mutex = Mutex()
-        self._pid = os.getpid()
-
-    def file(self, root: int, name: str, flags: int) -> int:
-        """The descriptor of a file, which belongs to the place."""
-        if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
-            self.close()
-            self._pid = os.getpid()
-        with self._mutex:
-            fd = self._open.get(name, -1)
-            if fd < 0 or not os.fstat(fd).st_nlink:
-                self._close(name)
-                fd = self._open[name] = self._opened(root, name, flags)
-            return fd
-
-    def close(self) -> None:
-        with self._mutex:
-            for name in [*self._open]:
-                self._close(name)
-
-    def _opened(self, root: int, name: str, flags: int) -> int:
-        create = bool(flags & os.O_CREAT)
-        for _ in range(TRIES if create else 1):
-            with folder(root, self.segments, create=create) as parent, suppress(FileNotFoundError):
-                return os.open(name, flags | _FILE, 0o666, dir_fd=parent)
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-
-    def _close(self, name: str) -> None:
-        if name in self._open:
-            os.close(self._open.pop(name))
 
 
 def is_at(root: int, segments: tuple[str, ...], fd: int) -> bool:

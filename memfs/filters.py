@@ -14,6 +14,7 @@ from memfs.errors import InvalidSearchError, shown
 from memfs.keywords import (
     EPOCH,
     KEYWORD_LIMIT,
+    VALUED,
     AnyOf,
     Between,
     Clause,
@@ -91,7 +92,7 @@ class Filter:
     @property
     def exact(self) -> bool:
         """The clauses let through nothing that does not match."""
-        return all(condition.operator in EXISTENCE for condition in self.where)
+        return all(condition.operator in EXISTENCE and condition.key not in VALUED for condition in self.where)
 
     def clauses(self, now: datetime) -> tuple[Clause, ...]:
         """What an index asks of a memory; all of it must hold."""

@@ -170,7 +170,12 @@ def _read_flat(header: str) -> dict[str, Any] | None:
                     return None
                 values[key].append(_flat_item(key, line))
                 continue
-            key, value = (line[:2], line[4:]) if _OUR_ID.fullmatch(line) else _flat_line(line)
+            if line[:6] == "id: m-" and _OUR_ID.fullmatch(line):
+                key, value = "id", line[4:]
+            elif line[:8] == "created:":  # hardly ever twice the same
+                key, value = _read_line(line)
+            else:
+                key, value = _flat_line(line)
             if key in values:
                 return None
             values[key] = value
@@ -183,9 +188,8 @@ def _read_flat(header: str) -> dict[str, Any] | None:
         return None
 
 
-@lru_cache(maxsize=4096)
-def _flat_line(line: str) -> tuple[str, Any]:
-    """Read one line of a flat header, which is often one of many like it."""
+def _read_line(line: str) -> tuple[str, Any]:
+    """Read one line of a flat header."""
     if not _FLAT_LINE.fullmatch(line):
         raise ValueError(line)
     key, _, text = line.partition(":")
@@ -193,6 +197,9 @@ def _flat_line(line: str) -> tuple[str, Any]:
         return key, _BEGUN
     value = text[2:-1] if text[1:2] == '"' else _resolve(key, text[1:])
     return key, CHECKS[key](key, value) if value is not None and key in CHECKS else value
+
+
+_flat_line = lru_cache(maxsize=4096)(_read_line)  # a line is often one of many like it
 
 
 @lru_cache(maxsize=4096)

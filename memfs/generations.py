@@ -15,9 +15,11 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from memfs.catalog import Catalog, Chunk, Row
+from memfs.files import READ, read_open
 
 CURRENT = "current"
 MAX_CHUNKS = 16
+MAX_SIZE = 1 << 40
 _NAME = re.compile(r"\.?[\w-][\w.-]*", re.ASCII)
 Files = dict[str, tuple[int, int, int, int]]  # name -> size, modification time, inode, checksum
 
@@ -109,16 +111,11 @@ class Draft:
         _replace(os.path.join(self._folder, CURRENT), b"%d\n%b" % (zlib.crc32(text), text))
         for name in os.listdir(self._folder):
             if name not in {self.name, CURRENT}:
-                self._remove(os.path.join(self._folder, name))
+                _remove(os.path.join(self._folder, name))
 
     def discard(self) -> None:
         """Give it up."""
-        self._remove(self.place)
-
-    def _remove(self, path: str) -> None:
-        shutil.rmtree(path, ignore_errors=True)
-        with suppress(OSError):
-            os.unlink(path)
+        _remove(self.place)
 
     def _describe(self) -> Files:
         known, files = self._base.files if self._base else {}, Files()
@@ -132,12 +129,25 @@ class Draft:
 
 
 def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    with os.fdopen(fd, "rb") as file:
-        return file.read()
+    fd = os.open(path, READ)  # a pipe in its place would have others wait for ever
+    try:
+        return read_open(fd, MAX_SIZE).data
+    finally:
+        os.close(fd)
 
 
 def _replace(path: str, data: bytes) -> None:
     with open(path + ".new", "wb") as file:
         file.write(data)
-    os.replace(path + ".new", path)
+    try:
+        os.replace(path + ".new", path)
+    except IsADirectoryError:
+        _remove(path)
+        os.replace(path + ".new", path)
+
+
+def _remove(path: str) -> None:
+    """Remove a file or a directory."""
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        os.unlink(path)

@@ -132,7 +132,7 @@ class Index:
     def rows_of(self, keyword: str) -> list[int]:
         """The rows that have a keyword."""
         with _guarded():
-            return [row for _, row in self._run(self._term("keys", keyword), 100)]
+            return [row for _, row in self._run(self._term("keys", keyword), MAX_LIMIT)]
 
     def all_rows(self) -> list[int]:
         """The row of every document."""

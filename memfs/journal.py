@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import quote, unquote
 
-from memfs.files import STATE, Place
+from memfs.files import STATE
 from memfs.locks import Mutex
+from memfs.places import Place
 
 NAME = "journal"
 LARGE = 1 << 20  # bytes, from which a new one is begun when the index is published

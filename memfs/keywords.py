@@ -19,6 +19,7 @@ KEYWORD_LIMIT = 100  # longer values are indexed cut to this length
 DAY = 86_400_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BARE = TIME_KEYS | {"title", "description"}  # no `key=value`: times are moments, and these texts are never alike
+VALUED = frozenset({"id", "type", "tags", "importance", "status"})  # nearly every memory has them: no bare `key`
 Times = str | date | tuple[str | date | None, str | date | None] | None
 
 
@@ -71,7 +72,8 @@ def keywords(memory: Memory) -> list[str]:
     for key, value in values.items():
         if value is None:
             continue
-        terms.append(name_of(key))
+        if key not in VALUED:
+            terms.append(name_of(key))
         if key in BARE:
             continue
         if isinstance(value, str) and value.isascii():

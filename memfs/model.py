@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar, cast
 
@@ -127,9 +126,13 @@ class Memory:
         values = self.__dict__  # as the generated one does, in less time
         values["path"], values["data"], values["status"], values["reader"] = path, data, status, reader
 
-    @cached_property
+    @property
     def _reading(self) -> Reading:
-        return self.reader(self.path, self.data)
+        values = self.__dict__  # a cached_property takes a lock
+        reading: Reading | None = values.get("reading")
+        if reading is None:
+            reading = values["reading"] = self.reader(self.path, self.data)
+        return reading
 
     @property
     def stamp(self) -> Stamp:
@@ -143,9 +146,13 @@ class Memory:
         except UnicodeDecodeError:
             return self.data.decode("latin-1")
 
-    @cached_property
+    @property
     def _understood(self) -> tuple[Header, tuple[Problem, ...]]:
-        return self._reading.understand()
+        values = self.__dict__
+        understood: tuple[Header, tuple[Problem, ...]] | None = values.get("understood")
+        if understood is None:
+            understood = values["understood"] = self._reading.understand()
+        return understood
 
     @property
     def header(self) -> Header:

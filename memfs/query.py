@@ -11,7 +11,7 @@ from memfs.words import MAX_TERMS, ask
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 1000
 MAX_OFFSET = 10_000
-STEEPNESS = 1.5  # so that one word in four, which any long text has by chance, stays below 0.2
+STEEPNESS = 1.75  # so that one word in four, which any long text has by chance, stays below 0.2
 UNSEEN = 0.5  # share of its weight that a word counts which no memory has
 
 

@@ -64,8 +64,12 @@ def diff(on_disk: Mapping[str, Marks], indexed: Mapping[str, Marks]) -> Changes:
     return Changes(added, modified, [path for path in indexed if path not in on_disk])
 
 
-def scan(root: int, start: str = "", before: Callable[[str], None] | None = None) -> Scan:
-    """Look at every memory below a directory; `before` is called with each directory before it is listed."""
+def scan(root: int, start: str = "", before: Callable[[str], None] | None = None, *, names_only: bool = False) -> Scan:
+    """Look at every memory below a directory; `before` is called with each directory before it is listed.
+
+    With `names_only` stamps are empty: for memories that are read anyway.
+    """
+    look = _look_at_names if names_only else _look
     found = Scan({}, [], [])
     waiting = [tuple(start.split("/")) if start else ()]
     while waiting:
@@ -78,7 +82,7 @@ def scan(root: int, start: str = "", before: Callable[[str], None] | None = None
             before(place)
         try:
             with folder(root, segments) as fd:
-                below = _look(fd, f"{place}/" if place else "", found)
+                below = look(fd, f"{place}/" if place else "", found)
         except (FileNotFoundError, InvalidNamespaceError):
             continue
         except OSError as error:
@@ -90,10 +94,10 @@ def scan(root: int, start: str = "", before: Callable[[str], None] | None = None
     return found
 
 
-def _look(fd: int, prefix: str, found: Scan) -> list[str]:
-    """Stamp the memories of one directory; the names of the directories in it."""
+def _look(fd: int, prefix: str, found: Scan, names: list[str] | None = None) -> list[str]:
+    """Stamp the memories of one directory, or some of its files; the names of the directories in it."""
     below, stamps, look = [], found.stamps, os.lstat
-    for name in os.listdir(fd):
+    for name in os.listdir(fd) if names is None else names:
         if name[0] in _NOT_NAMES:
             continue
         try:
@@ -114,6 +118,20 @@ def _look(fd: int, prefix: str, found: Scan) -> list[str]:
         elif name[-3:] == ".md" and (prefix or fold(name) != "readme.md"):
             stamps[prefix + name] = (status.st_mtime_ns, status.st_ctime_ns, size, status.st_ino)
     return below
+
+
+def _look_at_names(fd: int, prefix: str, found: Scan) -> list[str]:
+    """As `_look`, but what is plainly a memory file by its name and kind gets no stamp."""
+    others, stamps = [], found.stamps
+    with os.scandir(fd) as entries:
+        for entry in entries:
+            name = entry.name
+            plain = name[-3:] == ".md" and prefix and name.isascii() and name[0] not in _NOT_NAMES
+            if plain and entry.is_file(follow_symlinks=False):
+                stamps[prefix + name] = ()
+            else:
+                others.append(name)
+    return _look(fd, prefix, found, others)
 
 
 def _fault(name: str, mode: int, size: int) -> str | None:

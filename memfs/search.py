@@ -19,6 +19,7 @@ from memfs.sync import Freshness
 from memfs.tree import Tree
 
 TRIES = 4
+OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
 MORE = 4  # times as many candidates are asked for when too many fell away
 
 
@@ -35,7 +36,6 @@ class Search:
     def __init__(self, tree: Tree, fresh: Freshness) -> None:
         self._tree, self._fresh = tree, fresh
         self._superseded: tuple[object, frozenset[str]] = (None, frozenset())
-        self._pending_superseded: tuple[object, frozenset[str]] = (None, frozenset())
         self._stem = lru_cache(maxsize=20_000)(fresh.analyzer.terms)
 
     def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:
@@ -76,7 +76,7 @@ class Search:
                 memory = read_one(root, path)
                 if not isinstance(memory, Memory):
                     stale += [path] if memory is None else []
-                elif memory.stamp != stamp:
+                elif memory.stamp != stamp and not (last and self._answers(memory, question, weights)):
                     stale.append(path)
                 elif not (is_exact and path not in overlay) and not choose.matches(memory, now):
                     continue
@@ -89,6 +89,11 @@ class Search:
         if stale and not last:
             raise Stale(*stale)
         return hits
+
+    def _answers(self, memory: Memory, question: Question, weights: Weights) -> bool:
+        """Tell whether a memory that changes all the time has words of the question as it was read."""
+        terms = self._fresh.analyzer.terms(text_of(memory))
+        return not weights.of.keys().isdisjoint(terms) and has_all(terms, question.phrases)
 
     def _reasons(self, memory: Memory, question: Question, weights: Weights) -> tuple[Reason, ...]:
         terms = self._fresh.analyzer.terms(text_of(memory))
@@ -141,14 +146,18 @@ class Search:
         """What the links name by which living memories supersede others."""
         index, overlay = self._fresh.index, self._fresh.overlay
         key = (index, overlay, overlay.version)
-        if self._superseded[0] is not index:
-            links = index.values("supersedes", without=(f"in=/{ARCHIVE}", "status=deprecated"))
-            self._superseded = index, frozenset(map(_target, links))
-        if overlay and self._pending_superseded[0] != key:
+        if self._superseded[0] != key:
+            superseding = [index.catalog.known(number)[0] for number in index.rows_of("supersedes")]
+            if any(path in overlay for path in superseding):
+                with self._tree.opened() as root:
+                    found = [read_one(root, path) for path in superseding if path not in overlay]
+                links = [link for memory in found if isinstance(memory, Memory) for link in _links(memory)]
+            else:
+                links = index.values("supersedes", without=OUT_OF_FORCE) if superseding else []
             pending = [entry.memory for entry in overlay.entries.values() if entry.memory]
-            links = [link for memory in pending if b"supersedes" in memory.data for link in _links(memory)]
-            self._pending_superseded = key, self._superseded[1].union(map(_target, links))
-        return self._pending_superseded[1] if overlay else self._superseded[1]
+            links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory)]
+            self._superseded = key, frozenset(map(_target, links))
+        return self._superseded[1]
 
     # --- why not
 

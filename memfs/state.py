@@ -22,7 +22,6 @@ from memfs.files import (
     READ,
     STATE,
     Content,
-    Place,
     digest,
     exchange,
     file_name,
@@ -40,6 +39,7 @@ from memfs.kernel import NOT_THERE
 from memfs.locks import Lease, Mutex, in_use, try_lock
 from memfs.model import Stamp
 from memfs.namespace import split_path
+from memfs.places import Place
 
 SETTLE = 0.25  # seconds to wait for an editor that is in the middle of a save
 PATIENCE = 600.0  # seconds until a displaced file that cannot be leased is taken for closed

@@ -67,15 +67,19 @@ class Freshness:
         """Learn what changed, so that a search is right."""
         if self._pid != os.getpid():
             self._start()
-        self._adopt()
-        noticed = self._source.poll() if self._source else None
-        if self._source and self._source.is_spoiled:
+        if self.published.index is None:
+            self._adopt()
+        noticed, is_current = self._source.poll() if self._source else None, self.published.is_current()
+        if self._source.is_spoiled if self._source else self._is_spoiled():
             self.published.discard()
-        elif self.published.index and noticed == NOTHING:
+        elif is_current and noticed == NOTHING:
             return  # the kernel tells of our own writes too
         try:
             with self._tree.opened() as root:
                 self._learn(root, noticed, progress)
+                self._adopt()  # not before: who subscribed is told of what another process has published, too
+                if self.published.index is None:
+                    self._look(root, progress)
                 if len(self.overlay) > MANY and time.monotonic() > self.published.retry_at:
                     self._publish_pending(root, progress)
             self._guard()
@@ -90,11 +94,18 @@ class Freshness:
         if self._source and index and index.generation and self._guarded is not index:
             self._guarded = index
             self._source.guard(index.generation.place)
-            try:
-                index.generation.verify()
-            except IndexDamaged:
+            if self._is_spoiled():
                 self.published.discard()
                 self.refresh()
+
+    def _is_spoiled(self) -> bool:
+        """Tell whether the open index was written into, by a look at its files."""
+        try:
+            if self.published.index and self.published.index.generation:
+                self.published.index.generation.verify()
+        except IndexDamaged:
+            return True
+        return False
 
     def _adopt(self) -> None:
         if not self.published.is_current():
@@ -138,7 +149,8 @@ class Freshness:
             self._source = notices(self._root)
             self._guarded = None
         self._looks += 1
-        found = scan(root, before=self._source.watch if self._source else None)
+        is_new = self.published.index is None and not self.overlay
+        found = scan(root, before=self._source.watch if self._source else None, names_only=is_new)
         self._looked, self.last_scan = time.monotonic(), self._clock()
         changes = self._differing(found)
         is_many = len(changes.paths) > MANY and not self._is_doubtful(len(changes.removed))
@@ -277,8 +289,9 @@ class Freshness:
 
     def wait(self, timeout: float) -> bool:
         """Wait until something may have changed; False if nothing was told within the time."""
-        if self._source and self._source.is_alive:
-            return self._source.wait(timeout)
+        source = self._source  # without the lock, which nobody may hold for so long
+        if source and source.is_alive:
+            return source.wait(timeout)
         time.sleep(timeout)
         return True
 

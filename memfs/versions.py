@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from memfs.errors import MemoryNotFoundError
-from memfs.files import STATE, Place, digest, folder, write, write_all
+from memfs.files import STATE, digest, folder, write, write_all
 from memfs.locks import Mutex, release, try_lock
 from memfs.model import Version
+from memfs.places import Place
 
 KEEP = 20
 KEEP_DAYS = 30

@@ -1,7 +1,7 @@
 """A watcher: a thread that has a vault kept fresh as its files change. It notices, and never parses.
 
-Its sign of life is the file `.memfs/watcher`, locked as long as the thread lives and touched twice a second: other
-processes then need not look at the files themselves.
+Its sign of life is the file `.memfs/watcher`, locked as long as the thread lives and touched several times a second:
+other processes then need not look at the files themselves.
 """
 
 import logging
@@ -17,8 +17,8 @@ from memfs.locks import is_locked, try_lock
 from memfs.state import make
 
 NAME = "watcher"
-BEAT = 0.4  # seconds between two signs of life
-SILENT = 1.2  # seconds after which a watcher that gave none is taken for stopped
+BEAT = 0.3  # seconds between two signs of life
+SILENT = 0.9  # seconds after which a watcher that gave none is taken for stopped
 SETTLE = 0.05  # seconds to let more changes come before they are looked at
 log = logging.getLogger("memfs")
 
@@ -68,16 +68,16 @@ class Watcher:
         try:
             while not self._stop.is_set():
                 self._give_sign()
-                if self._wait(BEAT):
-                    self._stop.wait(SETTLE)
-                self._try_to_look()
+                self._wait_and_look()
         finally:
             if self._sign >= 0:
                 os.close(self._sign)
 
-    def _try_to_look(self) -> None:
-        """Look; a vault that cannot be looked at, as it is not mounted perhaps, is tried again."""
+    def _wait_and_look(self) -> None:
+        """Wait, and look; a vault that cannot be looked at, as it is not mounted perhaps, is tried again."""
         try:
+            if self._wait(BEAT):
+                self._stop.wait(SETTLE)
             self._is_heard = self._look()
             self.trouble = ""
         except Exception as error:

@@ -18,7 +18,7 @@ STOP_WORDS = frozenset(
     off on once only or other our ours ourselves out over own please re s same she should so some such t tell than
     that the their theirs them themselves then there these they this those through to too under until up ve very
     was we were what when where which while who whom whose why will with would you your yours yourself
-    """.split()  # noqa: SIM905  a list of words reads best as words
+    """.split()
 )
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"

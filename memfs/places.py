@@ -1,0 +1,59 @@
+"""Places: files of ours in the state directory that stay open between uses."""
+
+import errno
+import os
+from contextlib import suppress
+
+from memfs.files import FILE, TRIES, folder
+from memfs.locks import Mutex
+
+
+class Place:
+    """Files in a directory below the root that stay open between uses; both are made anew when they were deleted."""
+
+    def __init__(self, *segments: str) -> None:
+        self.segments = segments
+        self._open: dict[str, int] = {}
+        self._mutex = Mutex()
+        self._pid = os.getpid()
+
+    def file(self, root: int, name: str, flags: int) -> int:
+        """The descriptor of a file, which belongs to the place."""
+        if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
+            self.close()
+            self._pid = os.getpid()
+        with self._mutex:
+            fd = self._open.get(name, -1)
+            if fd < 0 or not os.fstat(fd).st_nlink:
+                self._close(name)
+                fd = self._open[name] = self._opened(root, name, flags)
+            return fd
+
+    def close(self) -> None:
+        with self._mutex:
+            for name in [*self._open]:
+                self._close(name)
+
+    def _opened(self, root: int, name: str, flags: int) -> int:
+        create = bool(flags & os.O_CREAT)
+        for _ in range(TRIES if create else 1):
+            with folder(root, self.segments, create=create) as parent, suppress(FileNotFoundError):
+                try:
+                    return os.open(name, flags | FILE, 0o666, dir_fd=parent)
+                except OSError as error:
+                    if error.errno not in {errno.EISDIR, errno.ELOOP} or not create:
+                        raise
+                    _clear(parent, name)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+    def _close(self, name: str) -> None:
+        if name in self._open:
+            os.close(self._open.pop(name))
+
+
+def _clear(parent: int, name: str) -> None:
+    """Remove what stands in the place of a file of ours, if nothing is lost by it."""
+    try:
+        os.unlink(name, dir_fd=parent)
+    except (IsADirectoryError, PermissionError):
+        os.rmdir(name, dir_fd=parent)
