@@ -158,18 +158,19 @@ def shown(value: float, unit: Unit) -> str:
 
 def circumstances(folder: Path) -> str:
     """The date, the commit and the machine, as one line each."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
+    commit = _git("describe", "--always") or "unknown"
+    if _git("status", "--porcelain", "memfs", "benchmarks"):
+        commit += "-dirty"
     now = datetime.now(UTC)
     load = "/".join(f"{value:.1f}" for value in os.getloadavg())
     machine = f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores, load {load}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{now:%Y-%m-%d %H:%M} UTC, commit {commit or 'unknown'}\n{machine}, {python}, {file_system(folder)}"
+    return f"{now:%Y-%m-%d %H:%M} UTC, commit {commit}\n{machine}, {python}, {file_system(folder)}"
+
+
+def _git(*words: str) -> str:
+    checkout = Path(__file__).parents[1]
+    return subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def file_system(folder: Path) -> str:

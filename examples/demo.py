@@ -1,4 +1,4 @@
-"""The main job in half a minute: add, an edit from outside, two writers at once, a one-line git diff.
+"""The main job in half a minute: search, an edit from outside found at once, two writers, a one-line git diff.
 
 Runs on a copy of example-vault in a temporary directory, with real processes and real git.
 """
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from memfs import Vault
@@ -39,12 +40,28 @@ def show_add(vault: Vault) -> None:
         print(f"  {added.outcome:<10} {added.path}")
 
 
+def ask(vault: Vault, question: str) -> None:
+    started = time.perf_counter()
+    hits = vault.search(question, limit=2)
+    print(f"  {question}  ({(time.perf_counter() - started) * 1e3:.1f} ms)")
+    for hit in hits:
+        print(f"    {hit.relevance:.2f}  {hit.memory.path}  {hit.snippet[:60]}")
+
+
+def show_search(vault: Vault) -> None:
+    step("A search; the first one makes the index")
+    for question in ("what does Alice eat?", "peanut allergy", "when is Atlas due?", "zurich"):
+        ask(vault, question)
+
+
 def show_edit(vault: Vault) -> None:
-    step("A person edits a file; the agent, who read it before, is refused instead of overwriting it")
+    step("A person edits a file: the next search finds the edit")
     seen = vault.read(SUSHI).stamp
     file = vault.root / SUSHI
-    file.write_text(file.read_text().replace("most of all on Fridays", "most of all on Thursdays"))
+    file.write_text(file.read_text().replace("most of all on Fridays", "with wasabi, most of all on Thursdays"))
     print(f"  edited     {SUSHI}")
+    ask(vault, "wasabi")
+    step("The agent, who read the file before, is refused instead of overwriting it")
     try:
         vault.update(SUSHI, body="Alice likes pizza.", seen=seen)
     except Exception as error:
@@ -80,6 +97,7 @@ def main() -> None:
         git(root, "commit", "-qm", "the example vault")
         with Vault(root) as vault:
             print(f"A copy of example-vault: {len(vault.list())} memories in {root}")
+            show_search(vault)
             show_add(vault)
             show_edit(vault)
             show_two_writers(vault)

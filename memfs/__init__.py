@@ -7,19 +7,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memfs import errors
     from memfs.errors import MemfsError
-    from memfs.model import Header, Memory, Problem, Stamp, Version, Written
+    from memfs.model import (
+        Change,
+        Header,
+        Hit,
+        IndexStatus,
+        Memory,
+        Problem,
+        Reason,
+        Stamp,
+        SyncReport,
+        Version,
+        Written,
+    )
     from memfs.namespace import Namespace, Template
     from memfs.vault import Vault
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
-    "Header", "MemfsError", "Memory", "Namespace", "Problem", "Stamp", "Template", "Vault", "Version", "Written",
-    "errors",
+    "Change", "Header", "Hit", "IndexStatus", "MemfsError", "Memory", "Namespace", "Problem", "Reason", "Stamp",
+    "SyncReport", "Template", "Vault", "Version", "Written", "errors",
 ]  # fmt: skip
 
 _HOMES = {
     "MemfsError": "errors",
-    **dict.fromkeys(("Header", "Memory", "Problem", "Stamp", "Version", "Written"), "model"),
+    **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "model"),
+    **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "model"),
     **dict.fromkeys(("Namespace", "Template"), "namespace"),
     "Vault": "vault",
 }

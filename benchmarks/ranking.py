@@ -1,0 +1,126 @@
+"""How often a question finds its memory first, by how much the names of a memory count beside its body.
+
+`python -m benchmarks.ranking` asks the example vault, and a vault of titled memories among which titles mislead.
+"""
+
+import os
+import random
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks.corpus import word
+from memfs.files import open_root
+from memfs.index import Analyzer, Index, index_in_memory
+from memfs.keywords import NoneOf
+from memfs.model import Memory
+from memfs.publisher import document, names_of
+from memfs.query import understand
+from memfs.scan import read_all, scan
+
+EXAMPLE = Path(__file__).parent.parent / "example-vault"
+QUESTIONS = {
+    "what does Alice eat?": "preferences/alice/likes-tuna-sushi.md",
+    "peanut allergy": "facts/bob/allergic-to-peanuts.md",
+    "when is Atlas due?": "facts/alice/atlas-deadline.md",
+    "where does Bob live?": "facts/bob/lives-in-croix-rousse.md",
+    "which grade does Alice climb?": "facts/alice/climbs-6c.md",
+    "does Bob drink coffee?": "preferences/bob/drinks-sencha.md",
+    "how large may a pull request be?": "preferences/bob/small-pull-requests.md",
+    "can we meet Alice at nine in the morning?": "preferences/alice/no-meetings-before-ten.md",
+    "train or plane?": "preferences/alice/train-over-plane.md",
+    "how does Alice want feedback?": "preferences/alice/feedback-in-writing.md",
+    "until when is the passport valid?": "facts/alice/passport-valid-until-2033.md",
+    "four day week": "facts/alice/may-ask-for-a-four-day-week.md",
+    "which database holds the offline maps?": "facts/atlas/offline-maps-in-sqlite.md",
+    "where does staging run?": "facts/atlas/staging-runs-under-bobs-desk.md",
+    "code freeze": "facts/atlas/code-freeze.md",
+    "who tests the beta?": "facts/atlas/beta-with-hut-wardens.md",
+    "is Bob in Tokyo in December?": "facts/bob/in-tokyo-in-december.md",
+    "what was decided for Atlas?": "projects/atlas/decisions.md",
+    "call with Lukas": "projects/atlas/Call with Lukas 2026-10-19.md",
+    "small migrations": "projects/atlas/feedback_small_migrations.md",
+    "Alpenkarte app": "projects/atlas/Atlas.md",
+    "climbing routes": "notes/climbing routes.md",
+    "zurich trip": "notes/Zürich trip.md",
+    "東京": "notes/東京 office.md",
+    "dentist": "notes/dentist.md",
+    "trains to zurich": "episodes/alice/s-2026-11-08/trains-to-zurich.md",
+    "who is Samir?": "people/samir.md",
+    "Emma's birthday": "people/emma.md",
+    "who is Yuki?": "people/yuki.md",
+    "persona": "system/persona.md",
+}
+VARIANTS = (0, 1, 2, 4)  # times that path, title, aliases and tags stand in the text
+Found = dict[str, str]  # question -> path of the memory it is about
+
+
+def main() -> None:
+    """Print a table: variant, share found first, mean reciprocal rank, for each vault."""
+    with tempfile.TemporaryDirectory() as folder:
+        titled = _titled(Path(folder))
+        print(f"{'names counted':>13}  {'example vault, first':>20}  {'mrr':>5}  {'titled vault, first':>19}  {'mrr':>5}")
+        for times in VARIANTS:
+            cells = []
+            for root, questions in ((EXAMPLE, QUESTIONS), (Path(folder), titled)):
+                ranks = _ranks(root, questions, times)
+                first = sum(rank == 1 for rank in ranks) / len(ranks)
+                cells.append((f"{first:.0%}", f"{sum(1 / rank for rank in ranks if rank) / len(ranks):.3f}"))
+            (one, one_mrr), (two, two_mrr) = cells
+            print(f"{times:>13}  {one:>20}  {one_mrr:>5}  {two:>19}  {two_mrr:>5}")
+
+
+def _ranks(root: Path, questions: Found, times: int) -> list[int]:
+    """The place of each question's memory among the hits; 0 if it is not among ten."""
+    index, analyzer = _index(root, times), Analyzer("english")
+    ranks = []
+    for question, path in questions.items():
+        hits = index.find(understand(question, analyzer), [NoneOf(("in=/archive",))], 12)
+        paths = [index.catalog.row(number).path for _, number in hits]
+        paths = [found for found in paths if found not in _SUPERSEDED][:10]
+        ranks.append(paths.index(path) + 1 if path in paths else 0)
+    return ranks
+
+
+_SUPERSEDED = {
+    "facts/alice/atlas-deadline-october.md",
+    "facts/alice/climbs-6b.md",
+    "facts/bob/lives-in-villeurbanne.md",
+}
+
+
+def _index(root: Path, times: int) -> Index:
+    fd = open_root(root)
+    try:
+        found = [memory for _, memory in read_all(fd, sorted(scan(fd).stamps)) if isinstance(memory, Memory)]
+    finally:
+        os.close(fd)
+    edits = ((None, document(memory)._replace(text=_text(memory, times))) for memory in found)
+    return index_in_memory(edits, "english")
+
+
+def _text(memory: Memory, times: int) -> str:
+    return "\n".join([names_of(memory)] * times + [memory.body])
+
+
+def _titled(root: Path, number: int = 2000) -> Found:
+    """Memories with titles of common words; half of the questions ask for words of a title, half of a body."""
+    pick, questions = random.Random(7), {}
+    common = [word(rank) for rank in range(300)]
+    (root / "notes").mkdir()
+    for count in range(number):
+        title = " ".join(pick.sample(common, 3))
+        body = " ".join(pick.choices(common, k=40))
+        path = f"notes/note-{count}.md"
+        (root / path).write_text(f"---\ntitle: {title}\n---\n\n{body}.\n", encoding="utf-8")
+        if count % 10 == 0:
+            questions[" ".join(pick.sample(title.split(), 3))] = path
+        elif count % 10 == 5:
+            questions[" ".join(pick.sample(sorted(set(body.split())), 4))] = path
+    return questions
+
+
+
+
+if __name__ == "__main__":
+    main()
