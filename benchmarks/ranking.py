@@ -59,7 +59,9 @@ def main() -> None:
     """Print a table: variant, share found first, mean reciprocal rank, for each vault."""
     with tempfile.TemporaryDirectory() as folder:
         titled = _titled(Path(folder))
-        print(f"{'names counted':>13}  {'example vault, first':>20}  {'mrr':>5}  {'titled vault, first':>19}  {'mrr':>5}")
+        print(
+            f"{'names counted':>13}  {'example vault, first':>20}  {'mrr':>5}  {'titled vault, first':>19}  {'mrr':>5}"
+        )
         for times in VARIANTS:
             cells = []
             for root, questions in ((EXAMPLE, QUESTIONS), (Path(folder), titled)):
@@ -118,8 +120,6 @@ def _titled(root: Path, number: int = 2000) -> Found:
         elif count % 10 == 5:
             questions[" ".join(pick.sample(sorted(set(body.split())), 4))] = path
     return questions
-
-
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ A row is a number. A chunk holds the rows that one publication added, in columns
 in one go and one of them without the others; and the rows it put out of use.
 """
 
+import mmap
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ class Row(NamedTuple):
 class Chunk:
     """Rows `first` up to `first + count`, and the rows that are dead since."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | mmap.mmap) -> None:
         magic, first, count, dead, length = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0, 0, 0)
         self.first, self.count = int(first), int(count)
         sizes = (_HEAD.size, _STAMP.size * self.count, _DIGEST * self.count, 8 * self.count, 8 * dead, length)

@@ -5,6 +5,7 @@ size, time and inode, and where these differ, as in a copy of the vault, by its 
 """
 
 import json
+import mmap
 import os
 import re
 import secrets
@@ -75,7 +76,7 @@ class Generation(NamedTuple):
         names = [name for name in self.files if name.startswith("rows-")]
         try:
             ordered = sorted(names, key=lambda name: int(name[5:]))
-            return Catalog([Chunk(_read(os.path.join(self.place, name))) for name in ordered])
+            return Catalog([Chunk(_mapped(os.path.join(self.place, name))) for name in ordered])
         except (OSError, ValueError, IndexError, OverflowError) as error:
             raise IndexDamaged("its rows cannot be read") from error
 
@@ -132,6 +133,15 @@ def _read(path: str) -> bytes:
     fd = os.open(path, READ)  # a pipe in its place would have others wait for ever
     try:
         return read_open(fd, MAX_SIZE).data
+    finally:
+        os.close(fd)
+
+
+def _mapped(path: str) -> mmap.mmap:
+    """A file of rows, of which a search needs a few."""
+    fd = os.open(path, READ)
+    try:
+        return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
     finally:
         os.close(fd)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import quote, unquote
 
+from memfs.errors import MemfsError
 from memfs.files import STATE
 from memfs.locks import Mutex
 from memfs.places import Place
@@ -32,7 +33,7 @@ class Journal:
     def note(self, root: int, paths: Iterable[str]) -> bool:
         """Append paths; False where that is not possible, and others find the change by looking."""
         data = "".join([f"\n{_line(path)}\n" for path in paths]).encode()
-        with suppress(OSError):
+        with suppress(OSError, MemfsError):
             fd = self._place.file(root, NAME, _FLAGS)
             os.write(fd, data)
             if not os.fstat(fd).st_nlink:  # a new one was begun meanwhile
@@ -42,7 +43,7 @@ class Journal:
 
     def begin(self, root: int) -> None:
         """Have a journal, so that there is a place to go on from."""
-        with suppress(OSError), self._mutex:
+        with suppress(OSError, MemfsError), self._mutex:
             fd = self._place.file(root, NAME, _FLAGS)
             if not os.fstat(fd).st_size:
                 os.write(fd, f"\n#{secrets.token_hex(8)}\n".encode())
@@ -62,7 +63,7 @@ class Journal:
                 data = os.pread(fd, status.st_size - self._position, self._position) if status.st_size else b""
                 data = data[: data.rfind(b"\n") + 1]  # what follows is being written
                 self._position += len(data)
-            except OSError:
+            except (OSError, MemfsError):
                 known, self._inode, self._position = self._inode == 0, 0, 0
                 return [] if known else None
         return [unquote(line) for line in data.decode(errors="replace").split("\n") if line]
@@ -73,7 +74,7 @@ class Journal:
             try:
                 inode, crc, position = (int(part, 16) for part in cursor.split("-"))
                 fd = self._place.file(root, NAME, _FLAGS & ~os.O_CREAT)
-            except (OSError, ValueError):
+            except (OSError, MemfsError, ValueError):
                 return False
             status = os.fstat(fd)
             if status.st_ino != inode or status.st_size < position or _first_line(fd) != crc:
@@ -83,7 +84,7 @@ class Journal:
 
     def cursor(self, root: int) -> str:
         """The place up to which this process has read."""
-        with suppress(OSError):
+        with suppress(OSError, MemfsError):
             fd = self._place.file(root, NAME, _FLAGS & ~os.O_CREAT)
             if os.fstat(fd).st_ino == self._inode:
                 return f"{self._inode:x}-{_first_line(fd):x}-{self._position:x}"
@@ -94,7 +95,7 @@ class Journal:
 
     def begin_anew(self, root: int) -> None:
         """Remove a long journal; every process then looks at all files once."""
-        with suppress(OSError), self._mutex:
+        with suppress(OSError, MemfsError), self._mutex:
             self._inode, self._position = -1, 0  # what was not read of the old one is lost
             os.unlink(f"{STATE}/{NAME}", dir_fd=root)
 

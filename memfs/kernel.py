@@ -22,6 +22,10 @@ def _call(name: str) -> Any:
     return getattr(ctypes.CDLL(None, use_errno=True), name, None) if sys.platform == "linux" else None
 
 
+_syscall = _call("syscall")
+_SIZE = ctypes.sizeof(_How)
+
+
 def rename(parent: int, name: str, to_parent: int, to_name: str, flags: int) -> bool:
     """Rename with flags; False where there is no such call."""
     call = _call("renameat2")
@@ -42,10 +46,9 @@ def _how(flags: int) -> Any:
 
 def open_beneath(root: int, path: str, flags: int) -> int | None:
     """Open a file at a path below an open directory, with no symlink on the way; None where there is no such call."""
-    call = _call("syscall")
-    if call is None:
+    if _syscall is None:
         return None
-    fd: int = call(_OPENAT2, root, os.fsencode(path), _how(flags), ctypes.sizeof(_How))
+    fd: int = _syscall(_OPENAT2, root, path.encode("utf-8", "surrogateescape"), _how(flags), _SIZE)
     if fd >= 0:
         return fd
     code = ctypes.get_errno()

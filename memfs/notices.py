@@ -138,8 +138,10 @@ class KernelNotices:
                 self._add(folder)
 
     def guard(self, folder: str) -> None:
+        if self._pid != os.getpid():
+            return
         with self._mutex:
-            if self._fd >= 0 and self._pid == os.getpid():
+            if self._fd >= 0:
                 self._libc.inotify_rm_watch(self._fd, self._guarded)
                 path = os.fsencode(folder)
                 self._guarded = self._libc.inotify_add_watch(self._fd, path, _MODIFY)

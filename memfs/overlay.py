@@ -38,6 +38,11 @@ class Overlay:
         return path in self.entries
 
     @property
+    def size(self) -> int:
+        """The bytes of all pending memories."""
+        return sum(len(pending.memory.data) for pending in self.entries.values() if pending.memory)
+
+    @property
     def gone(self) -> int:
         """The number of memories that are not there any more."""
         return sum(pending.memory is None for pending in self.entries.values())

@@ -34,6 +34,10 @@ class Place:
             for name in [*self._open]:
                 self._close(name)
 
+    def __del__(self) -> None:
+        with suppress(Exception):  # of a vault that nobody closed
+            self.close()
+
     def _opened(self, root: int, name: str, flags: int) -> int:
         create = bool(flags & os.O_CREAT)
         for _ in range(TRIES if create else 1):

@@ -60,6 +60,7 @@ class Publisher:
         self.index: Index | None = None
         self.trouble = ""
         self.retry_at = 0.0
+        self._pause = RETRY
         self._journal, self._language = journal, language
         self._seen: tuple[int, ...] | None = None  # what `current` was when the index was opened
         self._stamps: dict[str, Marks] | None = None
@@ -81,7 +82,7 @@ class Publisher:
 
     def adopt(self) -> None:
         """Open what is published; what is damaged counts as not there."""
-        seen = self._current()
+        seen = self._current() if self._is_ours() else None
         if seen is None and self.index and not self.index.generation:
             self._seen = seen
             return  # the one in memory serves as long as none is on disk
@@ -95,6 +96,10 @@ class Publisher:
                 if seen == before:
                     break  # else another one was published while this one was opened
 
+    def _is_ours(self) -> bool:
+        """Tell whether the index lies in the vault: a symlink may lead anywhere."""
+        return not os.path.islink(self.folder) and not os.path.islink(os.path.dirname(self.folder))
+
     def discard(self) -> None:
         """Have nothing open, as if nothing were published."""
         self._take(None, self._current())
@@ -107,29 +112,47 @@ class Publisher:
     # --- publishing
 
     def publish(
-        self, root: int, paths: Collection[str], progress: Progress | None = None, *, is_all: bool = False
+        self,
+        root: int,
+        paths: Collection[str],
+        progress: Progress | None = None,
+        *,
+        is_all: bool = False,
+        wait: bool = False,
+        anew: bool = False,
     ) -> bool:
-        """Publish the index with these memories as they are now; if there is none, with all of them.
+        """Publish the index with these memories as they are now; if there is none, or `anew`, with all of them.
 
-        False if another process is at it, or the disk does not take it: `trouble` tells.
+        False if another process is at it, which `wait` waits for, or the disk does not take it: `trouble` tells.
         """
         try:
-            with self._lock(root, wait=self.index is None):
-                if not self.is_current():
+            with self._lock(root, wait=wait or self.index is None):
+                if anew:
+                    self.discard()
+                elif not self.is_current():
                     self.adopt()
                 self._publish(root, paths, progress, is_all=is_all)
         except BlockingIOError:
             return False
         except (OSError, IndexDamaged, MemfsError) as error:
-            trouble = f"the index cannot be written: {getattr(error, 'strerror', None) or error}"
-            if trouble != self.trouble:
-                log.warning("%s", trouble)
-            self.trouble, self.retry_at = trouble, time.monotonic() + RETRY
+            self._note(f"the index cannot be written: {getattr(error, 'strerror', None) or error}")
             if self.index and len(paths) < MANY * 10:
                 return False
             edits = self._edits(root, None, sorted(scan(root).stamps), progress)
             self._take(index_in_memory(edits, self._language), self._current())
         return True
+
+    def _note(self, trouble: str) -> None:
+        """Note why there is no index on disk; it is tried again, less and less often."""
+        if trouble != self.trouble:
+            log.warning("%s", trouble)
+            self._pause = RETRY
+        self.trouble, self.retry_at = trouble, time.monotonic() + self._pause
+        self._pause = min(self._pause * 2, 60 * RETRY)
+
+    def is_due(self) -> bool:
+        """Tell whether the index is in memory, and it is time to try the disk again."""
+        return self.index is not None and self.index.generation is None and time.monotonic() > self.retry_at
 
     def _publish(self, root: int, paths: Collection[str], progress: Progress | None, *, is_all: bool) -> None:
         base = self.index if self.index and self.index.generation and not self._is_worn(self.index) else None

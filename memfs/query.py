@@ -71,9 +71,12 @@ def weigh(groups: Iterable[Sequence[str]], frequency: Callable[[str], int], tota
     of: dict[str, float] = {}
     information = 0.0
     for group in groups:
-        seen = {term: rarity(count, total) for term in group if (count := frequency(term))}
-        information += max(seen.values()) if seen else UNSEEN * rarity(0, total)
-        of |= seen
+        most = 0.0
+        for term in group:
+            if count := frequency(term):
+                of[term] = weight = rarity(count, total)
+                most = max(most, weight)
+        information += most or UNSEEN * rarity(0, total)
     return Weights(of, information)
 
 

@@ -47,6 +47,11 @@ class Changes(NamedTuple):
         return [*self.added, *self.modified, *self.removed]
 
 
+def stamp_of(status: os.stat_result) -> Marks:
+    """A stamp, as a plain tuple."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
 def is_memory(path: str) -> bool:
     """Tell whether a memory may have this path; what a journal says may be anything."""
     segments = split_path(path)
@@ -146,7 +151,8 @@ def _fault(name: str, mode: int, size: int) -> str | None:
 def read_one(root: int, path: str) -> Memory | Problem | None:
     """Read a memory; None if it is not there."""
     try:
-        return Memory(path, *read_below(root, path), understand)
+        data, status = read_below(root, path)
+        return Memory(path, data, status, understand)
     except (FileNotFoundError, InvalidNamespaceError):
         return None
     except OSError as error:

@@ -13,7 +13,7 @@ from memfs.namespace import ARCHIVE, fold
 from memfs.overlay import has_all
 from memfs.publisher import text_of
 from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, understand, weigh
-from memfs.scan import Marks, read_one
+from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Marker
 from memfs.sync import Freshness
 from memfs.tree import Tree
@@ -63,7 +63,7 @@ class Search:
     ) -> list[Hit]:
         weights, overlay = self._weigh(question), self._fresh.overlay
         marker = Marker(weights.of.keys(), self._stem)
-        targets = frozenset[str]() if "superseded" in choose.include else self._targets()
+        targets = () if "superseded" in choose.include else self._targets()
         is_exact = choose.exact  # what the index lets through passes
         hits: list[Hit] = []
         stale: list[str] = []
@@ -76,7 +76,7 @@ class Search:
                 memory = read_one(root, path)
                 if not isinstance(memory, Memory):
                     stale += [path] if memory is None else []
-                elif memory.stamp != stamp and not (last and self._answers(memory, question, weights)):
+                elif stamp_of(memory.status) != stamp and not (last and self._answers(memory, question, weights)):
                     stale.append(path)
                 elif not (is_exact and path not in overlay) and not choose.matches(memory, now):
                     continue

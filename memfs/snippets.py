@@ -11,6 +11,8 @@ MAX_TEXT = 100_000
 MAX_FOUND = 200
 _WORD = re.compile(r"[^\W_]+")
 _word_at = _WORD.match
+_SPACE = re.compile(r"\s")
+_GAP = re.compile(r"[^\S ]\s*|  \s*")  # white space that is not one space
 
 Found = tuple[int, int, str]  # from, to, and the term it is
 
@@ -32,14 +34,18 @@ class Marker:
 
     def snippet(self, body: str) -> Snippet:
         """A piece of about 200 characters from where most of the terms are, on one line."""
-        text = " ".join(body[:MAX_TEXT].split())
+        text = body if len(body) <= MAX_TEXT else body[:MAX_TEXT]
         found = self._find(text)
-        if len(text) <= LENGTH:
-            return Snippet(text, tuple([(start, end) for start, end, _ in found]))
-        start, end = _window(text, found)
-        shift = start - 1 if start else 0
-        marks = tuple([(first - shift, last - shift) for first, last, _ in found if first >= start and last <= end])
-        return Snippet(f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}", marks)
+        start, end = _window(text, found) if len(text) > LENGTH else (0, len(text))
+        piece = text[start:end]
+        line = _GAP.sub(" ", piece).strip()
+        if line != piece:
+            places = self._find(line)
+        else:
+            places = [(first - start, last - start, term) for first, last, term in found if start <= first < end]
+        lead = 1 if start else 0
+        marks = tuple([(first + lead, last + lead) for first, last, _ in places if last <= len(line)])
+        return Snippet(f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}", marks)
 
     def _find(self, text: str) -> list[Found]:
         """Where words stand that are, by their stem, words of the question, in order."""
@@ -89,8 +95,8 @@ def _window(text: str, found: list[Found]) -> tuple[int, int]:
                 break
     start = max(0, min(start - LEAD, len(text) - LENGTH))
     end = start + LENGTH
-    if start:
-        start = text.find(" ", start - 1, start + LEAD) + 1 or start
-    if end < len(text):
-        end = max(text.rfind(" ", end - LEAD, end + 1), 0) or end
+    if start and (gap := _SPACE.search(text, start - 1, start + LEAD)):
+        start = gap.end()
+    if end < len(text) and (at := max(text.rfind(" ", end - LEAD, end + 1), text.rfind("\n", end - LEAD, end + 1))) > 0:
+        end = at
     return start, end

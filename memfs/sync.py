@@ -24,6 +24,7 @@ from memfs.scan import Changes, Marks, Scan, diff, is_memory, read_all, scan
 from memfs.tree import Tree
 from memfs.watcher import watcher_of
 
+MUCH = 1 << 26  # bytes of pending memories, with which a search publishes as well
 SOME = 50  # pending changes that are worth publishing when a vault is closed
 FEW = 20  # memories that may go at once without a doubt
 STALE = 1.0  # seconds between two looks at every file where nobody tells of changes
@@ -77,10 +78,12 @@ class Freshness:
         try:
             with self._tree.opened() as root:
                 self._learn(root, noticed, progress)
-                self._adopt()  # not before: who subscribed is told of what another process has published, too
+                if not is_current:
+                    self._follow(root)  # not before: who subscribed is told of what another process published, too
                 if self.published.index is None:
                     self._look(root, progress)
-                if len(self.overlay) > MANY and time.monotonic() > self.published.retry_at:
+                is_much = len(self.overlay) > MANY or self.overlay.size > MUCH
+                if (is_much and time.monotonic() > self.published.retry_at) or self.published.is_due():
                     self._publish_pending(root, progress)
             self._guard()
         except BaseException:
@@ -111,6 +114,13 @@ class Freshness:
         if not self.published.is_current():
             self.published.adopt()
             self._settle()
+
+    def _follow(self, root: int) -> None:
+        """Go over to what another process published; where that knows otherwise than we did, the files decide."""
+        before = self.published.stamps() if self.published.has_stamps else None
+        self._adopt()
+        if before is not None and self.published.index:
+            self._consider(root, diff(self.published.stamps(), before).paths)
 
     def _settle(self) -> None:
         """Let go of pending changes that the index has."""
@@ -241,7 +251,7 @@ class Freshness:
 
     def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
         if is_asked or not self._is_doubtful(self.overlay.gone):
-            self.published.publish(root, [*self.overlay.entries], progress)
+            self.published.publish(root, [*self.overlay.entries], progress, wait=is_asked)
             self._settle()
 
     def publish_when_calm(self) -> None:
@@ -263,7 +273,7 @@ class Freshness:
             self._tree.journal.read(root)
             found, changes = self._look(root, progress)
             added, modified, removed = diff(found.stamps, before) if is_pending else changes
-            if self.overlay or self.published.is_to_purge():
+            if self.overlay or self.published.is_to_purge() or not self.index.generation:
                 self._publish_pending(root, progress, is_asked=True)
         trouble = [Problem(f"{STATE}/{INDEX}", 1, self.published.trouble)] if self.published.trouble else []
         counts = (len(added), len(modified), len(removed), len(found.stamps) - len(added) - len(modified))
@@ -271,11 +281,10 @@ class Freshness:
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Build the index anew."""
-        self.published.discard()
         self.overlay = Overlay()
         with self._tree.opened() as root:
             self._tree.journal.read(root)
-            self.published.publish(root, (), progress)
+            self.published.publish(root, (), progress, wait=True, anew=True)
 
     def purge(self, path: str) -> None:
         """Have no trace of a memory left in the index once the vault is closed."""

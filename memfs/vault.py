@@ -48,7 +48,7 @@ FILES = {
 
 
 class Vault:
-    """A directory of memories. Opening one touches nothing; the first write makes `.memfs/`."""
+    """A directory of memories. Opening one touches nothing; the first write or search makes `.memfs/`."""
 
     def __init__(
         self,

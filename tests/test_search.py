@@ -119,7 +119,8 @@ def test_any_text_is_a_question_and_takes_bounded_time(crowded: Vault) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["(" * 3000, "NOT " * 20_000, "x" * 1_000_000, '"' * 10_001, "a* " * 5000, "東" * 50_000, "word " * 50_000]
+    "question",
+    ["(" * 3000, "NOT " * 20_000, "x" * 1_000_000, '"' * 10_001, "a* " * 5000, "東" * 50_000, "word " * 50_000],
 )
 def test_a_huge_question_is_answered(crowded: Vault, question: str) -> None:
     crowded.search(question)
@@ -228,7 +229,9 @@ def test_a_question_that_is_no_text_is_refused(vault: Vault) -> None:
 def test_pages_follow_each_other(crowded: Vault) -> None:
     together = paths(crowded, "dinner coffee school", limit=40)
 
-    pages = [path for start in range(0, 40, 7) for path in paths(crowded, "dinner coffee school", limit=7, offset=start)]
+    pages = [
+        path for start in range(0, 40, 7) for path in paths(crowded, "dinner coffee school", limit=7, offset=start)
+    ]
     assert pages[:40] == together
 
 
