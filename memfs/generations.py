@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from memfs.files import READ, read_open
 
 CURRENT = "current"
 MAX_CHUNKS = 16
+LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # which tantivy opens, and would wait at a pipe for ever
 MAX_SIZE = 1 << 40
 _NAME = re.compile(r"\.?[\w-][\w.-]*", re.ASCII)
 Files = dict[str, tuple[int, int, int, int]]  # name -> size, modification time, inode, checksum
@@ -61,6 +63,10 @@ class Generation(NamedTuple):
 
     def verify(self, *, to_the_byte: bool = False) -> None:
         """IndexDamaged if a file is not as it was published."""
+        for name in LOCKS:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if not stat.S_ISREG(os.lstat(os.path.join(self.place, name)).st_mode):
+                    raise IndexDamaged(f"{name} is no file")
         for name, (*marks, checksum) in self.files.items():
             path = os.path.join(self.place, name)
             try:

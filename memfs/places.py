@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from contextlib import suppress
 
 from memfs.files import FILE, TRIES, folder
@@ -42,12 +43,12 @@ class Place:
         create = bool(flags & os.O_CREAT)
         for _ in range(TRIES if create else 1):
             with folder(root, self.segments, create=create) as parent, suppress(FileNotFoundError):
-                try:
-                    return os.open(name, flags | FILE, 0o666, dir_fd=parent)
-                except OSError as error:
-                    if error.errno not in {errno.EISDIR, errno.ELOOP} or not create:
-                        raise
-                    _clear(parent, name)
+                fd = _open_regular(parent, name, flags)
+                if fd >= 0:
+                    return fd
+                if not create:
+                    break
+                _clear(parent, name)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
     def _close(self, name: str) -> None:
@@ -55,9 +56,23 @@ class Place:
             os.close(self._open.pop(name))
 
 
+def _open_regular(parent: int, name: str, flags: int) -> int:
+    """Open a regular file; -1 if something else is in its place."""
+    try:
+        fd = os.open(name, flags | FILE, 0o666, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in {errno.EISDIR, errno.ELOOP, errno.ENXIO}:
+            raise
+        return -1
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return -1
+
+
 def _clear(parent: int, name: str) -> None:
-    """Remove what stands in the place of a file of ours, if nothing is lost by it."""
+    """Have out of the way what stands in the place of a file of ours; a directory with something in it is kept."""
     try:
         os.unlink(name, dir_fd=parent)
     except (IsADirectoryError, PermissionError):
-        os.rmdir(name, dir_fd=parent)
+        os.rename(name, f"{name}.aside", src_dir_fd=parent, dst_dir_fd=parent)
