@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -64,9 +63,9 @@ class Generation(NamedTuple):
     def verify(self, *, to_the_byte: bool = False) -> None:
         """IndexDamaged if a file is not as it was published."""
         for name in LOCKS:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                if not stat.S_ISREG(os.lstat(os.path.join(self.place, name)).st_mode):
-                    raise IndexDamaged(f"{name} is no file")
+            path = os.path.join(self.place, name)
+            if os.path.lexists(path) and not os.path.isfile(path):
+                raise IndexDamaged(f"{name} is no file")
         for name, (*marks, checksum) in self.files.items():
             path = os.path.join(self.place, name)
             try:

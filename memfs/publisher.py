@@ -4,6 +4,7 @@ One process publishes at a time. A disk that takes no index, being full or read-
 memory.
 """
 
+import errno
 import logging
 import os
 import time
@@ -24,7 +25,8 @@ from memfs.state import make
 
 MANY = 300  # changes that are better published than kept pending
 RETRY = 5.0  # seconds until a disk that took no index is tried again
-PATIENCE = 120.0  # seconds to wait for another process that builds the index
+PATIENCE = 120.0  # seconds to wait for another process that publishes the index
+STALLED = 10.0  # seconds without progress after which it is taken for stopped
 MAX_INDEXED = 1 << 20  # characters of a memory
 INDEX = "index"
 PURGE = "purge"
@@ -132,9 +134,9 @@ class Publisher:
                 elif not self.is_current():
                     self.adopt()
                 self._publish(root, paths, progress, is_all=is_all)
-        except BlockingIOError:
-            return False
         except (OSError, IndexDamaged, MemfsError) as error:
+            if isinstance(error, BlockingIOError) and self.index:
+                return False
             self._note(f"the index cannot be written: {getattr(error, 'strerror', None) or error}")
             if self.index and len(paths) < MANY * 10:
                 return False
@@ -151,11 +153,11 @@ class Publisher:
         self._pause = min(self._pause * 2, 60 * RETRY)
 
     def is_due(self) -> bool:
-        """Tell whether the index is in memory, and it is time to try the disk again."""
-        return self.index is not None and self.index.generation is None and time.monotonic() > self.retry_at
+        """Tell whether the disk took no index, and it is time to try it again."""
+        return bool(self.trouble) and time.monotonic() > self.retry_at
 
     def _publish(self, root: int, paths: Collection[str], progress: Progress | None, *, is_all: bool) -> None:
-        base = self.index if self.index and self.index.generation and not self._is_worn(self.index) else None
+        base = self._base()
         if base is None and not is_all:
             paths = scan(root).stamps
         self._journal.begin(root)
@@ -168,11 +170,21 @@ class Publisher:
         if self._journal.is_large():
             self._journal.begin_anew(root)
 
+    def _base(self) -> Index | None:
+        """The index to build on; none if there is none on disk, it is damaged, or a new one is better."""
+        if self.index is None or self.index.generation is None or self._is_worn(self.index):
+            return None
+        try:
+            self.index.generation.verify()
+        except IndexDamaged:
+            return None
+        return self.index
+
     def _edits(self, root: int, base: Index | None, paths: list[str], progress: Progress | None) -> Iterator[Edit]:
         rows, stamps = (base.catalog.rows(), base.catalog.stamps()) if base else ({}, {})
         for number, (path, found) in enumerate(read_all(root, paths)):
-            if progress and number % 500 == 0:
-                progress(number, len(paths))
+            if number % 500 == 0:
+                self._get_on(number, len(paths), progress)
             if isinstance(found, Memory):
                 if stamps.get(path) != found.stamp:
                     yield rows.get(path), document(found)
@@ -180,6 +192,13 @@ class Publisher:
                 yield rows[path], None
         if progress:
             progress(len(paths), len(paths))
+
+    def _get_on(self, done: int, total: int, progress: Progress | None) -> None:
+        """Tell how far it is, also those who wait for the lock."""
+        with suppress(OSError):
+            os.utime(self.folder)
+        if progress:
+            progress(done, total)
 
     def _take(self, index: Index | None, seen: tuple[int, ...] | None) -> None:
         self.index, self._seen, self._stamps = index, seen, None
@@ -198,9 +217,10 @@ class Publisher:
         make(root)
         with folder(root, (STATE, INDEX), create=True) as fd:
             while not try_lock(fd):
-                if time.monotonic() >= deadline:
-                    raise BlockingIOError
+                if time.monotonic() >= deadline or time.time() - os.fstat(fd).st_mtime > STALLED:
+                    raise BlockingIOError(errno.EAGAIN, "another process is at it")
                 time.sleep(0.01)
+            os.utime(fd)
             try:
                 yield
             finally:

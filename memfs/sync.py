@@ -273,7 +273,7 @@ class Freshness:
             self._tree.journal.read(root)
             found, changes = self._look(root, progress)
             added, modified, removed = diff(found.stamps, before) if is_pending else changes
-            if self.overlay or self.published.is_to_purge() or not self.index.generation:
+            if self.overlay or self.published.is_to_purge() or self.published.trouble:
                 self._publish_pending(root, progress, is_asked=True)
         trouble = [Problem(f"{STATE}/{INDEX}", 1, self.published.trouble)] if self.published.trouble else []
         counts = (len(added), len(modified), len(removed), len(found.stamps) - len(added) - len(modified))
