@@ -17,6 +17,11 @@ _HEAD = struct.Struct("<8s4q")  # magic, first row, number of rows, of dead rows
 _MAGIC = b"memfsrow"
 _STAMP = struct.Struct("<4q")
 _DIGEST = 8
+UNREADABLE = (ValueError, IndexError, struct.error)
+
+
+class IndexDamaged(Exception):  # noqa: N818  it never leaves the core: the index is rebuilt
+    """The index is not there, not whole, of another kind, or tantivy failed on it."""
 
 
 class Row(NamedTuple):
@@ -107,21 +112,25 @@ class Catalog:
 
     def known(self, number: int) -> tuple[str, tuple[int, ...]]:
         """The path and the stamp of one row."""
-        return self.chunks[bisect_right(self._firsts, number) - 1].known(number)
+        try:
+            return self.chunks[bisect_right(self._firsts, number) - 1].known(number)
+        except UNREADABLE as error:
+            raise IndexDamaged("a row cannot be read") from error
 
     def row(self, number: int) -> Row:
         """One row."""
+        self.known(number)
         return self.chunks[bisect_right(self._firsts, number) - 1].row(number)
 
     def mentions(self, path: str) -> bool:
         """Tell whether a path has a row, dead or alive."""
-        return any(path in chunk.paths() for chunk in self.chunks)
+        return any(path in _paths(chunk) for chunk in self.chunks)
 
     def rows(self) -> dict[str, int]:
         """The living row of every path."""
         found: dict[str, int] = {}
         for chunk in self.chunks:
-            found.update(zip(chunk.paths(), range(chunk.first, chunk.first + chunk.count), strict=True))
+            found.update(zip(_paths(chunk), range(chunk.first, chunk.first + chunk.count), strict=True))
         for chunk in self.chunks:
             for number in chunk.dead:
                 path = self.row(number).path
@@ -133,7 +142,7 @@ class Catalog:
         """The stamp of every path that has a living row."""
         stamps: dict[str, tuple[int, ...]] = {}
         for chunk in self.chunks:
-            stamps.update(zip(chunk.paths(), chunk.stamps(), strict=True))
+            stamps.update(zip(_paths(chunk), chunk.stamps(), strict=True))
         if self.dead:
             living = self.rows()
             return {path: stamp for path, stamp in stamps.items() if path in living}
@@ -143,3 +152,14 @@ class Catalog:
         """All rows as one chunk, dead ones included, for rows keep their numbers."""
         rows = [chunk.row(number) for chunk in self.chunks for number in range(chunk.first, chunk.first + chunk.count)]
         return Chunk.make(0, rows, [number for chunk in self.chunks for number in chunk.dead])
+
+
+def _paths(chunk: Chunk) -> list[str]:
+    """The paths of a chunk, as many as it has rows."""
+    try:
+        paths = chunk.paths()
+    except UNREADABLE as error:
+        raise IndexDamaged("its rows cannot be read") from error
+    if len(paths) != chunk.count:
+        raise IndexDamaged("its rows cannot be read")
+    return paths

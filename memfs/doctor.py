@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterator
 
+from memfs.catalog import IndexDamaged
 from memfs.files import STATE, digest
-from memfs.generations import CURRENT, Generation, IndexDamaged
+from memfs.generations import CURRENT, Generation
 from memfs.index import Index, open_index
 from memfs.model import Memory, Problem
 from memfs.publisher import INDEX
@@ -13,6 +14,7 @@ from memfs.sync import Freshness
 from memfs.tree import Tree
 
 MENDED = "It was built anew from the files."
+Fault = tuple[str, str]  # path of a memory, or nothing, and what is wrong
 HINT = "Run `memfs doctor` to build it anew from the files."
 
 
@@ -27,14 +29,14 @@ def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
         left = list(_faults(fresh, tree, is_synced=True))
         hint = HINT if left else MENDED
         faults += [fault for fault in left if fault not in faults]
-    return [Problem(f"{STATE}/{INDEX}", 1, fault, hint=hint) for fault in faults]
+    return [Problem(path or f"{STATE}/{INDEX}", 1, fault, hint=hint) for path, fault in faults]
 
 
-def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool) -> Iterator[str]:
+def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool) -> Iterator[Fault]:
     """What is wrong with the index; one that is not synced may lack what changed since it was published."""
     folder = fresh.published.folder
     if is_synced and fresh.published.trouble:
-        yield fresh.published.trouble
+        yield "", fresh.published.trouble
     if not os.path.lexists(os.path.join(folder, CURRENT)):
         return
     try:
@@ -42,22 +44,22 @@ def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool) -> Iterator[str]:
         index = open_index(folder, fresh.analyzer.language)
         rows = index.catalog.rows()
         if sorted(rows.values()) != sorted(index.all_rows()):
-            yield "its documents are not the ones it lists"
+            yield "", "its documents are not the ones it lists"
     except IndexDamaged as error:
-        yield f"damaged: {error}"
+        yield "", f"damaged: {error}"
         return
     yield from _differences(index, rows, tree, is_synced=is_synced)
 
 
-def _differences(index: Index, rows: dict[str, int], tree: Tree, *, is_synced: bool) -> Iterator[str]:
+def _differences(index: Index, rows: dict[str, int], tree: Tree, *, is_synced: bool) -> Iterator[Fault]:
     with tree.opened() as root:
         there = scan(root)
         if is_synced:
             for path in sorted(rows.keys() ^ there.stamps.keys()):
                 if path in there.stamps or not there.hides(path):
-                    yield f"{path} is {'indexed and not there' if path in rows else 'not indexed'}"
+                    yield path, "indexed and not there" if path in rows else "not indexed"
         for path, memory in read_all(root, sorted(rows)):
             if isinstance(memory, Memory):
                 row = index.catalog.row(rows[path])
                 if row.digest.hex() != digest(memory.data) and (is_synced or row.stamp == memory.stamp):
-                    yield f"{path} is indexed with another text"
+                    yield path, "indexed with another text"

@@ -55,6 +55,7 @@ class Filter:
     rules: tuple[Rule, ...]
     where: tuple[Condition, ...]
     include: frozenset[str]
+    scope: Namespace
     is_empty: bool  # nothing is asked for beyond the default
 
     @classmethod
@@ -87,7 +88,7 @@ class Filter:
         conditions = tuple([Condition.make(given) for given in _listed(where)])
         included = _included(words, place, statuses)
         rules = (*_below(scope, "outside the scope"), *_usual(included), *asked)
-        return cls(rules, conditions, included, not (asked or conditions or words))
+        return cls(rules, conditions, included, scope, not (asked or conditions or words))
 
     @property
     def exact(self) -> bool:

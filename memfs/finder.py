@@ -92,8 +92,8 @@ class Finder:
         """Have changes told from now on; calling the answer ends it."""
 
         def told(change: Change) -> None:
-            if any(scope.holds(_place(path)) for path in (change.path, change.old_path) if path):
-                tell(change)
+            if seen := _seen_from(scope, change):
+                tell(seen)
 
         with self.fresh.lock:
             self.fresh.expect_changes()
@@ -128,6 +128,17 @@ class Finder:
         if self.is_used:
             with self.fresh.lock:
                 self.fresh.close()
+
+
+def _seen_from(scope: Namespace, change: Change) -> Change | None:
+    """A change as a scope may see it: what comes from outside was created, what goes there was removed."""
+    is_here = scope.holds(_place(change.path))
+    if change.old_path is None:
+        return change if is_here else None
+    was_here = scope.holds(_place(change.old_path))
+    if is_here:
+        return change if was_here else Change("created", change.path)
+    return Change("removed", change.old_path) if was_here else None
 
 
 def _place(path: str) -> tuple[str, ...]:

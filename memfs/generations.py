@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, Self
 
-from memfs.catalog import Catalog, Chunk, Row
+from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
 from memfs.files import READ, read_open
 
 CURRENT = "current"
@@ -24,10 +24,6 @@ LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # which tantivy opens, a
 MAX_SIZE = 1 << 40
 _NAME = re.compile(r"\.?[\w-][\w.-]*", re.ASCII)
 Files = dict[str, tuple[int, int, int, int]]  # name -> size, modification time, inode, checksum
-
-
-class IndexDamaged(Exception):  # noqa: N818  it never leaves the core: the index is rebuilt
-    """The index is not there, not whole, of another kind, or tantivy failed on it."""
 
 
 class Generation(NamedTuple):

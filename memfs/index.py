@@ -14,16 +14,15 @@ import tantivy
 from tantivy import Filter as Step
 from tantivy import Occur, Query
 
-from memfs.catalog import Catalog, Chunk, Row
-from memfs.generations import Draft, Generation, IndexDamaged
+from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
+from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value
 from memfs.query import Question
 from memfs.words import MAX_TERMS, STOP_WORDS, prepare
 
 SCHEMA = 1
-MAX_LIMIT = 20_000
 MAX_WORD = 80  # bytes; a longer one is not indexed
-MAX_PREFIXED = 50  # words a prefix stands for
+MAX_PREFIXED = 200  # words a prefix stands for
 HEAP, MIN_HEAP = 60_000_000, 15_000_000
 _ALWAYS = ("created", "updated")
 _TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
@@ -90,9 +89,10 @@ class Index:
             raise _translated(error) from error
 
     def prefixed(self, prefix: str) -> list[str]:
-        """The terms that begin so."""
+        """The terms that begin so, the most frequent of them."""
         with _guarded():
-            return [term for term, _ in self._searcher.terms_with_prefix("text", prefix, limit=MAX_PREFIXED)]
+            found = self._searcher.terms_with_prefix("text", prefix, limit=10 * MAX_PREFIXED)
+            return [term for term, _ in sorted(found, key=lambda item: -item[1])[:MAX_PREFIXED]]
 
     def values(self, key: str, without: Sequence[str] = ()) -> list[str]:
         """The indexed values of a header key, among the memories that have none of some keywords."""
@@ -132,15 +132,15 @@ class Index:
     def rows_of(self, keyword: str) -> list[int]:
         """The rows that have a keyword."""
         with _guarded():
-            return [row for _, row in self._run(self._term("keys", keyword), MAX_LIMIT)]
+            return [row for _, row in self._run(self._term("keys", keyword), self.memories)]
 
     def all_rows(self) -> list[int]:
         """The row of every document."""
         with _guarded():
-            return [row for _, row in self._run(Query.all_query(), max(self.memories, 1), bounded=False)]
+            return [row for _, row in self._run(Query.all_query(), max(self.memories, 1))]
 
-    def _run(self, query: Query, limit: int, *, by: str | None = None, bounded: bool = True) -> list[tuple[float, int]]:
-        limit = min(limit, MAX_LIMIT) if bounded else limit
+    def _run(self, query: Query, limit: int, *, by: str | None = None) -> list[tuple[float, int]]:
+        limit = max(1, min(limit, self.memories))  # of none, tantivy panics
         hits = self._searcher.search(query, limit, count=False, order_by_field=by).hits
         if not hits:
             return []
@@ -152,10 +152,8 @@ class Index:
 
     def _text(self, question: Question) -> Query | None:
         parts = [(Occur.Should, self._term("text", term)) for term in question.terms]
-        for prefix in question.prefixes:
-            words = [self._term("text", word) for word in self.prefixed(prefix)]
-            if words:
-                parts.append((Occur.Should, Query.disjunction_max_query(words)))
+        groups = [[self._term("text", word) for word in group] for group in question.groups]
+        parts += [(Occur.Should, Query.disjunction_max_query(group)) for group in groups]
         parts += [(Occur.Must, self._phrase(phrase)) for phrase in question.phrases]
         if len(parts) == 1:
             return parts[0][1]

@@ -6,7 +6,7 @@ of both can be compared.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from memfs.model import Memory
@@ -75,17 +75,13 @@ class Overlay:
         """The pending terms that begin so."""
         return [term for term in self._having if term.startswith(prefix)]
 
-    def scores(self, weights: Mapping[str, float], mean_length: float) -> dict[str, float]:
-        """The score of every pending memory that has one of the terms."""
-        paths = {path for term in weights for path in self._having.get(term, ())}
-        return {path: self.score(path, weights, mean_length) for path in paths}
+    def having(self, terms: Iterable[str]) -> set[str]:
+        """The paths of pending memories that have one of the terms."""
+        return {path for term in terms for path in self._having.get(term, ())}
 
-    def score(self, path: str, weights: Mapping[str, float], mean_length: float) -> float:
-        """The score of one pending memory."""
-        counts, length = self._counts[path], len(self.entries[path].terms)
-        return sum(
-            bm25(counts[term], length, mean_length, weight) for term, weight in weights.items() if term in counts
-        )
+    def counts(self, path: str) -> Counter[str]:
+        """How often a pending memory has each of its terms."""
+        return self._counts[path]
 
 
 def bm25(count: int, length: int, mean_length: float, weight: float) -> float:

@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
-from memfs.catalog import Row
+from memfs.catalog import IndexDamaged, Row
 from memfs.errors import MemfsError
 from memfs.files import STATE, folder, raw_digest
-from memfs.generations import CURRENT, IndexDamaged
+from memfs.generations import CURRENT
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
 from memfs.journal import Journal
 from memfs.keywords import keywords, moments
 from memfs.locks import release, try_lock
 from memfs.model import Memory
-from memfs.scan import Marks, read_all, scan
+from memfs.namespace import is_conflict_copy, is_text
+from memfs.scan import Marks, diff, read_all, scan
 from memfs.state import make
 
 MANY = 300  # changes that are better published than kept pending
@@ -108,8 +109,14 @@ class Publisher:
 
     def path_of(self, name: str) -> str | None:
         """The path of a memory by its id, as far as the index knows."""
-        rows = self.index.rows_of(f"id={name}") if self.index else ()
-        return self.index.catalog.row(rows[0]).path if self.index and rows else None
+        if self.index is None or not is_text(name):
+            return None
+        with suppress(IndexDamaged):
+            for number in self.index.rows_of(f"id={name}"):
+                path, _ = self.index.catalog.known(number)
+                if not is_conflict_copy(path):
+                    return path
+        return None
 
     # --- publishing
 
@@ -160,6 +167,10 @@ class Publisher:
         base = self._base()
         if base is None and not is_all:
             paths = scan(root).stamps
+        elif base and is_all:  # another process has built it meanwhile
+            paths = diff(scan(root).stamps, self.stamps()).paths
+            if not paths:
+                return
         self._journal.begin(root)
         cursor = "" if self._journal.is_large() else self._journal.cursor(root)
         edits = self._edits(root, base, sorted(paths), progress)

@@ -1,12 +1,13 @@
 """Questions: what to look for, what each word is worth, and how much of a question a memory answers. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from memfs.errors import InvalidSearchError, shown
 from memfs.model import Reason
 from memfs.overlay import bm25, has_all, rarity
-from memfs.words import MAX_TERMS, ask
+from memfs.words import MAX_TERMS, ask, prepare
 
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 1000
@@ -29,6 +30,7 @@ class Question(NamedTuple):
     terms: tuple[str, ...]
     phrases: tuple[tuple[str, ...], ...] = ()
     prefixes: tuple[str, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()  # the terms that each prefix stands for
 
     @property
     def is_empty(self) -> bool:
@@ -41,7 +43,7 @@ class Question(NamedTuple):
 
     def without_phrases(self) -> "Question":
         """The same words, none of them required."""
-        return Question(self.words[:MAX_TERMS], (), self.prefixes)
+        return self._replace(terms=self.words[:MAX_TERMS], phrases=())
 
 
 def understand(text: str, cutter: Cutter) -> Question:
@@ -50,23 +52,36 @@ def understand(text: str, cutter: Cutter) -> Question:
         raise InvalidSearchError("question", f"{shown(text)} is not a text")
     asked = ask(text.encode("utf-8", "replace").decode() if not text.isascii() else text)
     phrases = tuple(filter(None, (cutter.phrase(phrase)[:MAX_TERMS] for phrase in asked.phrases[:8])))
-    prefixes = tuple(dict.fromkeys(word for prefix in asked.prefixes for word in cutter.phrase(prefix)[:1]))
+    prefixes = tuple(dict.fromkeys(prepare(prefix, is_question=True).strip().lower() for prefix in asked.prefixes))
     loose = cutter.asked(asked.words) if asked.words.strip() else []
     return Question(tuple(dict.fromkeys(loose))[:MAX_TERMS], phrases, prefixes[:8])
 
 
 class Weights(NamedTuple):
-    """What each term of a question is worth, and all of them together."""
+    """What each term of a question is worth, and all of them together; a group counts by the best of its terms."""
 
     of: Mapping[str, float]
     information: float
+    groups: Sequence[Sequence[str]] = ()
+
+    def score(self, counts: Mapping[str, int], length: int, mean_length: float) -> float:
+        """The score of a memory that has the terms so many times."""
+        return sum(self.score_of(group, counts, length, mean_length)[1] for group in self.groups)
+
+    def score_of(
+        self, group: Sequence[str], counts: Mapping[str, int], length: int, mean_length: float
+    ) -> tuple[str, float]:
+        """The term of a group that counts most in a memory, and how much."""
+        found = [(bm25(counts[term], length, mean_length, self.of[term]), term) for term in group if term in counts]
+        score, term = max(found, default=(0.0, group[0]))
+        return term, score
 
     def relevance(self, score: float) -> float:
         """How much of the question's information a score stands for, 0..1; a small share counts less than it is."""
         return min(1.0, score / self.information) ** STEEPNESS if self.information > 0 else 1.0
 
 
-def weigh(groups: Iterable[Sequence[str]], frequency: Callable[[str], int], total: int) -> Weights:
+def weigh(groups: Sequence[Sequence[str]], frequency: Callable[[str], int], total: int) -> Weights:
     """Weigh the terms of a question by how rare they are; a group of terms stands for one word of it."""
     of: dict[str, float] = {}
     information = 0.0
@@ -77,23 +92,22 @@ def weigh(groups: Iterable[Sequence[str]], frequency: Callable[[str], int], tota
                 of[term] = weight = rarity(count, total)
                 most = max(most, weight)
         information += most or UNSEEN * rarity(0, total)
-    return Weights(of, information)
+    return Weights(of, information, groups)
 
 
-def explain(question: Question, terms: Sequence[str], weights: Weights, mean_length: float) -> list[Reason]:
-    """What each word of the question counts in a memory of these terms."""
-    reasons = []
-    for term in question.words:
-        count = terms.count(term)
-        if count:
-            score = bm25(count, len(terms), mean_length, weights.of.get(term, 0.0))
-            reasons.append(
-                Reason(f"{term}: {count} of {len(terms)} words, worth {weights.of.get(term, 0.0):.2f}", score)
-            )
-        elif term in weights.of:
-            reasons.append(Reason(f"{term}: not in it"))
+def explain(
+    question: Question, terms: Sequence[str], weights: Weights, mean_length: float, *, is_scoped: bool = False
+) -> list[Reason]:
+    """What each word of the question counts in a memory of these terms; a scope hears nothing of what is outside."""
+    counts, reasons = Counter(terms), []
+    for group in weights.groups:
+        term, score = weights.score_of(group, counts, len(terms), mean_length)
+        if score:
+            worth = f"{counts[term]} of {len(terms)} words, worth {weights.of[term]:.2f}"
+            reasons.append(Reason(f"{term}: {worth}", score))
         else:
-            reasons.append(Reason(f"{term}: in no memory"))
+            is_known = is_scoped or any(term in weights.of for term in group)
+            reasons.append(Reason(f"{group[0]}: {'not in it' if is_known else 'in no memory'}"))
     for phrase in question.phrases:
         there = "in it" if has_all(terms, [phrase]) else "not in it"
         reasons.append(Reason(f'"{" ".join(phrase)}": {there}'))

@@ -71,8 +71,8 @@ class Scope:
         raise MemoryNotFoundError(ref)
 
     def _by_id(self, ref: str) -> str | None:
-        for known in (self._paths.get(ref), self._finder.path_of(ref)):
-            if known and self.sees(known.split("/")):
+        for find in (self._paths.get, self._finder.path_of):
+            if (known := find(ref)) and self.sees(known.split("/")):
                 with suppress(MemfsError):
                     if self._tree.read(known).id == ref:
                         return known

@@ -5,11 +5,11 @@ from datetime import datetime
 from functools import lru_cache
 from heapq import merge
 
+from memfs.catalog import IndexDamaged
 from memfs.filters import Filter
-from memfs.generations import IndexDamaged
 from memfs.keywords import KEYWORD_LIMIT, Clause, moments
 from memfs.model import Hit, Memory, Reason
-from memfs.namespace import ARCHIVE, fold
+from memfs.namespace import ARCHIVE, Namespace, fold
 from memfs.overlay import has_all
 from memfs.publisher import text_of
 from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, understand, weigh
@@ -17,6 +17,7 @@ from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Marker
 from memfs.sync import Freshness
 from memfs.tree import Tree
+from memfs.words import stems_within
 
 TRIES = 4
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
@@ -48,6 +49,7 @@ class Search:
             for last in (*[False] * TRIES, True):
                 try:
                     self._fresh.refresh()
+                    question = self._expanded(question) if question.prefixes else question
                     hits = self._hits(question, choose, page, now, why=why, last=last)
                     if not hits and question.phrases:
                         hits = self._hits(question.without_phrases(), choose, page, now, why=why, last=last)
@@ -63,7 +65,7 @@ class Search:
     ) -> list[Hit]:
         weights, overlay = self._weigh(question), self._fresh.overlay
         marker = Marker(weights.of.keys(), self._stem)
-        targets = () if "superseded" in choose.include else self._targets()
+        targets = () if "superseded" in choose.include else self._targets(choose.scope)
         is_exact = choose.exact  # what the index lets through passes
         hits: list[Hit] = []
         stale: list[str] = []
@@ -99,11 +101,20 @@ class Search:
         terms = self._fresh.analyzer.terms(text_of(memory))
         return tuple(explain(question, terms, weights, self._fresh.index.mean_length))
 
+    def _expanded(self, question: Question) -> Question:
+        """A question with the terms that its prefixes stand for."""
+        index, overlay = self._fresh.index, self._fresh.overlay
+        groups = []
+        for prefix in question.prefixes:
+            stems = [stem for stem in stems_within(prefix) if index.frequency(stem) or overlay.frequency(stem)]
+            groups.append(tuple(dict.fromkeys((*index.prefixed(prefix), *overlay.prefixed(prefix), *stems))))
+        return question._replace(groups=tuple(filter(None, groups)))
+
     def _weigh(self, question: Question) -> Weights:
         index, overlay = self._fresh.index, self._fresh.overlay
         total = index.memories + (len(overlay) if not index.memories else 0)
-        groups = [[term] for term in question.words]
-        groups += [[prefix, *index.prefixed(prefix), *overlay.prefixed(prefix)] for prefix in question.prefixes]
+        unseen = [(prefix,) for prefix in question.prefixes] if not question.groups else []
+        groups = [*[(term,) for term in question.words], *question.groups, *unseen]
         if overlay:
             return weigh(groups, lambda term: index.frequency(term) + overlay.frequency(term), total)
         return weigh(groups, index.frequency, total)
@@ -126,7 +137,7 @@ class Search:
                 path, stamp = index.catalog.known(number)
                 if path not in overlay:
                     yield -score, path, stamp
-            if len(found) < limit:
+            if len(found) < limit or limit >= index.memories:
                 return
             seen, limit = len(found), limit * MORE
 
@@ -135,27 +146,28 @@ class Search:
         if question.is_empty:
             changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
             return sorted((-moments(m)["updated"], path, m.stamp) for path, m in changed.items())
-        found = []
-        for path, score in overlay.scores(weights.of, self._fresh.index.mean_length).items():
+        found, mean_length = [], self._fresh.index.mean_length
+        for path in overlay.having(weights.of):
             memory, terms = overlay.entries[path]
             if memory and has_all(terms, question.phrases):
+                score = weights.score(overlay.counts(path), len(terms), mean_length)
                 found.append((-score, path, memory.stamp))
         return sorted(found)
 
-    def _targets(self) -> frozenset[str]:
-        """What the links name by which living memories supersede others."""
+    def _targets(self, scope: Namespace) -> frozenset[str]:
+        """What the links name by which memories of the scope that are in force supersede others."""
         index, overlay = self._fresh.index, self._fresh.overlay
-        key = (index, overlay, overlay.version)
+        key = (index, overlay, overlay.version, scope)
         if self._superseded[0] != key:
             superseding = [index.catalog.known(number)[0] for number in index.rows_of("supersedes")]
-            if any(path in overlay for path in superseding):
+            if scope.segments or any(path in overlay for path in superseding):
                 with self._tree.opened() as root:
                     found = [read_one(root, path) for path in superseding if path not in overlay]
-                links = [link for memory in found if isinstance(memory, Memory) for link in _links(memory)]
+                links = [link for memory in found if isinstance(memory, Memory) for link in _links(memory, scope)]
             else:
                 links = index.values("supersedes", without=OUT_OF_FORCE) if superseding else []
             pending = [entry.memory for entry in overlay.entries.values() if entry.memory]
-            links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory)]
+            links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory, scope)]
             self._superseded = key, frozenset(map(_target, links))
         return self._superseded[1]
 
@@ -168,16 +180,18 @@ class Search:
             if hit.memory.path == memory.path:
                 return [Reason(f"it is hit {number}, with relevance {hit.relevance:.2f}", hit.rank)]
         reasons = [Reason(miss) for miss in choose.misses(memory, now)]
+        question = understand(text, self._fresh.analyzer)
+        if question.is_empty:
+            return [*reasons, Reason("the question has no words to look for")]
         with self._fresh.lock:
-            if "superseded" not in choose.include and _is_superseded(memory, self._targets()):
+            self._fresh.refresh()
+            if "superseded" not in choose.include and _is_superseded(memory, self._targets(choose.scope)):
                 reasons.append(Reason("superseded: another memory names it in `supersedes`"))
-            question = understand(text, self._fresh.analyzer)
+            question = self._expanded(question)
             weights = self._weigh(question)
             terms = self._fresh.analyzer.terms(text_of(memory))
             mean_length = self._fresh.index.mean_length
-        if question.is_empty:
-            return [*reasons, Reason("the question has no words to look for")]
-        parts = explain(question, terms, weights, mean_length)
+        parts = explain(question, terms, weights, mean_length, is_scoped=bool(choose.scope.segments))
         score = sum(part.score for part in parts)
         if not score:
             reasons.append(Reason("it has none of the words of the question"))
@@ -203,10 +217,10 @@ def _names(memory: Memory, targets: Collection[str]) -> Iterator[str]:
             yield fold(memory.id)
 
 
-def _links(memory: Memory) -> tuple[str, ...]:
-    """The links of a memory to what it supersedes, if it is in force itself."""
+def _links(memory: Memory, scope: Namespace) -> tuple[str, ...]:
+    """The links of a memory to what it supersedes, if it is in the scope, and in force itself."""
     is_out = memory.header.status == "deprecated" or fold(memory.path).startswith(f"{ARCHIVE}/")
-    return () if is_out else memory.header.supersedes
+    return () if is_out or not scope.holds(tuple(memory.path.split("/"))) else memory.header.supersedes
 
 
 def _target(link: str) -> str:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Collection
 from datetime import datetime
 
+from memfs.catalog import IndexDamaged
 from memfs.files import STATE
-from memfs.generations import IndexDamaged
 from memfs.index import Analyzer, Index
 from memfs.locks import Mutex
 from memfs.model import Change, IndexStatus, Memory, Problem, SyncReport
@@ -28,6 +28,7 @@ MUCH = 1 << 26  # bytes of pending memories, with which a search publishes as we
 SOME = 50  # pending changes that are worth publishing when a vault is closed
 FEW = 20  # memories that may go at once without a doubt
 STALE = 1.0  # seconds between two looks at every file where nobody tells of changes
+UNTOLD = 60.0  # seconds until the kernel is asked again to watch more directories than it would
 CALM, LONG = 2.0, 10.0  # seconds without a change, until many or few pending ones are published by a watcher
 NOTHING = Noticed(set(), set(), False)
 Learned = tuple[str, Marks | None, Memory | None]  # a path, how it was known, what it is now
@@ -54,7 +55,7 @@ class Freshness:
         self.last_scan: datetime | None = None
         self._is_told = False  # by the watcher of another process
         self._looks = 0
-        self._looked = self._changed = 0.0
+        self._looked = self._changed = self._untold = 0.0
         self._guarded: Index | None = None
 
     @property
@@ -71,7 +72,7 @@ class Freshness:
         if self.published.index is None:
             self._adopt()
         noticed, is_current = self._source.poll() if self._source else None, self.published.is_current()
-        if self._source.is_spoiled if self._source else self._is_spoiled():
+        if is_current and (self._source.is_spoiled if self._source else self._is_spoiled()):
             self.published.discard()
         elif is_current and noticed == NOTHING:
             return  # the kernel tells of our own writes too
@@ -87,8 +88,8 @@ class Freshness:
                     self._publish_pending(root, progress)
             self._guard()
         except BaseException:
-            self._close_source()  # what it told is lost: the next one looks at everything
-            self._looked = -STALE
+            self._close_source()  # what it told, and the journal, is lost: the next one looks at everything
+            self._looked, self._looks, self._is_told = -STALE, max(self._looks, 1), False
             raise
 
     def _guard(self) -> None:
@@ -122,6 +123,12 @@ class Freshness:
         if before is not None and self.published.index:
             self._consider(root, diff(self.published.stamps(), before).paths)
 
+    def _open(self) -> None:
+        """Have the published index open, and whole."""
+        self._adopt()
+        if self._is_spoiled():
+            self.published.discard()
+
     def _settle(self) -> None:
         """Let go of pending changes that the index has."""
         if self.published.index and self.overlay:
@@ -154,7 +161,7 @@ class Freshness:
 
     def _look(self, root: int, progress: Progress | None = None) -> tuple[Scan, Changes]:
         """Look at every file. A process that looks twice has the kernel tell it from then on."""
-        if self._looks and not (self._source and self._source.is_alive):
+        if self._looks and not (self._source and self._source.is_alive) and time.monotonic() > self._untold:
             self._close_source()
             self._source = notices(self._root)
             self._guarded = None
@@ -162,6 +169,9 @@ class Freshness:
         is_new = self.published.index is None and not self.overlay
         found = scan(root, before=self._source.watch if self._source else None, names_only=is_new)
         self._looked, self.last_scan = time.monotonic(), self._clock()
+        if self._source and not self._source.is_alive:  # there are more directories than it may watch
+            self._close_source()
+            self._untold = self._looked + UNTOLD
         changes = self._differing(found)
         is_many = len(changes.paths) > MANY and not self._is_doubtful(len(changes.removed))
         if self.published.index is None or is_many:
@@ -172,7 +182,7 @@ class Freshness:
 
     def expect_changes(self) -> None:
         """Have the kernel tell from the first look on."""
-        self._looks = max(self._looks, 1)
+        self._looks, self._is_told = max(self._looks, 1), False
 
     def _differing(self, found: Scan) -> Changes:
         known = self.published.stamps()
@@ -267,7 +277,7 @@ class Freshness:
     def sync(self, progress: Progress | None = None) -> SyncReport:
         """Look at every file, and publish all that changed."""
         started = time.monotonic()
-        self._adopt()
+        self._open()
         before, is_pending = self.published.stamps(), bool(self.overlay)
         with self._tree.opened() as root:
             self._tree.journal.read(root)
@@ -288,12 +298,12 @@ class Freshness:
 
     def purge(self, path: str) -> None:
         """Have no trace of a memory left in the index once the vault is closed."""
-        self._adopt()
+        self._open()
         self.published.purge(path)
 
     def path_of(self, name: str) -> str | None:
         """The path of a memory by its id, as far as the published index knows; nothing is built for it."""
-        self._adopt()
+        self._open()
         return self.published.path_of(name)
 
     def wait(self, timeout: float) -> bool:
@@ -306,7 +316,7 @@ class Freshness:
 
     def status(self, trouble: str = "") -> IndexStatus:
         """How things stand; nothing is built or looked at for it."""
-        self._adopt()
+        self._open()
         with self._tree.opened() as root:
             self._hear(root)
             watcher = watcher_of(root) or ""

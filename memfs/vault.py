@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -179,7 +180,8 @@ class Vault:
 
     def sync(self, progress: Callable[[int, int], None] | None = None) -> SyncReport:
         """Make the index equal the files; a search does so by itself. `progress` hears how many of how many."""
-        return self._finder.sync(progress)
+        report = self._finder.sync(progress)
+        return replace(report, problems=tuple(self._visible(report.problems)))
 
     def subscribe(self, tell: Callable[[Change], None]) -> Callable[[], None]:
         """Have changes told from now on; calling the answer ends it.
@@ -194,7 +196,11 @@ class Vault:
 
     def doctor(self, *, repair: bool = True) -> Problems:
         """Every difference between what is derived and the files; `repair` builds it anew."""
-        return self._finder.doctor(repair=repair)
+        return self._visible(self._finder.doctor(repair=repair))
+
+    def _visible(self, problems: Iterable[Problem]) -> Problems:
+        """The problems of the scope, and those of no memory."""
+        return [one for one in problems if one.path.startswith(STATE) or self._scope.sees(one.path.split("/"))]
 
     def _filter(self, namespace: str | None, filters: Mapping[str, Any]) -> Filter:
         if namespace is None and not filters:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from memfs.errors import MemfsError
-from memfs.files import STATE, open_root
+from memfs.files import READ, STATE, open_root
 from memfs.locks import is_locked, try_lock
 from memfs.state import make
 
@@ -26,7 +26,7 @@ log = logging.getLogger("memfs")
 def watcher_of(root: int) -> str | None:
     """The process id of the live watcher of a vault."""
     try:
-        fd = os.open(f"{STATE}/{NAME}", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0), dir_fd=root)
+        fd = os.open(f"{STATE}/{NAME}", READ, dir_fd=root)
     except OSError:
         return None
     try:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 MAX_QUESTION = 2000  # characters; what follows is not looked at
 MAX_TERMS = 64
+MIN_STEM = 4  # letters of a stem that is shorter than a prefix
 LANGUAGES = (
     "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian",
     "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
@@ -45,6 +46,11 @@ def ask(question: str) -> Asked:
     loose = _QUOTED.sub(" ", question) if phrases else question
     prefixes = tuple(_PREFIX.findall(loose)) if "*" in loose else ()
     return Asked(_PREFIX.sub(" ", loose) if prefixes else loose, phrases, prefixes)
+
+
+def stems_within(prefix: str) -> list[str]:
+    """What may be the stem of a word with this prefix, and is shorter than it."""
+    return [prefix[:-cut] for cut in (1, 2, 3) if len(prefix) - cut >= MIN_STEM]
 
 
 def prepare(text: str, *, is_question: bool = False) -> str:

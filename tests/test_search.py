@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from memfs import Vault
-from memfs.errors import InvalidNamespaceError, InvalidSearchError
+from memfs import Change, Vault
+from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
 from tests.people import fill
 
 EXAMPLE = Path(__file__).parent.parent / "example-vault"
@@ -36,7 +36,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
 ODD = {  # questions as people type them, and what they are about
     "where is 10:30 o'clock meeting?": "The stand-up is at 10:30 in room four.",
     "What's Bob's e-mail? bob.stone@example.com": "Reach Bob Stone at bob.stone@example.com on weekdays.",
-    "https://wiki.example.org/atlas/setup?tab=2#ports": "Setup notes: https://wiki.example.org/atlas/setup lists the ports.",
+    "https://wiki.example.org/atlas/setup?tab=2#ports": "Setup: https://wiki.example.org/atlas/setup lists the ports.",
     "/etc/nginx/sites-enabled/default.conf": "The proxy is set up in /etc/nginx/sites-enabled/default.conf on web3.",
     "C++": "Greta writes the decoder in C++ and nothing else.",
     "who codes in C#?": "Henrik does the desktop client in C# these days.",
@@ -103,7 +103,8 @@ def test_the_example_vault_answers(example: Vault, question: str, path: str) -> 
 def test_any_text_is_a_question_and_takes_bounded_time(crowded: Vault) -> None:
     pick = random.Random(2026)
     pieces = [
-        *"()[]{}\"'*?~^:+-!|&/\\<>=#@$%.,;`", "AND", "OR", "NOT", "TO", "body:", "title:", "\x00", "\ud800", "\u202e", "é", "東京",
+        *"()[]{}\"'*?~^:+-!|&/\\<>=#@$%.,;`", "AND", "OR", "NOT", "TO", "body:", "title:", "\x00", "\ud800", "\u202e", "é",
+        "東京",
         "🍣", "a" * 300, "NOT " * 50, "(" * 100, "alice", "Porto", "the", "ß", "İ", "\n", "\t", "”", "“", "0", "1e9",
     ]  # fmt: skip
     slowest = 0.0
@@ -463,3 +464,77 @@ def test_explain_miss_tells_why_a_memory_is_not_returned(
     reasons = example.explain_miss(ref, question, **options)
 
     assert any(words in reason.text for reason in reasons), reasons
+
+
+# --- scopes hear nothing of others ----------------------------------------------------------------------
+
+
+def test_a_memory_outside_a_scope_supersedes_nothing_in_it(vault: Vault) -> None:
+    mine = vault.add("The gate code is 1111.", "actors/alice")
+    vault.add("My gate code.", "actors/bob", supersedes=["[[the-gate-code-is-1111]]", f"[[{mine.path}]]"])
+
+    assert paths(vault.scope("/actors/alice"), "gate code") == [mine.path]
+    assert mine.path not in paths(vault, "gate code")
+
+
+def test_a_scope_is_not_told_which_words_others_use(vault: Vault) -> None:
+    mine = vault.add("A green boat.", "actors/alice")
+    vault.add("A trip to Zanzibar.", "actors/bob")
+    alice = vault.scope("/actors/alice")
+
+    texts = [[reason.text for reason in alice.explain_miss(mine.id, word)] for word in ("zanzibar", "quux")]
+
+    assert [text.replace("zanzibar", "quux") for text in texts[0]] == texts[1]
+
+
+def test_a_scope_sees_a_move_across_its_border_as_coming_or_going(vault: Vault) -> None:
+    added = vault.add("A green boat.", "actors/alice")
+    told: list[Change] = []
+    vault.scope("/actors/alice").subscribe(told.append)
+    other: list[Change] = []
+    vault.scope("/actors/bob").subscribe(other.append)
+
+    moved = vault.move(added.id, "/actors/bob")
+    vault.search("boat")
+
+    assert told == [Change("removed", added.path)]
+    assert other == [Change("created", moved.path)]
+
+
+# --- ids ------------------------------------------------------------------------------------------------
+
+
+def test_an_id_names_the_memory_and_not_its_conflict_copy_after_a_search_too(vault: Vault) -> None:
+    added = vault.add("Tea.", "facts")
+    copy = vault.root / added.path.replace(".md", ".conflict-20261117T010101Z.md")
+    copy.write_bytes((vault.root / added.path).read_bytes())
+    vault.sync()
+
+    assert Vault(vault.root).read(added.id).path == added.path
+
+
+@pytest.mark.parametrize("ref", ["\ud800x", "m-" + "0" * 26, "x" * 5000, "a=b"])
+def test_a_name_that_nobody_has_is_not_found_after_a_search_too(vault: Vault, ref: str) -> None:
+    vault.add("Tea.", "facts")
+    vault.search("tea")
+
+    with pytest.raises(MemoryNotFoundError):
+        vault.read(ref)
+
+
+# --- prefixes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_prefix_stands_for_many_words_and_for_stems_shorter_than_itself(vault: Vault, published: bool) -> None:
+    vault.search("x")
+    for number in range(100):
+        vault.add(f"zz{number:03}q is here", "n")
+    generation = vault.add("The next generation.", "n")
+    if published:
+        vault.sync()
+
+    assert len(paths(vault, "zz*", limit=200)) == 100
+    assert paths(vault, "generati*") == [generation.path]
+    (hit,) = vault.search("generat*", explain=True)
+    assert hit.why[0].score == pytest.approx(hit.rank, rel=0.05)

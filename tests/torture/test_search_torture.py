@@ -1,0 +1,205 @@
+"""Searching at full scale: whoever changes the files, whatever happens to what is derived, a search is right."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from searching import SOON, Tale, assert_right, assert_soon_right, found, read_your_writes, searched, wander, watched
+from test_damage import DAMAGES, WORDS, build, fill_up, kill_while_it_is_built, state_of, torment
+from test_freshness import CHANGES, VERBS, Git, Scene, after_a_burst, after_git, by_hand, in_a_fork, make
+
+from memfs import Vault
+from memfs.publisher import RETRY
+
+from .support import LIMIT, Crew, figure, mounted
+
+BURST, MANY, SAVES, KILLS, FORKS, MEMORIES = 20_000, 1_000, 300, 20, 100, 900
+SEEDS, STEPS = 20, 400
+PATIENT = 30.0  # seconds: 20,000 files are looked at, read and indexed in that time on a slow machine
+
+pytestmark = pytest.mark.torture
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Crew]:
+    with Crew(tmp_path) as made:
+        yield made
+
+
+# --- freshness
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+def test_a_burst_of_files_is_searched(tmp_path: Path, is_watched: bool) -> None:
+    began = time.monotonic()
+    came, went = after_a_burst(make(tmp_path / "vault"), BURST, PATIENT, is_watched=is_watched)
+    figure(
+        f"watching heals, burst, {'watched' if is_watched else 'no watcher'}",
+        f"{BURST} files written: all found after {came:.2f} s; deleted: none found after {went:.2f} s, index equals "
+        f"files (all in {time.monotonic() - began:.0f} s)",
+    )
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+def test_what_git_does_is_searched(tmp_path: Path, git: Git, is_watched: bool) -> None:
+    took = {verb: after_git(make(tmp_path / verb), git, verb, MANY, is_watched=is_watched) for verb in VERBS}
+    figure(
+        f"watching heals, git, {'watched' if is_watched else 'no watcher'}",
+        f"{MANY} files: " + ", ".join(f"{verb} right after {seconds:.2f} s" for verb, seconds in took.items()),
+    )
+
+
+def test_an_edit_is_found_soon_where_another_process_watches(tmp_path: Path, crew: Crew) -> None:
+    """Editors save in every way; a process that is told by the watcher of another one finds each."""
+    took = []
+    for number in range(SAVES):
+        if number % 50 == 0:
+            root = make(tmp_path / f"vault{number}")
+        names = ("written in place", "saved by rename", "saved as vim does", "saved by sed")
+        change, words = CHANGES[names[number % 4]]
+        by_hand(root, "top.md", "At the top there is marzipan.")
+        with watched(crew, root), searched(root, "marzipan") as vault:
+            change(Scene(root, vault, crew))
+            took.append(assert_soon_right(vault, words))
+    took.sort()
+    figure(
+        "an edit is searchable within 1 s of a watcher",
+        f"{SAVES} saves in place, by rename, by sed and as vim does: median {took[SAVES // 2] * 1000:.0f} ms, p99 "
+        f"{took[SAVES * 99 // 100] * 1000:.0f} ms, slowest {took[-1] * 1000:.0f} ms",
+    )
+
+
+@pytest.mark.parametrize(
+    "tale",
+    [
+        pytest.param(Tale(4, 250, namespaces=4), id="a namespace each"),
+        pytest.param(Tale(4, 250, namespaces=1), id="one namespace"),
+        pytest.param(Tale(4, 250, namespaces=1, publishing=True), id="while another publishes"),
+        pytest.param(Tale(4, 250, namespaces=2, watched=True), id="watched"),
+        pytest.param(Tale(4, 250, namespaces=2, publishing=True, watched=True), id="all at once"),
+    ],
+)
+def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, tale: Tale) -> None:
+    began = time.monotonic()
+    searches, misses = read_your_writes(tmp_path, tale)
+
+    assert misses == []
+    with Vault(tmp_path / "vault") as vault:
+        assert_right(vault, {})
+    figure(
+        f"read your writes{', published meanwhile' * tale.publishing}{', watched' * tale.watched}",
+        f"{tale.processes * tale.writes} adds by {tale.processes} processes, {tale.namespaces} namespaces, {searches} "
+        f"searches for own and others' words: 0 misses ({time.monotonic() - began:.1f} s)",
+    )
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+def test_whatever_happens_searches_are_right(tmp_path: Path, is_watched: bool) -> None:
+    for seed in range(100, 100 + SEEDS):
+        wander(tmp_path / str(seed), seed, STEPS, is_watched=is_watched)
+    figure(
+        f"anything may happen, {'watched' if is_watched else 'no watcher'}",
+        f"{SEEDS} walks of {STEPS} random changes by hand, by memfs and to what is derived: every search of three "
+        "vaults right, listing equals files",
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_never_hangs(tmp_path: Path) -> None:
+    root, stop = make(tmp_path / "vault"), threading.Event()
+
+    def churn(vault: Vault) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            by_hand(root, f"facts/churn{number % 20}.md", f"Churn {number}.")
+            vault.search("churn")
+
+    with Vault(root, watch=True) as vault:
+        threads = [threading.Thread(target=churn, args=(vault,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+
+        def job() -> None:
+            assert "top.md" in {hit.memory.path for hit in vault.search("marzipan")}
+            vault.append("top.md", "Child.")
+
+        ends = [in_a_fork(job) for _ in range(FORKS)]
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert ends == [0] * FORKS
+    figure(
+        "a fork is a process of its own",
+        f"{FORKS} forks while 3 threads and a watcher work: 0 hung, all found and wrote",
+    )
+
+
+# --- damage
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
+def test_a_search_is_right_whatever_happened_to_a_file_of_the_state(tmp_path: Path, crew: Crew, is_open: bool) -> None:
+    build(tmp_path / "vault", MEMORIES)
+    files, wrong = state_of(tmp_path / "vault"), []
+    for kind in DAMAGES:
+        (tmp_path / kind).mkdir()
+        wrong += torment(crew, tmp_path / kind, tmp_path / "vault", files, kind, is_open=is_open)
+        shutil.rmtree(tmp_path / kind)
+
+    assert wrong == []
+    figure(
+        f"the index is a cache, vault {'open' if is_open else 'opened afterwards'}",
+        f"{len(files)} files of .memfs, {len(DAMAGES)} kinds of damage each ({', '.join(DAMAGES)}): the next search "
+        "right, no process died, no memory changed, on disk again",
+    )
+
+
+def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: Crew) -> None:
+    build(tmp_path / "vault", 3 * MEMORIES)
+    remains = kill_while_it_is_built(crew, tmp_path / "vault", KILLS, 1.5)
+
+    with Vault(tmp_path / "vault") as vault:
+        assert_right(vault, WORDS)
+    figure(
+        "kill -9 while rebuilding",
+        f"{KILLS} kills in builds of {3 * MEMORIES} memories ({remains} left something): the next search right, "
+        "nothing but one index after the next publish",
+    )
+
+
+def test_an_index_is_published_again_once_there_is_room(tmp_path: Path) -> None:
+    build(tmp_path / "vault", MEMORIES)
+    with mounted("-t", "tmpfs", "-o", "size=12m", "memfs-test", at=tmp_path / "disk"):
+        root = tmp_path / "disk/vault"
+        shutil.copytree(tmp_path / "vault", root)
+        with searched(root, "oolong") as vault:
+            shutil.rmtree(root / ".memfs/index")
+            fill_up(tmp_path / "disk")
+            for number in range(MEMORIES):
+                (root / f"many/{number}.md").rename(root / f"many/other{number}.md")
+            assert len(found(vault, "number")) == MEMORIES
+            assert vault.status().where == "memory"
+            assert "No space left" in vault.status().trouble
+            os.unlink(tmp_path / "disk/ballast")
+            took = until(lambda: vault.search("oolong") and vault.status().where == "disk", RETRY + LIMIT)
+            assert vault.status().trouble == ""
+            assert_right(vault, {})
+    assert took < 2 * RETRY
+    figure(
+        "disk full, searching",
+        f"{MEMORIES} memories searched from memory, published again {took:.1f} s after there was room",
+    )
+
+
+def until(happened: Callable[[], object], limit: float) -> float:
+    """Wait until something is so: the seconds it took."""
+    began = time.monotonic()
+    while not happened():
+        assert time.monotonic() - began < limit
+        time.sleep(SOON / 20)
+    return time.monotonic() - began
