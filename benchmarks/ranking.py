@@ -6,7 +6,6 @@
 import os
 import random
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.corpus import word

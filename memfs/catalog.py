@@ -24,6 +24,10 @@ class IndexDamaged(Exception):  # noqa: N818  it never leaves the core: the inde
     """The index is not there, not whole, of another kind, or tantivy failed on it."""
 
 
+class IndexOfAnotherKind(IndexDamaged):
+    """The index was made by another version, or for another language."""
+
+
 class Row(NamedTuple):
     """A file as it was indexed."""
 
@@ -59,7 +63,7 @@ class Chunk:
         return b"".join(
             (
                 _HEAD.pack(_MAGIC, first, len(rows), len(gone), max(end - 1, 0)),
-                b"".join([_STAMP.pack(*row.stamp) for row in rows]),
+                b"".join([_packed(row.stamp) for row in rows]),
                 b"".join([row.digest for row in rows]),
                 struct.pack(f"<{len(ends)}q", *ends),
                 struct.pack(f"<{len(gone)}q", *gone),
@@ -152,6 +156,14 @@ class Catalog:
         """All rows as one chunk, dead ones included, for rows keep their numbers."""
         rows = [chunk.row(number) for chunk in self.chunks for number in range(chunk.first, chunk.first + chunk.count)]
         return Chunk.make(0, rows, [number for chunk in self.chunks for number in chunk.dead])
+
+
+def _packed(stamp: Stamp) -> bytes:
+    """A stamp as bytes; one of a time too far away is another one, which is then never taken for known."""
+    try:
+        return _STAMP.pack(*stamp)
+    except struct.error:
+        return _STAMP.pack(0, 0, 0, 0)
 
 
 def _paths(chunk: Chunk) -> list[str]:

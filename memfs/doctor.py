@@ -20,6 +20,8 @@ HINT = "Run `memfs doctor` to build it anew from the files."
 
 def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
     """Every fault of the index. With `repair` it is made equal to the files, and else nothing is written."""
+    if repair:
+        fresh.refresh()  # who subscribed is told of what changed, before all is built anew
     faults = list(_faults(fresh, tree, is_synced=False))
     hint = HINT
     if repair:
@@ -27,6 +29,9 @@ def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
             fresh.rebuild()
         fresh.sync()
         left = list(_faults(fresh, tree, is_synced=True))
+        if left:  # somebody may be writing
+            fresh.sync()
+            left = [fault for fault in _faults(fresh, tree, is_synced=True) if fault in left]
         hint = HINT if left else MENDED
         faults += [fault for fault in left if fault not in faults]
     return [Problem(path or f"{STATE}/{INDEX}", 1, fault, hint=hint) for path, fault in faults]

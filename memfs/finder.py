@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memfs.files import STATE
@@ -32,20 +32,28 @@ class Finder:
         self._language = settings.get("retrieval", {}).get("language", LANGUAGE)
         self._mutex = Mutex()
         self._watcher: Watcher | None = None
-        self.is_used = False
+        self._made: tuple[Freshness, Search] | None = None
 
-    @cached_property
+    @property
     def fresh(self) -> "Freshness":
-        from memfs.sync import Freshness
+        return self._parts[0]
 
-        self.is_used = True
-        return Freshness(self._tree, self._root, language=self._language, clock=self._clock)
-
-    @cached_property
+    @property
     def _search(self) -> "Search":
-        from memfs.search import Search
+        return self._parts[1]
 
-        return Search(self._tree, self.fresh)
+    @property
+    def _parts(self) -> tuple["Freshness", "Search"]:
+        """What searches, made once, also by threads that ask at the same time."""
+        if self._made is None:
+            from memfs.search import Search
+            from memfs.sync import Freshness
+
+            with self._mutex:
+                if self._made is None:
+                    fresh = Freshness(self._tree, self._root, language=self._language, clock=self._clock)
+                    self._made = fresh, Search(self._tree, fresh)
+        return self._made
 
     def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:
         """The hits of a question."""
@@ -63,7 +71,9 @@ class Finder:
     def status(self) -> IndexStatus:
         """How things stand."""
         with self.fresh.lock:
-            return self.fresh.status(self._watcher.trouble if self._watcher else "")
+            status = self.fresh.status(self._watcher.trouble if self._watcher else "")
+        ours = str(os.getpid()) if self._watcher and self._watcher.is_alive else ""
+        return replace(status, watcher=status.watcher or ours)
 
     def doctor(self, *, repair: bool) -> list[Problem]:
         """Compare what is derived with the files."""
@@ -86,7 +96,7 @@ class Finder:
                 self.fresh.purge(path)
 
     def _is_published(self) -> bool:
-        return self.is_used or os.path.exists(os.path.join(self._root, PUBLISHED))
+        return self._made is not None or os.path.exists(os.path.join(self._root, PUBLISHED))
 
     def subscribe(self, scope: Namespace, tell: Callable[[Change], None]) -> Callable[[], None]:
         """Have changes told from now on; calling the answer ends it."""
@@ -109,8 +119,9 @@ class Finder:
             if self._wants_watcher and self._watcher is None:
                 self.fresh.expect_changes()
                 self.fresh.is_watching = True
-                self._watcher = Watcher(self._root, wait=self.fresh.wait, look=self._look)
-                self._watcher.start()
+                watcher = Watcher(self._root, wait=self.fresh.wait, look=self._look)
+                watcher.start()
+                self._watcher = watcher
 
     def _look(self) -> bool:
         with self.fresh.lock:
@@ -125,7 +136,7 @@ class Finder:
                 self._watcher.stop()
                 self._watcher = None
                 self.fresh.is_watching = False
-        if self.is_used:
+        if self._made:
             with self.fresh.lock:
                 self.fresh.close()
 

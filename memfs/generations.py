@@ -19,6 +19,7 @@ from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
 from memfs.files import READ, read_open
 
 CURRENT = "current"
+PURGE = "purge"
 MAX_CHUNKS = 16
 LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # which tantivy opens, and would wait at a pipe for ever
 MAX_SIZE = 1 << 40
@@ -90,12 +91,16 @@ class Draft:
         self.name = f"g-{secrets.token_hex(6)}"
         self.place = os.path.join(folder, self.name)
         os.mkdir(self.place)
+
+    def take_over(self) -> None:
+        """Link the files of the generation that this one builds on."""
+        base = self._base
         for file in base.files if base else ():
             old, new = os.path.join(base.place, file) if base else "", os.path.join(self.place, file)
             if file.endswith(".json"):  # these are rewritten
                 shutil.copyfile(old, new)
             else:
-                os.link(old, new)
+                _link(old, new)
 
     def add_rows(self, old: Sequence[Chunk], rows: Sequence[Row], dead: Sequence[int]) -> None:
         """Add a chunk of rows; too many of them become one."""
@@ -112,7 +117,7 @@ class Draft:
         text = json.dumps([self.name, kind, journal, self._describe()]).encode()
         _replace(os.path.join(self._folder, CURRENT), b"%d\n%b" % (zlib.crc32(text), text))
         for name in os.listdir(self._folder):
-            if name not in {self.name, CURRENT}:
+            if name not in {self.name, CURRENT, PURGE}:
                 _remove(os.path.join(self._folder, name))
 
     def discard(self) -> None:
@@ -136,6 +141,15 @@ def _read(path: str) -> bytes:
         return read_open(fd, MAX_SIZE).data
     finally:
         os.close(fd)
+
+
+def _link(old: str, new: str) -> None:
+    try:
+        os.link(old, new)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system without links
+        shutil.copyfile(old, new)
 
 
 def _mapped(path: str) -> mmap.mmap:

@@ -14,11 +14,11 @@ import tantivy
 from tantivy import Filter as Step
 from tantivy import Occur, Query
 
-from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
+from memfs.catalog import Catalog, Chunk, IndexDamaged, IndexOfAnotherKind, Row
 from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value
 from memfs.query import Question
-from memfs.words import MAX_TERMS, STOP_WORDS, prepare
+from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, prepare
 
 SCHEMA = 1
 MAX_WORD = 80  # bytes; a longer one is not indexed
@@ -57,6 +57,10 @@ class Analyzer:
         """The terms of a question; its stop words only if there is nothing else."""
         text = prepare(question, is_question=True)
         return self._asking.analyze(text) or self.plain.analyze(text)
+
+    def stems(self, prefix: str) -> set[str]:
+        """The stems of words that begin so, as far as one can tell without knowing the words."""
+        return {term for ending in ENDINGS for term in self.plain.analyze(prepare(prefix + ending, is_question=True))}
 
     def phrase(self, text: str) -> tuple[str, ...]:
         """The terms of a phrase, stop words and all."""
@@ -214,7 +218,7 @@ def open_index(folder: str, language: str) -> Index:
     """Open the published index; IndexDamaged if there is none that is whole and of this kind."""
     generation = Generation.read(folder)
     if generation.kind != _kind(language):
-        raise IndexDamaged("of another kind")
+        raise IndexOfAnotherKind(generation.kind)
     generation.verify()
     with _guarded():
         index = Index(tantivy.Index.open(generation.place), generation.catalog(), Analyzer(language), generation)
@@ -232,6 +236,7 @@ def publish(
     chunks = base.catalog.chunks if base else ()
     rows: list[Row] = []
     try:
+        draft.take_over()
         with _guarded():
             index = tantivy.Index.open(draft.place) if base else tantivy.Index(_schema(), draft.place)
             index.register_tokenizer("memfs", _analyzer(language))

@@ -35,10 +35,10 @@ class Journal:
         data = "".join([f"\n{_line(path)}\n" for path in paths]).encode()
         with suppress(OSError, MemfsError):
             fd = self._place.file(root, NAME, _FLAGS)
-            os.write(fd, data)
+            is_whole = os.write(fd, data) == len(data)
             if not os.fstat(fd).st_nlink:  # a new one was begun meanwhile
-                os.write(self._place.file(root, NAME, _FLAGS), data)
-            return True
+                is_whole = os.write(self._place.file(root, NAME, _FLAGS), data) == len(data)
+            return is_whole
         return False
 
     def begin(self, root: int) -> None:

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
-from memfs.catalog import IndexDamaged, Row
+from memfs.catalog import IndexDamaged, IndexOfAnotherKind, Row
 from memfs.errors import MemfsError
 from memfs.files import STATE, folder, raw_digest
-from memfs.generations import CURRENT
+from memfs.generations import CURRENT, PURGE
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
 from memfs.journal import Journal
 from memfs.keywords import keywords, moments
@@ -30,7 +30,6 @@ PATIENCE = 120.0  # seconds to wait for another process that publishes the index
 STALLED = 10.0  # seconds without progress after which it is taken for stopped
 MAX_INDEXED = 1 << 20  # characters of a memory
 INDEX = "index"
-PURGE = "purge"
 Progress = Callable[[int, int], None]
 log = logging.getLogger("memfs")
 
@@ -64,6 +63,7 @@ class Publisher:
         self.trouble = ""
         self.retry_at = 0.0
         self._pause = RETRY
+        self._had_one = self._is_foreign = False  # of our kind; of another
         self._journal, self._language = journal, language
         self._seen: tuple[int, ...] | None = None  # what `current` was when the index was opened
         self._stamps: dict[str, Marks] | None = None
@@ -93,8 +93,10 @@ class Publisher:
         while seen and self.index is None:
             try:
                 self._take(open_index(self.folder, self._language), seen)
+                self._had_one, self._is_foreign = True, False
             except IndexDamaged as error:
                 log.info("index: %s", error)
+                self._is_foreign = isinstance(error, IndexOfAnotherKind)
                 seen, before = self._current(), seen
                 if seen == before:
                     break  # else another one was published while this one was opened
@@ -140,6 +142,8 @@ class Publisher:
                     self.discard()
                 elif not self.is_current():
                     self.adopt()
+                if self._is_foreign and self._had_one:
+                    raise OSError(errno.EEXIST, "another memfs, or another language, has its index there")
                 self._publish(root, paths, progress, is_all=is_all)
         except (OSError, IndexDamaged, MemfsError) as error:
             if isinstance(error, BlockingIOError) and self.index:
@@ -165,6 +169,10 @@ class Publisher:
 
     def _publish(self, root: int, paths: Collection[str], progress: Progress | None, *, is_all: bool) -> None:
         base = self._base()
+        is_to_purge = self.is_to_purge()
+        if base is None:
+            with suppress(OSError):  # what is removed from now on sets it again
+                os.unlink(os.path.join(self.folder, PURGE))
         if base is None and not is_all:
             paths = scan(root).stamps
         elif base and is_all:  # another process has built it meanwhile
@@ -175,9 +183,14 @@ class Publisher:
         cursor = "" if self._journal.is_large() else self._journal.cursor(root)
         edits = self._edits(root, base, sorted(paths), progress)
         is_large = len(paths) > MANY * 5
-        index = publish(self.folder, base, edits, language=self._language, journal=cursor, is_large=is_large)
+        try:
+            index = publish(self.folder, base, edits, language=self._language, journal=cursor, is_large=is_large)
+        except BaseException:
+            if is_to_purge:
+                self._mark_purge()
+            raise
         self._take(index, self._current())
-        self.trouble = ""
+        self.trouble, self._had_one = "", True
         if self._journal.is_large():
             self._journal.begin_anew(root)
 
@@ -242,8 +255,11 @@ class Publisher:
     def purge(self, path: str) -> None:
         """Have the next index made from nothing, if this one ever knew a memory of that path."""
         if self.index and self.index.generation and self.index.catalog.mentions(path):
-            with suppress(OSError), open(os.path.join(self.folder, PURGE), "wb"):
-                pass
+            self._mark_purge()
+
+    def _mark_purge(self) -> None:
+        with suppress(OSError), open(os.path.join(self.folder, PURGE), "wb"):
+            pass
 
     def is_to_purge(self) -> bool:
         return os.path.exists(os.path.join(self.folder, PURGE))

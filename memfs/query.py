@@ -72,7 +72,11 @@ class Weights(NamedTuple):
         self, group: Sequence[str], counts: Mapping[str, int], length: int, mean_length: float
     ) -> tuple[str, float]:
         """The term of a group that counts most in a memory, and how much."""
-        found = [(bm25(counts[term], length, mean_length, self.of[term]), term) for term in group if term in counts]
+        found = [
+            (bm25(counts[term], length, mean_length, self.of[term]), term)
+            for term in group
+            if term in counts and term in self.of
+        ]
         score, term = max(found, default=(0.0, group[0]))
         return term, score
 

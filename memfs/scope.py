@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from memfs.errors import InvalidNamespaceError, MemfsError, MemoryNotFoundError
+from memfs.errors import InvalidNamespaceError, MemfsError, MemoryNotFoundError, shown
 from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.model import Memory, Problem
@@ -31,6 +31,8 @@ class Scope:
 
     def inside(self, text: str | None) -> Namespace:
         """A namespace that memories may live in; the scope itself if none is named."""
+        if text is not None and not isinstance(text, str):
+            raise InvalidNamespaceError(shown(text), "not a text")
         namespace = self.namespace if text is None else Namespace.parse(text)
         if is_below(namespace.segments, SESSIONS):
             raise InvalidNamespaceError(str(namespace), f"{SESSIONS}/ holds no memories")
@@ -75,6 +77,7 @@ class Scope:
             if (known := find(ref)) and self.sees(known.split("/")):
                 with suppress(MemfsError):
                     if self._tree.read(known).id == ref:
+                        self._paths[ref] = known
                         return known
         needle = ref.encode(errors="replace")
         for found in self.walk(archived=True):

@@ -17,7 +17,6 @@ from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Marker
 from memfs.sync import Freshness
 from memfs.tree import Tree
-from memfs.words import stems_within
 
 TRIES = 4
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
@@ -36,8 +35,8 @@ class Search:
 
     def __init__(self, tree: Tree, fresh: Freshness) -> None:
         self._tree, self._fresh = tree, fresh
-        self._superseded: tuple[object, frozenset[str]] = (None, frozenset())
-        self._stem = lru_cache(maxsize=20_000)(fresh.analyzer.terms)
+        self._superseded: tuple[object, dict[Namespace, frozenset[str]]] = (None, {})
+        self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 
     def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:
         """The hits of a question, best first, as they are on disk now. A blank question lists the newest."""
@@ -65,7 +64,7 @@ class Search:
     ) -> list[Hit]:
         weights, overlay = self._weigh(question), self._fresh.overlay
         marker = Marker(weights.of.keys(), self._stem)
-        targets = () if "superseded" in choose.include else self._targets(choose.scope)
+        targets = () if "superseded" in choose.include else self._targets(choose.scope, now)
         is_exact = choose.exact  # what the index lets through passes
         hits: list[Hit] = []
         stale: list[str] = []
@@ -106,13 +105,14 @@ class Search:
         index, overlay = self._fresh.index, self._fresh.overlay
         groups = []
         for prefix in question.prefixes:
-            stems = [stem for stem in stems_within(prefix) if index.frequency(stem) or overlay.frequency(stem)]
+            known = sorted(self._fresh.analyzer.stems(prefix))
+            stems = [stem for stem in known if index.frequency(stem) or overlay.frequency(stem)]
             groups.append(tuple(dict.fromkeys((*index.prefixed(prefix), *overlay.prefixed(prefix), *stems))))
         return question._replace(groups=tuple(filter(None, groups)))
 
     def _weigh(self, question: Question) -> Weights:
         index, overlay = self._fresh.index, self._fresh.overlay
-        total = index.memories + (len(overlay) if not index.memories else 0)
+        total = max(index.memories, len(overlay))
         unseen = [(prefix,) for prefix in question.prefixes] if not question.groups else []
         groups = [*[(term,) for term in question.words], *question.groups, *unseen]
         if overlay:
@@ -154,22 +154,27 @@ class Search:
                 found.append((-score, path, memory.stamp))
         return sorted(found)
 
-    def _targets(self, scope: Namespace) -> frozenset[str]:
+    def _targets(self, scope: Namespace, now: datetime) -> frozenset[str]:
         """What the links name by which memories of the scope that are in force supersede others."""
         index, overlay = self._fresh.index, self._fresh.overlay
-        key = (index, overlay, overlay.version, scope)
+        key = (index, overlay, overlay.version, int(now.timestamp()) // 60)  # one may expire meanwhile
         if self._superseded[0] != key:
-            superseding = [index.catalog.known(number)[0] for number in index.rows_of("supersedes")]
-            if scope.segments or any(path in overlay for path in superseding):
+            self._superseded = key, {}
+        if scope not in self._superseded[1]:
+            rows = index.rows_of("supersedes")
+            paths = [index.catalog.known(number)[0] for number in rows]
+            superseding = [path for path in paths if scope.holds(tuple(path.split("/")))]
+            links = index.values("supersedes", without=OUT_OF_FORCE) if superseding else []
+            is_simple = not scope.segments and all(len(link) < KEYWORD_LIMIT for link in links)
+            if not is_simple or any(path in overlay for path in paths) or set(rows) & set(index.rows_of("expires")):
                 with self._tree.opened() as root:
                     found = [read_one(root, path) for path in superseding if path not in overlay]
-                links = [link for memory in found if isinstance(memory, Memory) for link in _links(memory, scope)]
-            else:
-                links = index.values("supersedes", without=OUT_OF_FORCE) if superseding else []
+                known = [memory for memory in found if isinstance(memory, Memory)]
+                links = [link for memory in known for link in _links(memory, scope, now)]
             pending = [entry.memory for entry in overlay.entries.values() if entry.memory]
-            links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory, scope)]
-            self._superseded = key, frozenset(map(_target, links))
-        return self._superseded[1]
+            links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory, scope, now)]
+            self._superseded[1][scope] = frozenset(map(_target, links))
+        return self._superseded[1][scope]
 
     # --- why not
 
@@ -185,7 +190,7 @@ class Search:
             return [*reasons, Reason("the question has no words to look for")]
         with self._fresh.lock:
             self._fresh.refresh()
-            if "superseded" not in choose.include and _is_superseded(memory, self._targets(choose.scope)):
+            if "superseded" not in choose.include and _is_superseded(memory, self._targets(choose.scope, now)):
                 reasons.append(Reason("superseded: another memory names it in `supersedes`"))
             question = self._expanded(question)
             weights = self._weigh(question)
@@ -211,21 +216,23 @@ def _names(memory: Memory, targets: Collection[str]) -> Iterator[str]:
     """What a link to a memory may say: its path, its file name, its id."""
     if targets:
         path = fold(memory.path.removesuffix(".md"))
-        yield path[: KEYWORD_LIMIT - 2]  # as much of it as a cut link has
+        yield path
         yield path.rpartition("/")[2]
         if any(target.startswith("m-") for target in targets):  # a header takes a while to read
             yield fold(memory.id)
 
 
-def _links(memory: Memory, scope: Namespace) -> tuple[str, ...]:
+def _links(memory: Memory, scope: Namespace, now: datetime) -> tuple[str, ...]:
     """The links of a memory to what it supersedes, if it is in the scope, and in force itself."""
+    expires = memory.header.expires
     is_out = memory.header.status == "deprecated" or fold(memory.path).startswith(f"{ARCHIVE}/")
+    is_out |= expires is not None and expires < now
     return () if is_out or not scope.holds(tuple(memory.path.split("/"))) else memory.header.supersedes
 
 
 def _target(link: str) -> str:
-    """What a link such as [[facts/alice/atlas|Atlas]] points to; of a long one, the start that the index has."""
-    target = link[:KEYWORD_LIMIT].strip().removeprefix("[[").removesuffix("]]").partition("|")[0].partition("#")[0]
+    """What a link such as [[facts/alice/atlas|Atlas]] points to."""
+    target = link.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].partition("#")[0]
     return fold(target.strip().removeprefix("/").removesuffix(".md"))
 
 

@@ -1,18 +1,26 @@
 """The piece of a memory that shows why it was found, with the words of the question marked. Pure."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Collection
 from typing import NamedTuple
+
+from memfs.words import UNSPACED
 
 LENGTH = 200  # characters
 LEAD = 40  # of them before the first marked word
 START = 3  # characters that a word and its stem have in common
 MAX_TEXT = 100_000
 MAX_FOUND = 200
+MAX_WORD = 80  # characters of a word
 _WORD = re.compile(r"[^\W_]+")
 _word_at = _WORD.match
 _SPACE = re.compile(r"\s")
-_GAP = re.compile(r"[^\S ]\s*|  \s*")  # white space that is not one space
+_PLAIN = {  # letters with an accent, and the same without
+    code: plain[0]
+    for code in range(0xC0, 0x250)
+    if len(plain := unicodedata.normalize("NFD", chr(code))) > 1 and plain[0].isascii()
+}
 
 Found = tuple[int, int, str]  # from, to, and the term it is
 
@@ -29,7 +37,9 @@ class Marker:
 
     def __init__(self, terms: Collection[str], stem: Callable[[str], Collection[str]]) -> None:
         self._terms, self._stem = terms, stem
-        self._starts = {term[:START] for term in terms if term.isascii()}
+        self._pairs = [term for term in terms if not term.isascii() and UNSPACED.match(term)]
+        words = [term for term in terms if term not in self._pairs]
+        self._starts = {term[: START if len(term) > START else START - 1] for term in words}
         self._known: dict[str, str] = {}  # the term of a word, if it is one of the question's
 
     def snippet(self, body: str) -> Snippet:
@@ -38,8 +48,8 @@ class Marker:
         found = self._find(text)
         start, end = _window(text, found) if len(text) > LENGTH else (0, len(text))
         piece = text[start:end]
-        line = _GAP.sub(" ", piece).strip()
-        if line != piece:
+        line = " ".join(piece.split())
+        if len(line) != len(piece):
             places = self._find(line)
         else:
             places = [(first - start, last - start, term) for first, last, term in found if start <= first < end]
@@ -50,37 +60,30 @@ class Marker:
     def _find(self, text: str) -> list[Found]:
         """Where words stand that are, by their stem, words of the question, in order."""
         found: list[Found] = []
-        if not text.isascii():
-            for word in _WORD.finditer(text):
-                if term := self._term(word[0]):
-                    _mark(text, word.start(), word.end(), term, found)
-            return found
-        lower = text.lower()
+        lower = text.lower() if text.isascii() else text.translate(_PLAIN).lower()
+        if len(lower) != len(text):  # a letter whose small one is two
+            lower = text
         for start in self._starts:
             at = lower.find(start)
-            while at >= 0 and (word_there := _word_at(lower, at)):
-                end = word_there.end()
+            while at >= 0 and len(found) < MAX_FOUND and (word := _word_at(lower, at)):
+                end = word.end()
                 if (at == 0 or not lower[at - 1].isalnum()) and (term := self._term(lower[at:end])):
                     found.append((at, end, term))
                 at = lower.find(start, end)
+        for pair in self._pairs:
+            at = lower.find(pair)
+            while at >= 0 and len(found) < MAX_FOUND:
+                found.append((at, at + len(pair), pair))
+                at = lower.find(pair, at + len(pair))
         found.sort()
-        return found[:MAX_FOUND]
+        return found
 
     def _term(self, word: str) -> str:
         term = self._known.get(word)
         if term is None:
-            term = self._known[word] = next((term for term in self._stem(word) if term in self._terms), "")
+            terms = self._stem(word) if len(word) <= MAX_WORD else ()
+            term = self._known[word] = next((term for term in terms if term in self._terms), "")
         return term
-
-
-def _mark(text: str, start: int, end: int, term: str, found: list[Found]) -> None:
-    """Mark a word; in a script without spaces, where a word is a sentence, the characters of the question."""
-    at = text.find(term, start, end) if not term.isascii() else -1
-    if at < 0:
-        found.append((start, end, term))
-    while at >= 0 and len(found) < MAX_FOUND:
-        found.append((at, at + len(term), term))
-        at = text.find(term, at + len(term), end)
 
 
 def _window(text: str, found: list[Found]) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 
 from memfs.catalog import IndexDamaged
+from memfs.changes import Learned, changes_of
 from memfs.files import STATE
 from memfs.index import Analyzer, Index
 from memfs.locks import Mutex
@@ -31,7 +32,6 @@ STALE = 1.0  # seconds between two looks at every file where nobody tells of cha
 UNTOLD = 60.0  # seconds until the kernel is asked again to watch more directories than it would
 CALM, LONG = 2.0, 10.0  # seconds without a change, until many or few pending ones are published by a watcher
 NOTHING = Noticed(set(), set(), False)
-Learned = tuple[str, Marks | None, Memory | None]  # a path, how it was known, what it is now
 log = logging.getLogger("memfs")
 
 
@@ -46,6 +46,7 @@ class Freshness:
         self.is_heard = True  # whether it could
         self._tree, self._root, self._language, self._clock = tree, root, language, clock
         self._source: Notices | None = None
+        self._looks = 0
         self._start()
 
     def _start(self) -> None:
@@ -54,9 +55,10 @@ class Freshness:
         self.overlay = Overlay()
         self.last_scan: datetime | None = None
         self._is_told = False  # by the watcher of another process
-        self._looks = 0
+        self._looks = min(self._looks, 1)  # a forked process goes on as its parent did
         self._looked = self._changed = self._untold = 0.0
         self._guarded: Index | None = None
+        self._unread: set[str] = set()
 
     @property
     def index(self) -> Index:
@@ -72,18 +74,21 @@ class Freshness:
         if self.published.index is None:
             self._adopt()
         noticed, is_current = self._source.poll() if self._source else None, self.published.is_current()
-        if is_current and (self._source.is_spoiled if self._source else self._is_spoiled()):
-            self.published.discard()
-        elif is_current and noticed == NOTHING:
+        is_spoiled = is_current and (self._source.is_spoiled if self._source else self._is_spoiled())
+        if not is_spoiled and is_current and noticed == NOTHING and not self._unread and not self.published.is_due():
             return  # the kernel tells of our own writes too
         try:
             with self._tree.opened() as root:
-                self._learn(root, noticed, progress)
+                if not is_spoiled or self.published.has_stamps:
+                    self._learn(root, noticed, progress)  # what is known tells what changed; the index is not asked
+                if is_spoiled:
+                    self.published.discard()
                 if not is_current:
                     self._follow(root)  # not before: who subscribed is told of what another process published, too
                 if self.published.index is None:
                     self._look(root, progress)
-                is_much = len(self.overlay) > MANY or self.overlay.size > MUCH
+                few = min(MANY, max(FEW, self.index.memories))  # or else their words count for too little
+                is_much = len(self.overlay) > few or self.overlay.size > MUCH
                 if (is_much and time.monotonic() > self.published.retry_at) or self.published.is_due():
                     self._publish_pending(root, progress)
             self._guard()
@@ -130,27 +135,47 @@ class Freshness:
             self.published.discard()
 
     def _settle(self) -> None:
-        """Let go of pending changes that the index has."""
+        """Let go of pending changes that the index has; it may have later ones, so the files are asked again."""
         if self.published.index and self.overlay:
             stamps = self.published.stamps()
-            for path, pending in [*self.overlay.entries.items()]:
-                if stamps.get(path) == (pending.memory.stamp if pending.memory else None):
+            with self._tree.opened() as root:
+                now = dict(read_all(root, sorted(self.overlay.entries)))
+            for path, found in now.items():
+                if isinstance(found, Problem):
+                    continue
+                stamp = found.stamp if found else None
+                if stamps.get(path) == stamp:
                     self.overlay.drop(path)
+                elif stamp != self._stamp(path):
+                    self.overlay.put(path, self._pending(found))
+
+    def _pending(self, memory: Memory | None) -> Pending:
+        return Pending(memory, self.analyzer.terms(text_of(memory)) if memory else ())
 
     def _learn(self, root: int, noticed: Noticed | None, progress: Progress | None) -> None:
         index, journal = self.published.index, self._tree.journal
         if index and index.generation and not self._looks and not self._is_told and watcher_of(root):
             self._is_told = journal.start_at(root, index.generation.journal)
-        heard = journal.read(root)
-        if index is None or (noticed and noticed.lost):
+        lines = journal.read(root)
+        heard = None if lines is None else set(lines)
+        if index is None or (noticed and noticed.lost) or (noticed and len(noticed.folders) > FEW):
             self._look(root, progress)
         elif noticed:
             places = [self._below(root, place) for place in noticed.folders]
-            self._consider(root, noticed.paths.union(heard or (), *places), heard or ())
+            self._take(root, noticed.paths.union(heard or (), *places), heard or (), progress)
         elif heard is None or self._must_look(root):
             self._look(root, progress)
         else:
-            self._consider(root, heard, heard)
+            self._take(root, heard, heard, progress)
+
+    def _take(self, root: int, paths: set[str], heard: Collection[str], progress: Progress | None) -> None:
+        """Look at what may have changed, in the way that is short for so much of it."""
+        if len(paths) > max(MANY, self.index.memories // 2):  # so many may be gone, which a look tells
+            self._look(root, progress)
+        elif len(paths) > MANY:
+            self._take_many(root, [path for path in paths if is_memory(path)], progress)
+        else:
+            self._consider(root, paths, heard)
 
     def _must_look(self, root: int) -> bool:
         """Tell whether to look at every file, where the kernel tells nothing."""
@@ -210,12 +235,14 @@ class Freshness:
     def _consider(self, root: int, paths: Collection[str], heard: Collection[str] = ()) -> None:
         """Look at some memories, and take in those that are not as they are known."""
         learned: list[Learned] = []
+        paths, self._unread = {*paths, *self._unread}, set()
         for path, found in read_all(root, sorted(filter(is_memory, paths))):
-            if isinstance(found, Problem):  # not readable is not gone
+            if isinstance(found, Problem):  # not readable is not gone: it is tried again
+                self._unread.add(path)
                 continue
             old = self._stamp(path)
             if (found.stamp if found else None) != old:
-                self.overlay.put(path, Pending(found, self.analyzer.terms(text_of(found)) if found else ()))
+                self.overlay.put(path, self._pending(found))
                 learned.append((path, old, found))
         if learned:
             self._changed = time.monotonic()
@@ -246,18 +273,25 @@ class Freshness:
 
     def _take_many(self, root: int, paths: Collection[str], progress: Progress | None) -> None:
         """Publish so many changes that this is the shortest way to search them."""
-        before = [(path, self._stamp(path)) for path in paths] if self.subscribers or self.is_watching else []
         is_all = self.published.index is None
+        before = [(path, self._stamp(path)) for path in paths] if self.subscribers and not is_all else []
         if not self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
             self._consider(root, paths)
             return
         self._settle()
         now = dict(read_all(root, sorted(path for path, _ in before)))
-        self._tell(root, [(path, old, new) for path, old in before if not isinstance(new := now[path], Problem)])
+        learned = [(path, old, new) for path, old in before if not isinstance(new := now[path], Problem)]
+        self._tell(root, [one for one in learned if one[1] != (one[2].stamp if one[2] else None)], paths)
 
     def _is_doubtful(self, gone: int) -> bool:
         """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""
         return gone > FEW and gone > self.index.memories // 2
+
+    def _doubt(self) -> str:
+        gone = self.overlay.gone
+        if not self.published.index or not self._is_doubtful(gone):
+            return ""
+        return f"{gone} of {self.index.memories} memories are gone at once; `memfs sync` if that is right"
 
     def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
         if is_asked or not self._is_doubtful(self.overlay.gone):
@@ -330,7 +364,7 @@ class Freshness:
             watcher=watcher,
             notices=told,
             last_scan=self.last_scan,
-            trouble=trouble or self.published.trouble,
+            trouble=trouble or self.published.trouble or self._doubt(),
         )
 
     def _hear(self, root: int) -> None:
@@ -352,24 +386,3 @@ class Freshness:
                     self._publish_pending(root)
             self._close_source()
             self._looks = 0
-
-
-def changes_of(learned: Collection[Learned]) -> list[Change]:
-    """What happened, in words; a memory that went, and came elsewhere as it was, was moved."""
-    went = {_identity(old): path for path, old, found in learned if found is None and old}
-    changes, moved = [], set()
-    for path, old, found in learned:
-        if found and old is None:
-            source = went.get(_identity(found.stamp))
-            moved.add(source)
-            changes.append(Change("moved", path, source) if source else Change("created", path))
-        elif found:
-            changes.append(Change("updated", path))
-    removed = [Change("removed", path) for path, old, found in learned if found is None and path not in moved]
-    return [*changes, *removed]
-
-
-def _identity(stamp: Marks) -> Marks:
-    """What a move leaves as it is: modification time, size, inode."""
-    mtime_ns, _, size, inode = stamp
-    return mtime_ns, size, inode

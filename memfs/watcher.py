@@ -60,9 +60,10 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread; one that stops itself, in a subscriber, ends when that returns."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
 
     def _run(self) -> None:
         try:

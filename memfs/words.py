@@ -6,7 +6,18 @@ from typing import NamedTuple
 
 MAX_QUESTION = 2000  # characters; what follows is not looked at
 MAX_TERMS = 64
-MIN_STEM = 4  # letters of a stem that is shorter than a prefix
+ENDINGS = (
+    "",
+    "s",
+    "es",
+    "ed",
+    "ing",
+    "on",
+    "ion",
+    "ng",
+    "e",
+    "y",
+)  # with which a prefix becomes a word that has a stem
 LANGUAGES = (
     "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian",
     "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
@@ -21,7 +32,7 @@ STOP_WORDS = frozenset(
     was we were what when where which while who whom whose why will with would you your yours yourself
     """.split()
 )
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -48,11 +59,6 @@ def ask(question: str) -> Asked:
     return Asked(_PREFIX.sub(" ", loose) if prefixes else loose, phrases, prefixes)
 
 
-def stems_within(prefix: str) -> list[str]:
-    """What may be the stem of a word with this prefix, and is shorter than it."""
-    return [prefix[:-cut] for cut in (1, 2, 3) if len(prefix) - cut >= MIN_STEM]
-
-
 def prepare(text: str, *, is_question: bool = False) -> str:
     """Fold a text so that it can be cut at what is no letter or digit.
 
@@ -61,7 +67,7 @@ def prepare(text: str, *, is_question: bool = False) -> str:
     """
     if not text.isascii():
         text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
-        text = _UNSPACED.sub(_pairs if is_question else _pairs_and_singles, text)
+        text = UNSPACED.sub(_pairs if is_question else _pairs_and_singles, text)
     if "++" in text or "#" in text:
         text = _SIGNED.sub(lambda found: f"{found[1]} {found[1]}{_SIGNS[found[2]]}", text)
     return text
