@@ -36,7 +36,7 @@ from memfs.errors import VaultNotFoundError
 from memfs.model import Change
 
 Git = Callable[..., str]
-MANY, BURST, STEPS = 200, 2_000, 80
+MANY, BURST, STEPS = 200, 2_000, 50
 NONE: tuple[str, ...] = ()
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked, and /proc is read")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from people import fill
 
 from memfs import Change, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
-from tests.people import fill
 
 EXAMPLE = Path(__file__).parent.parent / "example-vault"
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
