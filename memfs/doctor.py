@@ -20,11 +20,10 @@ HINT = "Run `memfs doctor` to build it anew from the files."
 
 def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
     """Every fault of the index. With `repair` it is made equal to the files, and else nothing is written."""
-    if repair:
-        fresh.refresh()  # who subscribed is told of what changed, before all is built anew
     faults = list(_faults(fresh, tree, is_synced=False))
     hint = HINT
     if repair:
+        fresh.refresh()  # who subscribed is told of what changed, before all is built anew
         if faults:
             fresh.rebuild()
         fresh.sync()
