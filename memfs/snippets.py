@@ -9,7 +9,7 @@ from memfs.words import UNSPACED
 
 LENGTH = 200  # characters
 LEAD = 40  # of them before the first marked word
-START = 3  # characters that a word and its stem have in common
+START = 2  # characters that a word and its stem have in common at least; mostly they differ by the last one
 MAX_TEXT = 100_000
 MAX_FOUND = 200
 MAX_WORD = 80  # characters of a word
@@ -38,8 +38,8 @@ class Marker:
     def __init__(self, terms: Collection[str], stem: Callable[[str], Collection[str]]) -> None:
         self._terms, self._stem = terms, stem
         self._pairs = [term for term in terms if not term.isascii() and UNSPACED.match(term)]
-        words = [term for term in terms if term not in self._pairs]
-        self._starts = {term[: START if len(term) > START else START - 1] for term in words}
+        words = [term for term in terms if term not in self._pairs] if self._pairs else terms
+        self._starts = {term[: max(len(term) - 1, START)] for term in words}
         self._known: dict[str, str] = {}  # the term of a word, if it is one of the question's
 
     def snippet(self, body: str) -> Snippet:
@@ -82,7 +82,8 @@ class Marker:
         term = self._known.get(word)
         if term is None:
             terms = self._stem(word) if len(word) <= MAX_WORD else ()
-            term = self._known[word] = next((term for term in terms if term in self._terms), "")
+            matching = [term for term in terms if term in self._terms]
+            term = self._known[word] = matching[0] if matching else ""
         return term
 
 

@@ -360,6 +360,18 @@ def find_and_add(root: str, number: int) -> None:
         assert f"own/the-own-of-{number}.md" in found(vault, "own")
 
 
+def test_where_a_watcher_lives_others_find_every_edit_of_a_file(root: Path, crew: Crew) -> None:
+    with watched(crew, root), searched(root) as vault:
+        for number in range(6):
+            assert vault.status().notices == "watcher"
+            if number % 2:
+                Vault(root).update("top.md", body=f"Now there is sour{number}.")
+                assert found(vault, f"sour{number}") == {"top.md"}
+            by_hand(root, "top.md", f"Now there is sweet{number}.")
+
+            wait_for(lambda number=number: found(vault, f"sweet{number}"), SOON)
+
+
 def test_a_search_between_two_edits_is_right_every_time(root: Path) -> None:
     with searched(root) as vault:
         for number in range(50):
