@@ -162,20 +162,20 @@ class Freshness:
             self._look(root, progress)
         elif noticed:
             places = [self._below(root, place) for place in noticed.folders]
-            self._take(root, noticed.paths.union(heard or (), *places), heard or (), progress)
+            self._take(root, noticed.paths.union(heard or (), *places), progress)
         elif heard is None or self._must_look(root):
             self._look(root, progress)
         else:
-            self._take(root, heard, heard, progress)
+            self._take(root, heard, progress)
 
-    def _take(self, root: int, paths: set[str], heard: Collection[str], progress: Progress | None) -> None:
+    def _take(self, root: int, paths: set[str], progress: Progress | None) -> None:
         """Look at what may have changed, in the way that is short for so much of it."""
         if len(paths) > max(MANY, self.index.memories // 2):  # so many may be gone, which a look tells
             self._look(root, progress)
         elif len(paths) > MANY:
             self._take_many(root, [path for path in paths if is_memory(path)], progress)
         else:
-            self._consider(root, paths, heard)
+            self._consider(root, paths)
 
     def _must_look(self, root: int) -> bool:
         """Tell whether to look at every file, where the kernel tells nothing."""
@@ -232,7 +232,7 @@ class Freshness:
         with self._tree.opened() as root:
             self._consider(root, paths)
 
-    def _consider(self, root: int, paths: Collection[str], heard: Collection[str] = ()) -> None:
+    def _consider(self, root: int, paths: Collection[str]) -> None:
         """Look at some memories, and take in those that are not as they are known."""
         learned: list[Learned] = []
         paths, self._unread = {*paths, *self._unread}, set()
@@ -246,7 +246,9 @@ class Freshness:
                 learned.append((path, old, found))
         if learned:
             self._changed = time.monotonic()
-            self._tell(root, learned, heard)
+            if self.is_watching:  # also what it heard itself: the file may have changed once more since
+                self.is_heard = self._tree.journal.note(root, [path for path, _, _ in learned])
+            self._tell(learned)
 
     def _stamp(self, path: str) -> Marks | None:
         """The stamp that a memory is known with."""
@@ -256,11 +258,8 @@ class Freshness:
             return ()  # unlike any: what a watcher tells of is taken in without reading all of the index
         return self.published.stamps().get(path)
 
-    def _tell(self, root: int, learned: Collection[Learned], heard: Collection[str] = ()) -> None:
-        """Tell other processes what they do not know from the journal, and the subscribers."""
-        news = [path for path, _, _ in learned if path not in heard]
-        if self.is_watching and (news or not self.is_heard):
-            self.is_heard = self._tree.journal.note(root, news)
+    def _tell(self, learned: Collection[Learned]) -> None:
+        """Tell the subscribers."""
         if self.subscribers:
             for change in changes_of(learned):
                 for subscriber in [*self.subscribers]:
@@ -281,7 +280,7 @@ class Freshness:
         self._settle()
         now = dict(read_all(root, sorted(path for path, _ in before)))
         learned = [(path, old, new) for path, old in before if not isinstance(new := now[path], Problem)]
-        self._tell(root, [one for one in learned if one[1] != (one[2].stamp if one[2] else None)], paths)
+        self._tell([one for one in learned if one[1] != (one[2].stamp if one[2] else None)])
 
     def _is_doubtful(self, gone: int) -> bool:
         """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""

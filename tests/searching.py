@@ -191,8 +191,9 @@ class Wanderer:
         doing()
         after = self._words()
         changed = {word for word in before.keys() | after.keys() if before.get(word) != after.get(word)}
+        new_first = sorted(changed, key=lambda word: word not in after)  # an old one would show what has changed
         some = self._chance.sample(sorted(after), min(len(after), 3))
-        return {word: [path for path in [after.get(word)] if path] for word in (*changed, *some)}
+        return {word: [path for path in [after.get(word)] if path] for word in (*new_first, *some)}
 
     def _words(self) -> dict[str, str]:
         """The word of every memory that is not archived, and where it is."""
@@ -347,7 +348,7 @@ def wander(root: Path, seed: int, steps: int, *, is_watched: bool) -> None:
         for number in range(steps):
             words = wanderer.step()
             try:
-                for vault in (here, there, Vault(root)):
+                for vault in (there, Vault(root), here):
                     assert_soon_right(vault, words, SOON if is_watched else 0.0)
                 if number % 20 == 0:
                     assert (faults := there.doctor()) == [] or wanderer.steps[-1] == "damage", faults

@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -369,7 +370,7 @@ def test_where_a_watcher_lives_others_find_every_edit_of_a_file(root: Path, crew
                 assert found(vault, f"sour{number}") == {"top.md"}
             by_hand(root, "top.md", f"Now there is sweet{number}.")
 
-            wait_for(lambda number=number: found(vault, f"sweet{number}"), SOON)
+            wait_for(partial(found, vault, f"sweet{number}"), SOON)
 
 
 def test_a_search_between_two_edits_is_right_every_time(root: Path) -> None:
