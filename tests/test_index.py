@@ -1,0 +1,251 @@
+"""The parts of an index: rows, generations, a look at every file, the journal and the watcher."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from memfs import Stamp, Vault
+from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
+from memfs.doctor import _differences, _faults
+from memfs.files import MAX_FILE, digest, open_root
+from memfs.generations import MAX_CHUNKS, Generation, _link
+from memfs.index import publish
+from memfs.journal import Journal
+from memfs.publisher import document
+from memfs.scan import Changes, diff, read_one, scan
+from memfs.watcher import Watcher
+
+
+def row(path: str, number: int = 1) -> Row:
+    return Row(path, Stamp(number, number, number, number), bytes(8))
+
+
+def catalog(*chunks: tuple[list[Row], list[int]]) -> Catalog:
+    made, first = [], 0
+    for rows, dead in chunks:
+        made.append(Chunk(Chunk.make(first, rows, dead)))
+        first += len(rows)
+    return Catalog(made)
+
+
+# --- rows
+
+
+def test_a_catalog_knows_the_living_row_of_each_path() -> None:
+    rows = catalog(([row("a.md", 1), row("b.md", 2)], []), ([row("a.md", 3)], [0]), ([], [1]))
+
+    assert rows.rows() == {"a.md": 2}
+    assert rows.stamps() == {"a.md": (3, 3, 3, 3)}
+    assert (rows.alive, rows.dead, rows.next_row) == (1, 2, 3)
+    assert rows.row(1) == row("b.md", 2)
+    assert rows.mentions("b.md")
+
+
+def test_merged_rows_keep_their_numbers() -> None:
+    rows = catalog(([row("ä.md", 1)], []), ([row("b/日.md", 2)], [0]))
+
+    merged = Catalog([Chunk(rows.merged())])
+
+    assert [merged.row(number) for number in range(2)] == [row("ä.md", 1), row("b/日.md", 2)]
+    assert merged.rows() == {"b/日.md": 1}
+
+
+def test_a_time_too_far_away_is_never_taken_for_known() -> None:
+    far = Row("a.md", Stamp(1 << 70, 1, 1, 1), bytes(8))
+
+    assert catalog(([far], [])).stamps() == {"a.md": (0, 0, 0, 0)}
+
+
+@pytest.mark.parametrize("data", [b"", b"memfsrow", bytes(100), Chunk.make(0, [row("a.md")], [])[:-1]])
+def test_bytes_that_are_no_rows_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a chunk of rows"):
+        Chunk(data)
+
+
+def test_rows_that_cannot_be_read_are_damage() -> None:
+    data = Chunk.make(0, [row("aaaa.md"), row("b.md")], [])
+    rows = Catalog([Chunk(data.replace(b"aaaa", b"a\xff\xfea"))])
+
+    for read in (rows.rows, rows.stamps, lambda: rows.row(0)):
+        with pytest.raises(IndexDamaged):
+            read()
+    with pytest.raises(IndexDamaged):
+        Catalog([Chunk(data.replace(b"aaaa", b"a\0aa"))]).rows()
+    with pytest.raises(ValueError, match="rows are missing"):
+        Catalog([Chunk(Chunk.make(5, [], []))])
+
+
+# --- generations
+
+
+def test_many_publications_become_one_chunk_of_rows(vault: Vault) -> None:
+    for number in range(MAX_CHUNKS + 3):
+        vault.add(f"Number {number} is here.", "n")
+        vault.sync()
+
+    generation = Generation.read(str(vault.root / ".memfs/index"))
+    assert len(generation.catalog().chunks) < MAX_CHUNKS
+    assert len(vault.search("number", limit=100)) == MAX_CHUNKS + 3
+    assert vault.doctor() == []
+
+
+@pytest.mark.parametrize("text", [b"", b"x", b"0\n[]", b'1\n["../..", "k", "", {}]'])
+def test_a_current_that_names_nothing_whole_is_damage(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "current").write_bytes(text)
+
+    with pytest.raises(IndexDamaged):
+        Generation.read(str(tmp_path))
+
+
+def test_where_files_cannot_be_linked_they_are_copied(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    other = Path("/dev/shm") / f"memfs-test-{os.getpid()}"
+    try:
+        _link(str(tmp_path / "a"), str(other))  # another file system
+        assert other.read_text() == "x"
+    finally:
+        other.unlink()
+    with pytest.raises(FileNotFoundError):
+        _link(str(tmp_path / "none"), str(tmp_path / "b"))
+
+
+# --- the doctor
+
+
+def test_the_doctor_sees_what_the_index_has_otherwise(vault: Vault) -> None:
+    kept, other = vault.add("Tea.", "n"), vault.add("Coffee.", "n")
+    vault.sync()
+    finder = vault._finder
+    index = finder.fresh.index
+    with vault._tree.opened() as root:
+        memory = read_one(root, kept.path)
+    assert memory is not None
+    wrong = document(memory)._replace(row=Row(kept.path, memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
+    gone = document(memory)._replace(row=Row("n/gone.md", memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
+    rows = index.catalog.rows()
+    edits = [(rows[kept.path], wrong), (rows[other.path], None), (None, gone)]
+    folder = finder.fresh.published.folder
+    damaged = publish(folder, index, edits, language="english", journal="", is_large=False)
+
+    found = set(_differences(damaged, damaged.catalog.rows(), vault._tree, is_synced=True))
+    told = list(_faults(finder.fresh, vault._tree, is_synced=False))
+
+    assert found == {
+        (kept.path, "indexed with another text"),
+        (other.path, "not indexed"),
+        ("n/gone.md", "indexed and not there"),
+    }
+    assert told == [(kept.path, "indexed with another text")]
+    assert [problem.path for problem in vault.doctor()] == [kept.path]
+    assert vault.doctor() == []
+    assert len(vault.search("tea coffee")) == 2
+
+
+def test_a_doctor_that_only_looks_leaves_a_vault_as_it_is(vault: Vault) -> None:
+    (vault.root / "tea.md").write_text("Tea.")
+
+    assert vault.doctor(repair=False) == []
+    assert not (vault.root / ".memfs/index/current").exists()
+
+
+# --- a look at every file
+
+
+def test_a_diff_names_what_came_changed_and_went() -> None:
+    assert diff({"a": (1,), "b": (2,)}, {"b": (3,), "c": (4,)}) == Changes(["a"], ["b"], ["c"])
+    assert diff({"a": (1,)}, {"a": (1,)}) == Changes([], [], [])
+
+
+def test_a_look_takes_memories_and_tells_what_is_none(tmp_path: Path) -> None:
+    (tmp_path / "n").mkdir()
+    (tmp_path / "n/tea.md").write_text("Tea.")
+    (tmp_path / "n/é.md").write_text("Tea.")
+    (tmp_path / "readme.md").write_text("no memory")
+    (tmp_path / "n/link.md").symlink_to(tmp_path / "n/tea.md")
+    os.mkfifo(tmp_path / "n/pipe.md")
+    with (tmp_path / "n/large.md").open("wb") as file:
+        file.truncate(MAX_FILE + 1)
+    (tmp_path / "n" / os.fsdecode(b"\xff.md")).write_text("x")
+    deep = tmp_path.joinpath(*[f"d{number}" for number in range(34)])
+    deep.mkdir(parents=True)
+    (deep / "x.md").write_text("x")
+    root = open_root(tmp_path)
+    try:
+        found, names = scan(root), scan(root, names_only=True)
+        assert read_one(root, "n/link.md") is None
+        assert read_one(root, "n/none.md") is None
+    finally:
+        os.close(root)
+
+    assert {*found.stamps} == {"n/tea.md", "n/é.md"}
+    assert {*names.stamps} == {"n/tea.md", "n/é.md", "n/large.md"}  # which reading then refuses
+    assert {problem.reason.partition(":")[0] for problem in found.problems} == {
+        "a symlink",
+        "not a regular file",
+        "larger than 8 MiB",
+        "a name that is not UTF-8",
+        "more than 32 directories deep",
+    }
+
+
+# --- the journal
+
+
+def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
+    vault.add("Tea.", "n")
+    ours, theirs = Journal(), Journal()
+    with vault._tree.opened() as root:
+        ours.begin(root)
+        assert theirs.read(root) is None
+        ours.read(root)
+        cursor = ours.cursor(root)
+        assert ours.note(root, ["a.md", "new\nline%.md"])
+        assert theirs.read(root) == ["a.md", "new\nline%.md"]
+        assert theirs.start_at(root, cursor)
+        assert theirs.read(root) == ["a.md", "new\nline%.md"]
+        assert not theirs.start_at(root, "junk")
+        ours.begin_anew(root)
+        assert theirs.read(root) is None
+        assert not theirs.start_at(root, cursor)
+
+
+# --- the watcher
+
+
+def test_a_watcher_goes_on_when_a_look_fails(tmp_path: Path) -> None:
+    Vault.init(tmp_path / "v")
+    looks: list[int] = []
+
+    def look() -> bool:
+        looks.append(1)
+        if len(looks) in {2, 3}:
+            raise OSError(5, "not mounted")
+        return True
+
+    watcher = Watcher(str(tmp_path / "v"), wait=lambda _: False, look=look)
+    watcher.start()
+    try:
+        deadline = time.monotonic() + 30
+        while len(looks) < 6:
+            assert watcher.is_alive
+            assert time.monotonic() < deadline
+        assert watcher.trouble == ""
+    finally:
+        watcher.stop()
+    assert not watcher.is_alive
+
+
+def test_git_sees_nothing_of_a_search(vault: Vault) -> None:
+    (vault.root / "tea.md").write_text("Tea.")
+    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=vault.root, check=True)
+
+    assert [hit.memory.path for hit in vault.search("tea")] == ["tea.md"]
+    vault.sync()
+
+    done = subprocess.run(["git", "status", "--porcelain"], cwd=vault.root, check=True, capture_output=True)
+    assert done.stdout == b""
+    assert digest((vault.root / "tea.md").read_bytes()) == digest(b"Tea.")
