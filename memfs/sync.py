@@ -198,7 +198,7 @@ class Freshness:
             self._close_source()
             self._untold = self._looked + UNTOLD
         changes = self._differing(found)
-        is_many = len(changes.paths) > MANY and not self._is_doubtful(len(changes.removed))
+        is_many = len(changes.paths) > MANY and not self._is_doubtful(len(changes.removed) - len(changes.added))
         if self.published.index is None or is_many:
             self._take_many(root, changes.paths, progress)
         else:
@@ -286,14 +286,20 @@ class Freshness:
         """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""
         return gone > FEW and gone > self.index.memories // 2
 
+    def _lost(self) -> int:
+        """How many fewer memories there are than the index has; what was moved is not lost."""
+        entries, known = self.overlay.entries, self.published.stamps() if self.overlay else {}
+        came = sum(pending.memory is not None and path not in known for path, pending in entries.items())
+        return self.overlay.gone - came
+
     def _doubt(self) -> str:
-        gone = self.overlay.gone
+        gone = self._lost()
         if not self.published.index or not self._is_doubtful(gone):
             return ""
         return f"{gone} of {self.index.memories} memories are gone at once; `memfs sync` if that is right"
 
     def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
-        if is_asked or not self._is_doubtful(self.overlay.gone):
+        if is_asked or not self._is_doubtful(self._lost()):
             self.published.publish(root, [*self.overlay.entries], progress, wait=is_asked)
             self._settle()
 
