@@ -474,6 +474,10 @@ def test_what_git_does_is_searched(root: Path, git: Git, verb: str, is_watched: 
     after_git(root, git, verb, MANY, is_watched=is_watched)
 
 
+def has_found(vault: Vault, word: str, namespace: str, number: int) -> bool:
+    return len(found(vault, word, namespace)) == number
+
+
 def after_a_burst(root: Path, number: int, limit: float, *, is_watched: bool) -> tuple[float, float]:
     """Have many files come at once, and go: the seconds until they are found, and until they no longer are."""
     with Vault(root, watch=is_watched) as here, searched(root) as vault:
@@ -482,7 +486,7 @@ def after_a_burst(root: Path, number: int, limit: float, *, is_watched: bool) ->
         last = number - 1
         came = assert_soon_right(vault, {f"item{last}": [f"burst/{last % 20}/{last}.md"]}, limit)
         for count in range(20):
-            assert len(found(vault, "burst", f"/burst/{count}")) == number // 20
+            wait_for(partial(has_found, vault, "burst", f"/burst/{count}", number // 20), limit)
         shutil.rmtree(root / "burst")
         went = assert_soon_right(vault, {"burst": NONE, "marzipan": ["top.md"]}, limit)
         assert_soon_right(here, {"burst": NONE, "marzipan": ["top.md"]}, limit)
