@@ -16,6 +16,9 @@ MemfsError
 ├── SearchError
 │   └── InvalidSearchError        a limit or a filter that cannot be
 ├── SettingsError                 memfs.yaml or an argument is wrong
+│   └── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
+├── InvalidArgumentsError         a tool was called in a way it does not know (a ValueError too)
+├── ExtractionError               a model's answer held no facts that could be read
 └── AggregateMemoryError          several errors of one call
 
 Each carries its facts as attributes, words itself, and knows the way on (`hint`) and the exit code of the
@@ -196,13 +199,42 @@ class SettingsError(MemfsError):
         super().__init__(where, reason)
 
 
+class InvalidSetupError(SettingsError, ValueError):
+    """A manager, a store or a tool that cannot be set up so."""
+
+    hint = "docs/agents.md lists what each takes."
+
+
+class InvalidArgumentsError(MemfsError, ValueError):
+    """A tool was called in a way it does not know; nothing was done."""
+
+    template = "{0}: {1}"
+    hint = "Call it as its description says."
+    exit_code = 2
+
+    def __init__(self, tool: str, reason: str) -> None:
+        self.tool, self.reason = tool, reason
+        super().__init__(tool, reason)
+
+
+class ExtractionError(MemfsError):
+    """A model's answer held no facts that could be read, also when it was asked again."""
+
+    template = "{0}: {1}"
+    hint = "The turns are kept; see `memfs retry`."
+
+    def __init__(self, model: str, reason: str) -> None:
+        self.model, self.reason = model, reason
+        super().__init__(model, reason)
+
+
 class AggregateMemoryError(MemfsError):
     """Several errors of one call; what did not fail was done."""
 
     template = "{0}: {1}"
     hint = "Each error is in `errors`; repeat what failed."
 
-    def __init__(self, message: str, errors: Sequence[Exception]) -> None:
+    def __init__(self, message: str, errors: Sequence[BaseException]) -> None:
         self.message, self.errors = message, tuple(errors)
         super().__init__(message, self.errors)
 

@@ -14,6 +14,7 @@ MAX_LIMIT = 1000
 MAX_OFFSET = 10_000
 STEEPNESS = 1.75  # so that one word in four, which any long text has by chance, stays below 0.2
 UNSEEN = 0.5  # share of its weight that a word counts which no memory has
+FEW = 15  # memories; among fewer, that none has a word says less
 
 
 class Cutter(Protocol):
@@ -89,13 +90,14 @@ def weigh(groups: Sequence[Sequence[str]], frequency: Callable[[str], int], tota
     """Weigh the terms of a question by how rare they are; a group of terms stands for one word of it."""
     of: dict[str, float] = {}
     information = 0.0
+    unseen = UNSEEN * min(1.0, total / FEW) ** 0.5 * rarity(0, total)
     for group in groups:
         most = 0.0
         for term in group:
             if count := frequency(term):
                 of[term] = weight = rarity(count, total)
                 most = max(most, weight)
-        information += most or UNSEEN * rarity(0, total)
+        information += most or unseen
     return Weights(of, information, groups)
 
 

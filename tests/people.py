@@ -55,3 +55,25 @@ def fill(root: Path, number: int, seed: int = 1) -> None:
         place = root / "people" / actor
         place.mkdir(parents=True, exist_ok=True)
         (place / f"fact-{count}.md").write_text(text, encoding="utf-8")
+
+
+CODING = """How do I reverse a linked list in Python?
+What is the difference between a mutex and a semaphore?
+Why does my React component re-render twice?
+How to fix a merge conflict in git rebase?
+Explain the borrow checker error in this Rust function
+How do I write a unit test for an async generator?
+What does the segmentation fault in my C program mean?
+How can I speed up a slow SQL join with an index?
+Refactor this class to use dependency injection
+Why is my Docker container running out of memory?
+How to parse JSON with nested arrays in Go?
+What is the time complexity of quicksort?
+How do I set up a GitHub Actions workflow for pytest?
+Why does TypeScript complain about an undefined property?
+How to implement binary search over a rotated array?
+What is a race condition and how do I debug it?
+How do I centre a div with flexbox in CSS?
+Convert this callback code to async await
+How to handle exceptions in a Java stream?
+Which regular expression matches an IPv4 address?""".splitlines()

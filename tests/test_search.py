@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import fill
+from people import CODING, fill
 
 from memfs import Change, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
@@ -350,26 +350,6 @@ RIGHT = {
     "shellfish allergy": "Bob is allergic to shellfish.",
     "when does Carol fly to Reykjavik?": "Carol's flight to Reykjavik leaves at 06:40 on Monday.",
 }
-CODING = """How do I reverse a linked list in Python?
-What is the difference between a mutex and a semaphore?
-Why does my React component re-render twice?
-How to fix a merge conflict in git rebase?
-Explain the borrow checker error in this Rust function
-How do I write a unit test for an async generator?
-What does the segmentation fault in my C program mean?
-How can I speed up a slow SQL join with an index?
-Refactor this class to use dependency injection
-Why is my Docker container running out of memory?
-How to parse JSON with nested arrays in Go?
-What is the time complexity of quicksort?
-How do I set up a GitHub Actions workflow for pytest?
-Why does TypeScript complain about an undefined property?
-How to implement binary search over a rotated array?
-What is a race condition and how do I debug it?
-How do I centre a div with flexbox in CSS?
-Convert this callback code to async await
-How to handle exceptions in a Java stream?
-Which regular expression matches an IPv4 address?""".splitlines()
 
 
 @pytest.fixture(scope="module")

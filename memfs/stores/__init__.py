@@ -1,0 +1,37 @@
+"""The MemoryStore seam and its backends."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memfs.stores.curation import curation_tools
+    from memfs.stores.memory import InMemoryStore
+    from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, SearchOptions
+    from memfs.stores.tool import Tool
+    from memfs.stores.vault import VaultStore
+
+__all__ = [
+    "AddMessagesContext", "CuratedStore", "Found", "InMemoryStore", "MemoryStore", "SearchOptions", "Tool",
+    "VaultStore", "curation_tools",
+]  # fmt: skip
+
+_HOMES = {
+    **dict.fromkeys(("AddMessagesContext", "CuratedStore", "Found", "MemoryStore", "SearchOptions"), "store"),
+    "InMemoryStore": "memory",
+    "Tool": "tool",
+    "VaultStore": "vault",
+    "curation_tools": "curation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'memfs.stores' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"memfs.stores.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__]
