@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memfs import errors
+    from memfs.agent.manager import MemoryManager
     from memfs.errors import MemfsError
     from memfs.model import (
         Change,
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
         Written,
     )
     from memfs.namespace import Namespace, Template
+    from memfs.stores.memory import InMemoryStore
+    from memfs.stores.vault import VaultStore
     from memfs.vault import Vault
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
-    "Change", "Header", "Hit", "IndexStatus", "MemfsError", "Memory", "Namespace", "Problem", "Reason", "Stamp",
-    "SyncReport", "Template", "Vault", "Version", "Written", "errors",
+    "Change", "Header", "Hit", "InMemoryStore", "IndexStatus", "MemfsError", "Memory", "MemoryManager", "Namespace",
+    "Problem", "Reason", "Stamp", "SyncReport", "Template", "Vault", "VaultStore", "Version", "Written", "errors",
 ]  # fmt: skip
 
 _HOMES = {
@@ -34,7 +37,10 @@ _HOMES = {
     **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "model"),
     **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "model"),
     **dict.fromkeys(("Namespace", "Template"), "namespace"),
+    "InMemoryStore": "stores.memory",
+    "MemoryManager": "agent.manager",
     "Vault": "vault",
+    "VaultStore": "stores.vault",
 }
 logging.getLogger("memfs").addHandler(logging.NullHandler())
 

@@ -41,7 +41,7 @@ def candidates(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 
 
 def test_bash_completes_commands_options_and_memories(example: Path) -> None:
-    assert in_bash(example, "re") == ["remove", "read", "restore"]
+    assert in_bash(example, "re") == ["remove", "read", "restore", "retry"]
     assert in_bash(example, "add", "x", "--t") == ["--type", "--tag", "--title"]
     assert in_bash(example, "read", "notes/Z") == ["notes/Zürich trip.md"]
     assert in_bash(example, "read", "notes/Zürich\\ tr") == ["notes/Zürich trip.md"]

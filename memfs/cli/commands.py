@@ -256,6 +256,15 @@ COMMANDS = (
         "memfs doctor --check",
     ),
     Command(
+        "retry", "agents", "Show turns of agents that no model made facts of, or have them tried again.",
+        (
+            argument("batches", metavar="BATCH", nargs="*", help="a batch, by the start of its name"),
+            flag("--all", help="all of them"),
+            flag("--drop", help="give them up instead"),
+        ),
+        "memfs retry --all",
+    ),
+    Command(
         "completion", "completion", "Print a script that completes memfs commands in a shell.",
         (argument("shell", metavar="SHELL", choices=("bash",), help="bash", completes="bash"),),
         "source <(memfs completion bash)",

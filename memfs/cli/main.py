@@ -79,7 +79,7 @@ def _wording(error: OSError) -> str:
     return where + (error.strerror or str(error) or type(error).__name__).lower()
 
 
-def _report(errors: Sequence[Exception], *, as_json: bool) -> int:
+def _report(errors: Sequence[BaseException], *, as_json: bool) -> int:
     """Word errors on stderr, and tell the highest exit code among them."""
     from memfs.cli.output import dumps, plain, settle_output
 

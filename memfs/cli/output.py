@@ -53,7 +53,7 @@ def label(memory: Memory) -> str:
 
 def count(number: int, thing: str) -> str:
     """A number of things: `1 memory`, `2 memories`."""
-    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("ch") else f"{thing}s"
     return f"{number:,} {thing if number == 1 else plural}"
 
 

@@ -1,0 +1,95 @@
+"""Facts that a model was told are accepted: on disk before it is told so, and written in the background."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from memfs.agent.pending import Accepted, Left, Log
+from memfs.errors import MemfsError
+from memfs.locks import Mutex
+
+log = logging.getLogger("memfs.agent")
+TRIES = 10  # after which a fact is left to the next start
+
+
+class Acceptance:
+    """What was accepted and is not written yet; `write` writes one."""
+
+    def __init__(self, write: Callable[[Accepted], Awaitable[None]], root: Path | None, places: Iterable[str]) -> None:
+        self._write = write
+        self._log = Log(root, places) if root else None
+        self._facts: dict[str, Accepted] = {}
+        self._tries: dict[str, int] = {}
+        self._mutex = Mutex()  # of what is in the log and in `_facts`
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pending(self) -> int:
+        return len(self._facts)
+
+    async def accept(self, entries: Sequence[str], places: Sequence[str], metadata: Mapping[str, Any] | None) -> None:
+        """Take facts down, durably where there is a vault, and begin to write them."""
+        facts = {secrets.token_hex(8): Accepted(entry, list(places), metadata) for entry in entries}
+        await asyncio.to_thread(self._take_down, facts)
+        for key in facts:
+            self._begin(key)
+
+    def inherit(self, left: Left) -> None:
+        """Take over the facts that a process which is gone had accepted; `flush` writes them."""
+        try:
+            self._take_down(left.facts)
+        except (OSError, MemfsError) as error:
+            log.warning("accepted facts of an earlier run wait for the next one: %s", error)
+            return
+        left.facts = {}
+        if left.is_empty:
+            left.log.clear()
+
+    async def flush(self) -> None:
+        """Write what is pending, and wait for what is being written. Never raises."""
+        while running := [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]:
+            await asyncio.wait(running)
+        for key in list(self._facts):
+            await self._try(key)
+
+    def close(self) -> None:
+        if self._log:
+            self._log.close()
+
+    def _take_down(self, facts: Mapping[str, Accepted]) -> None:
+        with self._mutex:
+            if self._log and facts:
+                self._log.append(*(_record(key, fact) for key, fact in facts.items()))
+            self._facts.update(facts)
+        if self._log and facts:
+            self._log.sync()
+
+    def _begin(self, key: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._try(key))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _try(self, key: str) -> None:
+        fact = self._facts.get(key)
+        if fact is None or self._tries.get(key, 0) >= TRIES:
+            return
+        try:
+            await self._write(fact)
+        except Exception as error:
+            self._tries[key] = self._tries.get(key, 0) + 1
+            log.warning("an accepted fact is not written yet: %s", error)
+            return
+        with self._mutex, suppress(OSError, MemfsError):  # written twice is there once
+            self._facts.pop(key, None)
+            if self._log:
+                self._log.append({"done": key})
+                if not self._facts:
+                    self._log.clear()
+
+
+def _record(key: str, fact: Accepted) -> dict[str, Any]:
+    return {"fact": key, "content": fact.content, "stores": list(fact.stores), "metadata": fact.metadata}

@@ -1,0 +1,84 @@
+"""An attachment: what a manager is to one agent, or to one conversation of a loop of one's own."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memfs.agent.coordinator import Coordinator
+from memfs.agent.injection import InjectionContext, wants
+from memfs.agent.messages import Message, appended, plain
+from memfs.agent.triggers import TriggerContext
+from memfs.stores.store import MemoryStore
+
+if TYPE_CHECKING:
+    from memfs.agent.manager import MemoryManager
+
+log = logging.getLogger("memfs.agent")
+
+
+class Attachment:
+    """Hears the turns of one agent, and tells it what is remembered.
+
+    A loop calls `record` with each message, `inject` before the model, and `end_turn` when it has answered.
+    """
+
+    def __init__(self, manager: "MemoryManager", coordinator: Coordinator | None, agent: Any = None) -> None:
+        self._manager, self._agent = manager, agent
+        self.coordinator = coordinator
+        self._at_turn_end: list[Callable[[], None]] = []
+        self._at_message: list[Callable[[Message], None]] = []
+
+    def listen(self, store: MemoryStore, trigger: Any, context: type[TriggerContext] = TriggerContext) -> None:
+        """Have a trigger say when a store is to get its turns."""
+        coordinator = self.coordinator
+        assert coordinator is not None
+        trigger.attach(
+            context(self._agent, lambda: coordinator.schedule(store), self._at_turn_end.append, self._at_message.append)
+        )
+
+    def record(self, message: Message) -> None:
+        """Take a message of the conversation down."""
+        message = plain(message)
+        if self.coordinator is not None:
+            self.coordinator.record(message)
+        for listener in self._at_message:
+            _tell(listener, message)
+
+    async def inject(self, messages: Sequence[Message]) -> list[Message]:
+        """The conversation as the model should see it for this call; the one that was given stays as it is."""
+        text = await self.context(messages)
+        return appended(messages, text) if text else list(messages)
+
+    async def context(self, messages: Sequence[Message]) -> str | None:
+        """The text to tell the model before this call, or None. Never raises."""
+        config = self._manager.injection
+        if config is None:
+            return None
+        try:
+            seen = [plain(message) for message in messages]
+            state = getattr(self._agent, "state", None)
+            if not wants(config, InjectionContext(seen, state, self._agent)):
+                return None
+            return await self._manager.injector.provide(seen, config)
+        except Exception as error:
+            log.warning("skipping injection: %s", error)
+            return None
+
+    def turn_ended(self) -> None:
+        """Tell the triggers; what they call for runs in the background."""
+        if self.coordinator is not None:
+            self.coordinator.schedule_left()
+        for listener in self._at_turn_end:
+            _tell(listener)
+
+    async def end_turn(self) -> None:
+        """Tell the triggers that the agent has answered, from within an event loop."""
+        self.turn_ended()
+
+
+def _tell(listener: Callable[..., None], *what: Any) -> None:
+    """Tell a trigger; one that raises is not in the way of the agent, nor of other triggers."""
+    try:
+        listener(*what)
+    except Exception:
+        log.warning("a trigger raised", exc_info=True)

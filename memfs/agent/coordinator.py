@@ -1,0 +1,347 @@
+"""The coordinator: takes down the turns of one agent, and has each store get them in the background.
+
+Every store has a mark, the number of the last turn it has. A save moves the mark ahead of its work, so that the next
+one goes on behind it, and back if it fails or is cancelled. The saves of a store follow one another, also across
+event loops; a save whose loop is closed is given up. With a log, a turn is on disk before anything is done with it.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from memfs.agent.blocking import stands_still
+from memfs.agent.extraction import Binding, Extraction, ExtractorContext, MessageFilter
+from memfs.agent.facts import write_fact
+from memfs.agent.ledger import Ledger
+from memfs.agent.messages import Message, transcript, without
+from memfs.agent.pending import Left, Log, keep_failed
+from memfs.agent.telemetry import Telemetry, quietly
+from memfs.errors import AggregateMemoryError, ExtractionError
+from memfs.locks import Mutex
+from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of
+
+log = logging.getLogger("memfs.agent")
+FAILURES = 10  # in a row, after which a store is tried less often
+PROBE = 3  # of so many requests one is tried then
+CONTEXT = 10  # messages before the new ones that an extractor may look at
+SIMILAR = 10  # memories that it may name
+POLL = 0.005  # seconds between two looks at a save in another event loop
+
+
+@dataclass
+class Turn:
+    """A message and its number."""
+
+    number: int
+    message: Message
+
+
+class Save:
+    """A save that runs, or waits for the one before it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.task is not None and self.task.done()
+
+    def is_lost(self) -> bool:
+        return not self.is_done and self.loop.is_closed()
+
+    async def finished(self) -> None:
+        """Wait for the end of it, whatever that is; one in a loop that stands still is not waited for."""
+        if self.loop is asyncio.get_running_loop():
+            if self.task is not None:
+                await asyncio.wait([self.task])
+            return
+        while not self.is_done and not stands_still(self.loop):
+            await asyncio.sleep(POLL)
+
+
+class Coordinator:
+    """The turns of one agent, on their way into its stores. Thread-safe."""
+
+    aggregate: type[AggregateMemoryError] = AggregateMemoryError
+
+    def __init__(
+        self,
+        bindings: Sequence[Binding],
+        default_model: Any = None,
+        *,
+        root: Path | None = None,
+        ledger: Ledger | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self._bindings = list(bindings)
+        self._configs: dict[int, Extraction] = {id(one.store): one.config for one in bindings}
+        self._default_model = default_model
+        self._root = root  # of the vault that keeps what is pending
+        self._log = Log(root, [place_of(one.store) for one in bindings]) if root else None
+        self._ledger = ledger or Ledger()
+        self._telemetry = telemetry or Telemetry()
+        self._mutex = Mutex()
+        self._turns: list[Turn] = []
+        self._next = 0
+        self._marks = {id(one.store): -1 for one in bindings}
+        self._saves: dict[int, Save] = {}
+        self._held: dict[int, dict[Save, int]] = {id(one.store): {} for one in bindings}  # marks before saves that run
+        self._consecutive_failures: dict[int, int] = {}
+        self._skipped: dict[int, int] = {}
+        self._before: dict[int, deque[Message]] = {id(one.store): deque(maxlen=CONTEXT) for one in bindings}
+        self._left: list[Left] = []
+
+    # --- taking down
+
+    def record(self, message: Message) -> None:
+        """Take a message down."""
+        with self._mutex:
+            turn = Turn(self._next, message)
+            self._next += 1
+            self._turns.append(turn)
+            self._note({"turn": turn.number, "message": message})
+
+    def inherit(self, left: Sequence[Left]) -> None:
+        """Take over what agents that are gone have left; it is saved with the next save."""
+        with self._mutex:
+            self._left.extend(left)
+
+    @property
+    def pending(self) -> int:
+        """How many turns some store has yet to get."""
+        with self._mutex:
+            return len(self._turns) + sum(len(left.turns) for left in self._left)
+
+    def sync(self) -> None:
+        """Have what is pending on the disk."""
+        if self._log:
+            with _logged(self._log):
+                self._log.sync()
+
+    def close(self) -> None:
+        """Let go of the logs; what is pending waits there for the next agent. A save that goes on keeps its log."""
+        goes_on = any(self._held.values())
+        for held in [None if goes_on else self._log, *(left.log for left in self._left)]:
+            if held:
+                held.close()
+
+    # --- saving
+
+    def schedule(self, store: MemoryStore) -> None:
+        """Save a store's turns in the background; outside of an event loop they wait for the next flush."""
+        try:
+            self.process(store, quietly(self._telemetry.link))
+        except RuntimeError:  # no running event loop
+            log.debug("store %s: no event loop; saved by the next flush", store.name)
+
+    def schedule_left(self) -> None:
+        """Save in the background what other agents left, and nothing else."""
+        with suppress(RuntimeError):  # no running event loop: saved by the next flush
+            for binding in self._bindings if self._left else ():
+                self._enqueue(binding.store, only_left=True)
+
+    def process(self, store: MemoryStore, link: Any = None) -> "asyncio.Task[None] | None":
+        """Queue a save behind the one before; None while the store is left alone for its failures."""
+        return self._enqueue(store, link) if self._should_attempt(store) else None
+
+    async def flush(self) -> None:
+        """Save everything, and wait until nothing new was begun meanwhile. Never raises."""
+        for binding in self._bindings:
+            self._enqueue(binding.store)
+        await self._quiet()
+
+    async def settle(self) -> None:
+        """Wait for the saves that run; what no trigger asked for stays pending, if that can be on the disk."""
+        if self._log is None:
+            await self.flush()
+        else:
+            await self._quiet()
+            await asyncio.to_thread(self.sync)
+
+    async def _quiet(self) -> None:
+        """Wait until no save runs, nor was begun meanwhile."""
+        waited: list[Save] = []
+        while [*self._saves.values()] != waited:
+            waited = [*self._saves.values()]
+            await asyncio.gather(*(save.finished() for save in waited))
+
+    def _should_attempt(self, store: MemoryStore) -> bool:
+        if self._consecutive_failures.get(id(store), 0) < FAILURES:
+            return True
+        self._skipped[id(store)] = self._skipped.get(id(store), 0) + 1
+        return self._skipped[id(store)] % PROBE == 0
+
+    def _enqueue(self, store: MemoryStore, link: Any = None, *, only_left: bool = False) -> "asyncio.Task[None]":
+        save = Save()
+        with self._mutex:
+            previous = self._saves.get(id(store))
+            self._saves[id(store)] = save
+        save.task = save.loop.create_task(self._run(store, save, previous, link, only_left=only_left))
+        return save.task
+
+    async def _run(self, store: MemoryStore, save: Save, previous: Save | None, link: Any, *, only_left: bool) -> None:
+        if previous is not None:
+            await previous.finished()
+        await (self._save_left(store) if only_left else self._extract(store, link, save))
+
+    async def _extract(self, store: MemoryStore, link: Any = None, save: Save | None = None) -> None:
+        """Save what a store has yet to get: first what others have left, then this agent's turns."""
+        save = save or Save()
+        await self._save_left(store)
+        fresh = self._claim(store, save)
+        if not fresh:
+            return
+        try:
+            kept = await self._save(store, fresh, link, self._before[id(store)])
+        except BaseException as error:
+            self._give_back(store, save)
+            if not isinstance(error, Exception):  # cancelled: the turns are as they were
+                raise
+            self._failed(store, error)
+        else:
+            self._before[id(store)].extend(turn.message for turn in kept)
+            self._settled(store, save)
+
+    async def _save(self, store: MemoryStore, turns: list[Turn], link: Any, before: Iterable[Message]) -> list[Turn]:
+        config = self._configs[id(store)]
+        kept = _filtered(turns, config.filter)
+        span = quietly(
+            self._telemetry.start,
+            "extract",
+            link=link,
+            store=store.name,
+            message_count=len(kept),
+            filtered_count=len(turns) - len(kept),
+            extractor=type(config.extractor).__name__ if config.extractor is not None else None,
+        )
+        count = 0
+        try:
+            if kept:
+                with self._telemetry.current(span):
+                    count = await self._write(store, kept, config, list(before))
+                self._consecutive_failures[id(store)] = 0
+                self._skipped.pop(id(store), None)
+        except BaseException as error:
+            quietly(self._telemetry.end, "extract", span, error=error)
+            raise
+        quietly(self._telemetry.end, "extract", span, entry_count=count)
+        return kept
+
+    async def _write(self, store: MemoryStore, turns: list[Turn], config: Extraction, before: list[Message]) -> int:
+        messages = [turn.message for turn in turns]
+        if config.extractor is None:
+            context = AddMessagesContext(sequence_numbers=[turn.number for turn in turns])
+            await store.add_messages(messages, context)
+            return len(messages)
+        similar = await _similar(store, transcript(messages))
+        extractor_context = ExtractorContext(self._default_model, before, similar, is_strict=self._root is not None)
+        try:
+            facts = await config.extractor.extract(messages, extractor_context)
+        except ExtractionError as error:
+            if self._root is None:
+                raise
+            name = await asyncio.to_thread(keep_failed, self._root, place_of(store), str(error), messages)
+            log.error("store %s: %s; its turns are kept as %s: %s", store.name, error, name, error.hint)
+            return 0
+        news = [fact for fact in facts if getattr(fact, "target", None) or not self._ledger.is_echo(fact.content)]
+        outcomes = await asyncio.gather(*(write_fact(store, fact) for fact in news), return_exceptions=True)
+        if failures := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
+            message = f"failed to write {len(failures)} of {len(news)} extracted facts"
+            raise self.aggregate(message, failures)
+        return len(news)
+
+    async def _save_left(self, store: MemoryStore) -> None:
+        """Save the turns that other agents left; what fails is tried again with the next save."""
+        place = place_of(store)
+        for left in list(self._left):
+            turns = [Turn(number, message) for number, message in left.fresh(place)]
+            if not turns:
+                continue
+            try:
+                await self._save(store, turns, None, ())
+            except Exception as error:
+                log.warning("store %s: turns of an earlier run are still pending: %s", store.name, error)
+                continue
+            left.marks[place] = turns[-1].number
+            with _logged(left.log):
+                left.log.append({"store": place, "mark": turns[-1].number})
+                if left.is_empty:
+                    left.log.clear()
+                    left.log.close()
+            with self._mutex:
+                self._left = [one for one in self._left if not one.is_empty]
+
+    # --- marks
+
+    def _claim(self, store: MemoryStore, save: Save) -> list[Turn]:
+        """The turns that a store has yet to get, which are now this save's."""
+        held = self._held[id(store)]
+        with self._mutex:
+            for lost in [one for one in held if one.is_lost()]:
+                self._marks[id(store)] = min(held.pop(lost), self._marks[id(store)])
+            mark = self._marks[id(store)]
+            fresh = [turn for turn in self._turns if turn.number > mark]
+            if fresh:
+                held[save], self._marks[id(store)] = mark, fresh[-1].number
+            return fresh
+
+    def _give_back(self, store: MemoryStore, save: Save) -> None:
+        with self._mutex:
+            now = self._marks[id(store)]
+            self._marks[id(store)] = min(self._held[id(store)].pop(save, now), now)  # one that was lost holds nothing
+
+    def _settled(self, store: MemoryStore, save: Save) -> None:
+        """A store has its turns: what all stores have is dropped."""
+        with self._mutex:
+            self._held[id(store)].pop(save, None)
+            sure = {key: min([mark, *self._held[key].values()]) for key, mark in self._marks.items()}
+            self._note({"store": place_of(store), "mark": sure[id(store)]})
+            self._turns = [turn for turn in self._turns if turn.number > min(sure.values())]
+            if not self._turns and self._log:
+                with _logged(self._log):
+                    self._log.clear()
+
+    def _failed(self, store: MemoryStore, error: Exception) -> None:
+        failures = self._consecutive_failures[id(store)] = self._consecutive_failures.get(id(store), 0) + 1
+        if failures >= FAILURES:
+            log.error("store %s: saving failed %d times in a row: %s", store.name, failures, error)
+        else:
+            log.warning("store %s: saving failed, and is tried again: %s", store.name, error)
+
+    def _note(self, record: dict[str, Any]) -> None:
+        """Have a line in the log; without a log, or where it cannot be written, memory must do."""
+        if self._log:
+            with _logged(self._log):
+                self._log.append(record)
+
+
+@contextmanager
+def _logged(kept: Log) -> Iterator[None]:
+    """Go on where a log cannot be written: on a full disk, say, or what JSON has no form for."""
+    try:
+        yield
+    except Exception as error:
+        log.warning("pending turns are in memory only: %s: %s", kept.name or "log", error)
+
+
+async def _similar(store: MemoryStore, text: str) -> Sequence[Found]:
+    """The memories that an extractor may name; without them it can only add."""
+    if not has_method(store, "similar"):
+        return ()
+    try:
+        return await cast("CuratedStore", store).similar(text, SIMILAR)
+    except Exception as error:
+        log.warning("store %s: similar memories were not found: %s", store.name, error)
+        return ()
+
+
+def _filtered(turns: Iterable[Turn], message_filter: MessageFilter) -> list[Turn]:
+    """The turns without the blocks that are left out; those with nothing left are gone."""
+    cut = ((turn.number, without(turn.message, message_filter.exclude)) for turn in turns)
+    return [Turn(number, message) for number, message in cut if message is not None]

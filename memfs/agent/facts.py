@@ -1,0 +1,37 @@
+"""Facts on their way into a store: added, or put in the place of a memory that they correct."""
+
+import logging
+from typing import Any, cast
+
+from memfs.errors import InvalidMemoryError, MemoryChangedError, MemoryNotFoundError
+from memfs.stores.store import CuratedStore, MemoryStore, has_method
+
+log = logging.getLogger("memfs.agent")
+
+
+async def write_fact(store: MemoryStore, fact: Any) -> None:
+    """Do what a fact asks for; one that the store refuses, and always will, is dropped."""
+    try:
+        await _write(store, fact)
+    except InvalidMemoryError as error:
+        log.warning("store %s: a fact is dropped: %s", store.name, error)
+
+
+async def _write(store: MemoryStore, fact: Any) -> None:
+    """Do what a fact asks for. One that was forgotten is not added; what has no target any more is."""
+    target: Any = getattr(fact, "target", None)
+    action = getattr(fact, "action", "add") if target is not None and target.id else "add"
+    curated = cast("CuratedStore", store)
+    try:
+        if action == "update" and has_method(store, "update"):
+            await curated.update(target.id, fact.content, fact.metadata, seen=target.seen)
+            return
+        if action == "supersede" and has_method(store, "supersede"):
+            await curated.supersede(target.id, fact.content, fact.metadata)
+            return
+    except (MemoryChangedError, MemoryNotFoundError) as error:
+        log.warning("store %s: a fact is added instead: %s", store.name, error)
+    if has_method(store, "is_forgotten") and await curated.is_forgotten(fact.content):
+        log.info("store %s: a fact that was forgotten is not added again", store.name)
+        return
+    await store.add(fact.content, fact.metadata)

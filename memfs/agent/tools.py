@@ -1,0 +1,152 @@
+"""The tools of a manager: search, add, and one tool for all."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
+from memfs.stores.store import MemoryStore
+from memfs.stores.tool import Tool, schema
+
+if TYPE_CHECKING:
+    from memfs.agent.manager import MemoryManager
+
+log = logging.getLogger("memfs.agent")
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+TEXTS = {"type": "array", "items": {"type": "string"}}
+SEARCH = (
+    "Look up what is remembered from earlier conversations: facts, preferences, decisions. Use it when the answer may "
+    "depend on something that was said or learned before."
+)
+ADD = (
+    "Remember something for later conversations: a fact, a preference, a decision. Use it when the user says "
+    "something worth knowing next time. One entry is one fact that can be understood on its own."
+)
+
+
+def search_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequence[MemoryStore]) -> Tool:
+    """The tool that searches."""
+    names = [store.name for store in stores]
+
+    async def search_memory(
+        query: str, max_search_results: int | None = None, stores: list[str] | None = None
+    ) -> list[dict[str, Any]]:
+        options: dict[str, Any] = {"stores": targets(names, stores)}
+        if max_search_results is not None:
+            options["max_search_results"] = max_search_results
+        found = await manager.search(query, options)
+        manager.ledger.note(entry.content for entry in found)
+        return [told(entry) for entry in found]
+
+    parameters = schema(
+        "query",
+        query={**TEXT, "description": "What to look for."},
+        max_search_results={**NUMBER, "description": "The most results that each store gives."},
+        stores={**TEXTS, "description": "Names of the stores to search; leave it out for all."},
+    )
+    text = _described(
+        config.get("description") or SEARCH,
+        "Available memory stores",
+        "You can target one or more memory stores by name, or leave out stores to search all.",
+        stores,
+    )
+    return Tool(config.get("name") or "search_memory", text, parameters, search_memory)
+
+
+def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequence[MemoryStore]) -> Tool:
+    """The tool that adds."""
+    names = [store.name for store in stores]
+
+    async def add_memory(entries: list[str], stores: list[str] | None = None) -> dict[str, int]:
+        if not entries:
+            raise InvalidArgumentsError("add_memory", "requires at least one entry")
+        chosen = targets(names, stores)
+        if not config.get("wait_for_writes", True):
+            await manager.accept(entries, chosen)
+            return {"accepted": len(entries)}
+        outcomes = await asyncio.gather(
+            *(manager.add(entry, {"stores": chosen}) for entry in entries), return_exceptions=True
+        )
+        if failures := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
+            reasons = flattened(failures)
+            raise manager.aggregate(f"MemoryManager: failed to add {len(failures)} of {len(entries)} entries", reasons)
+        return {"stored": len(entries)}
+
+    parameters = schema(
+        "entries",
+        entries={**TEXTS, "description": "What to remember, a fact an entry."},
+        stores={**TEXTS, "description": "Names of the stores to add to; leave it out for all."},
+    )
+    text = _described(
+        config.get("description") or ADD,
+        "Available writable stores",
+        "You can target a specific store by name, or leave out stores to add to all.",
+        stores,
+    )
+    return Tool(config.get("name") or "add_memory", text, parameters, add_memory, writes=True)
+
+
+def single_tool(tools: Sequence[Tool], name: str = "memory") -> Tool:
+    """One tool in the place of several: the first word of their names is the action."""
+    actions = {tool.name.partition("_")[0]: tool for tool in tools}
+    if len(actions) < len(tools):
+        raise InvalidSetupError("tools", f"two tools of one action: {', '.join(tool.name for tool in tools)}")
+
+    async def memory(action: str, **arguments: Any) -> Any:
+        return await actions[action](**arguments)
+
+    properties: dict[str, Any] = {"action": {**TEXT, "enum": list(actions)}}
+    for tool in tools:
+        properties |= {key: form for key, form in tool.parameters["properties"].items() if key not in properties}
+    lines = [
+        f"- {action}({', '.join(tool.parameters['required'])}): {tool.description}" for action, tool in actions.items()
+    ]
+    text = "Long-term memory. Actions, and what each needs:\n" + "\n".join(lines)
+    return Tool(name, text, schema("action", **properties), memory, writes=any(tool.writes for tool in tools))
+
+
+def no_clashes(names: Sequence[str]) -> None:
+    """Refuse two tools of one name."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidSetupError("tools", f"two tools have the name {twice[0]!r}")
+
+
+def targets(scope: Sequence[str], asked: Sequence[str] | None) -> list[str]:
+    """The stores a model may target of those it asks for; others are left out with a warning."""
+    if asked is None:
+        return list(scope)
+    if not asked:
+        raise InvalidArgumentsError("stores", "is empty; name a store, or leave it out for all")
+    inside = [name for name in asked if name in scope]
+    outside = [name for name in asked if name not in scope]
+    if not inside:
+        raise InvalidArgumentsError(
+            f"stores {', '.join(asked)}",
+            f"none of the requested memory stores are available; there are: {', '.join(scope)}",
+        )
+    if outside:
+        log.warning("stores outside of the tool's scope are left out: %s", ", ".join(outside))
+    return inside
+
+
+def told(entry: Any) -> dict[str, Any]:
+    """An entry as a model sees it."""
+    value: dict[str, Any] = {"content": entry.content}
+    if entry.store_name:
+        value["store_name"] = entry.store_name
+    if entry.metadata:
+        value["metadata"] = entry.metadata
+    return value
+
+
+def flattened(errors: Sequence[BaseException]) -> list[BaseException]:
+    """The errors themselves, out of those that hold several."""
+    inner = (flattened(error.errors) if isinstance(error, AggregateMemoryError) else [error] for error in errors)
+    return [error for several in inner for error in several]
+
+
+def _described(text: str, heading: str, advice: str, stores: Sequence[MemoryStore]) -> str:
+    lines = [f"- {store.name}: {store.description}" for store in stores if store.description]
+    return "\n\n".join([text, f"{heading}:\n" + "\n".join(lines), advice]) if lines else text

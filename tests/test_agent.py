@@ -1,0 +1,598 @@
+"""The manager: stores on one side, an agent on the other, no framework in between."""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from memfs import Vault
+from memfs.agent import (
+    Attachment,
+    EvictionTrigger,
+    IntervalTrigger,
+    InvocationTrigger,
+    MemoryManager,
+    ScriptedModel,
+)
+from memfs.agent.coordinator import FAILURES
+from memfs.agent.extraction import MessageFilter
+from memfs.agent.messages import text_of
+from memfs.agent.triggers import TriggerContext
+from memfs.errors import AggregateMemoryError, InvalidSetupError
+from memfs.stores import AddMessagesContext, Found, InMemoryStore, MemoryStore, Tool, VaultStore
+
+LIMIT = 10.0
+
+
+class Shelf:
+    """A store that can be read."""
+
+    def __init__(self, name: str = "shelf", *found: str, fails: bool = False, **settings: Any) -> None:
+        self.name, self.found, self.fails = name, found, fails
+        self.description: str | None = settings.get("description")
+        self.max_search_results: int | None = settings.get("most")
+        self.writable: bool = settings.get("writable", False)
+        self.extraction: Any = settings.get("extraction")
+        self.asked: list[tuple[str, Any]] = []
+
+    async def search(self, query: str, options: Any = None) -> Sequence[Any]:
+        self.asked.append((query, options))
+        if self.fails:
+            raise OSError("the shelf fell down")
+        return [Found(text, metadata={"at": place}) for place, text in enumerate(self.found)]
+
+
+class Facts(Shelf):
+    """A store that takes facts."""
+
+    def __init__(self, name: str = "facts", *found: str, **settings: Any) -> None:
+        super().__init__(name, *found, **{"writable": True, **settings})
+        self.added: list[tuple[str, Any]] = []
+
+    async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
+        if self.fails:
+            raise OSError("the pen is dry")
+        self.added.append((content, metadata))
+
+
+class Turns(Shelf):
+    """A store that takes conversations as they are, unless it is told to fail so many times."""
+
+    def __init__(self, name: str = "turns", failures: int = 0, **settings: Any) -> None:
+        super().__init__(name, **{"writable": True, "extraction": {"trigger": InvocationTrigger()}, **settings})
+        self.batches: list[list[str]] = []
+        self.numbers: list[list[int]] = []
+        self.failures, self.tries = failures, 0
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for batch in self.batches for text in batch]
+
+    async def add_messages(self, messages: Sequence[Any], context: AddMessagesContext | None = None) -> None:
+        self.tries += 1
+        await asyncio.sleep(0)
+        self.numbers.append(list((context and context.sequence_numbers) or []))
+        if self.tries <= self.failures:
+            raise OSError("not now")
+        self.batches.append([text_of(message) for message in messages])
+
+
+class Stops(Turns):
+    """A store that takes several steps, between which it can be stopped."""
+
+    async def add_messages(self, messages: Sequence[Any], context: AddMessagesContext | None = None) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await super().add_messages(messages, context)
+
+
+class OnlyReads(MemoryStore):
+    """A store that says it is writable, and has only what it inherits."""
+
+    name, description, max_search_results, writable, extraction = "inherits", None, None, True, None
+
+    async def search(self, query: str, options: Any = None) -> Sequence[Any]:
+        return []
+
+    async def initialize(self) -> None:
+        pass
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def managed(stores: Sequence[Any], *toggles: Any, **settings: Any) -> MemoryManager:
+    """A manager of stores that are known by their methods."""
+    return MemoryManager(stores, *toggles, **settings)
+
+
+def texts(found: Sequence[Any]) -> list[str]:
+    return [entry.content for entry in found]
+
+
+def turns_of(manager: MemoryManager, *said: str) -> None:
+    """A conversation with a turn for each text, in one event loop."""
+
+    async def talk() -> None:
+        chat = manager.attach()
+        for text in said:
+            chat.record(user(text))
+            await chat.end_turn()
+            await quiet(chat)
+        await manager.settle()
+
+    asyncio.run(talk())
+
+
+def say(chat: Attachment, *texts: str) -> None:
+    for text in texts:
+        chat.record(user(text))
+
+
+async def quiet(chat: Attachment) -> None:
+    """Wait for the saves that triggers called for."""
+    assert chat.coordinator is not None
+    await chat.coordinator._quiet()
+
+
+# --- 1 to 4: construction
+
+
+@pytest.mark.parametrize(
+    ("stores", "reason"),
+    [
+        ([], "at least one store"),
+        ([Shelf("a"), Shelf("a")], "duplicate store name 'a'"),
+        ([Shelf("a", writable=True)], "'a': is writable but has no add or add_messages"),
+        ([OnlyReads()], "'inherits': is writable but has no add"),
+        ([Facts("a", extraction=True, writable=False)], "'a': has extraction config but is not writable"),
+        ([Facts("a", extraction={"trigger": []})], "'a': has extraction config but no triggers"),
+        ([Turns("a", extraction={"extractor": ScriptedModel()})], "'a': has an extractor but no add method"),
+        ([Facts("a", extraction={"tigger": 1})], "'a': unknown extraction key 'tigger'"),
+        ([Facts("a", extraction="yes")], "'a': extraction is 'yes'"),
+    ],
+)
+def test_stores_that_cannot_be_managed_are_refused_by_name(stores: Sequence[Any], reason: str) -> None:
+    with pytest.raises(InvalidSetupError, match=reason) as caught:
+        managed(stores)
+
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"search_tool_config": {"nmae": "x"}}, "unknown key 'nmae'"),
+        ({"add_tool_config": {"wait": False}}, "unknown key 'wait'"),
+        ({"add_tool_config": {"stores": []}}, "stores is empty"),
+        ({"add_tool_config": {"stores": ["c"]}}, "store 'c' not found; there are: a, b, raw"),
+        ({"add_tool_config": {"stores": ["b"]}}, "store 'b' is not writable"),
+        ({"add_tool_config": {"stores": ["raw"]}}, "store 'raw' has no add method"),
+        ({"injection": {"trigger": "sometimes"}}, "trigger must be"),
+        ({"injection": {"query": "tea"}}, "query must be a function"),
+        ({"injection": {"format": "<b>"}}, "format must be a function"),
+        ({"injection": {"max_entries": True}}, "max_entries must be"),
+        ({"injection": {"max_tokens": 0}}, "max_tokens must be"),
+        ({"injection": {"min_relevance": 2}}, "min_relevance must be from 0 to 1"),
+        ({"injection": {"floor": 2}}, "unknown key 'floor'"),
+        ({"read_tools": ["forget"]}, "'forget' is not one of get, list"),
+        ({"write_tools": ["get"]}, "'get' is not one of update, forget"),
+        ({"tools": "both"}, "'both' is not 'each' or 'single'"),
+        ({"search_tool_config": {"name": "add_memory"}, "add_tool_config": True}, "two tools have the name"),
+    ],
+)
+def test_a_setting_that_nobody_reads_is_refused(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidSetupError, match=reason):
+        managed([Facts("a"), Shelf("b"), Turns("raw")], **arguments)
+
+
+def test_adding_needs_a_store_that_can_add() -> None:
+    with pytest.raises(InvalidSetupError, match="no writable stores implement add"):
+        managed([Shelf(), Turns()], add_tool_config=True)
+
+
+def test_tools_come_in_order_search_add_care_and_those_of_the_stores() -> None:
+    class Own(Facts):
+        def get_tools(self) -> list[Any]:
+            return [Tool(f"{self.name}_tool", "", {"properties": {}, "required": []}, self.search)]
+
+    stores = [Own("x"), Own("y"), InMemoryStore()]
+    manager = managed(stores, True, True, read_tools=["get"], write_tools=["forget"])
+
+    names = [tool.name for tool in manager.tools]
+    assert names == ["search_memory", "add_memory", "get_memory", "forget_memory", "x_tool", "y_tool"]
+    assert managed([Own("x")], False).tool_specs()[0]["name"] == "x_tool"
+
+
+# --- 5 to 7: searching and adding
+
+
+def test_a_search_asks_all_stores_and_says_where_each_answer_is_from() -> None:
+    manager = managed([Shelf("a", "tea", "cake"), Shelf("b", "milk")])
+
+    found = asyncio.run(manager.search("?"))
+    assert [(entry.store_name, entry.content) for entry in found] == [("a", "tea"), ("b", "milk"), ("a", "cake")]
+    assert found[2].metadata == {"at": 1}
+
+
+def test_stores_are_asked_for_what_the_caller_says_or_the_store_or_three() -> None:
+    few, many = Shelf("few"), Shelf("many", most=7)
+    manager = managed([few, many])
+
+    asyncio.run(manager.search("tea"))
+    asyncio.run(manager.search("tea", {"max_search_results": 2, "stores": ["many"]}))
+    assert few.asked == [("tea", {"max_search_results": 3})]
+    assert many.asked == [("tea", {"max_search_results": 7}), ("tea", {"max_search_results": 2})]
+
+
+@pytest.mark.parametrize("options", [{"stores": ["a", "nobody"]}, {"stores": []}, {"limit": 3}])
+def test_a_search_of_what_is_not_there_asks_nobody(options: dict[str, Any]) -> None:
+    shelf = Shelf("a")
+
+    with pytest.raises(ValueError, match=r"nobody|empty|unknown option 'limit'"):
+        asyncio.run(managed([shelf]).search("tea", options))
+    assert shelf.asked == []
+
+
+def test_a_store_that_fails_is_left_out_of_a_search(caplog: pytest.LogCaptureFixture) -> None:
+    class Old(Shelf):
+        async def search(self, query: str) -> Sequence[Any]:  # type: ignore[override]
+            return []
+
+    class Odd(Shelf):
+        async def search(self, query: str, options: Any = None) -> Any:
+            return None
+
+    manager = managed([Shelf("a", fails=True), Old("old"), Odd("odd"), Shelf("b", "milk")])
+
+    assert texts(asyncio.run(manager.search("?"))) == ["milk"]
+    assert "a: search failed: the shelf fell down" in caplog.text
+    assert "old: search failed" in caplog.text
+    assert "odd: search failed" in caplog.text
+
+
+def test_stores_are_searched_at_the_same_time() -> None:
+    class Meets(Shelf):
+        async def search(self, query: str, options: Any = None) -> Sequence[Any]:
+            await asyncio.wait_for(barrier.wait(), LIMIT)
+            return [Found(self.name)]
+
+    async def both() -> Sequence[Any]:
+        return await managed([Meets("a"), Meets("b")]).search("?")
+
+    barrier = asyncio.Barrier(2)
+    assert texts(asyncio.run(both())) == ["a", "b"]
+
+
+def test_a_memory_is_added_to_every_store_that_can_add() -> None:
+    one, two = Facts("one"), Facts("two")
+    manager = managed([one, Shelf(), Turns(), two])
+
+    asyncio.run(manager.add("tea", {"metadata": {"tags": ["drink"]}}))
+    asyncio.run(manager.add("milk", {"stores": ["two"]}))
+    assert (one.added, two.added) == ([("tea", {"tags": ["drink"]})], [("tea", {"tags": ["drink"]}), ("milk", None)])
+
+
+@pytest.mark.parametrize("name", ["shelf", "turns", "nobody"])
+def test_nothing_is_added_where_a_store_cannot(name: str) -> None:
+    facts = Facts()
+
+    with pytest.raises(ValueError, match=f"store '{name}'"):
+        asyncio.run(managed([facts, Shelf(), Turns()]).add("tea", {"stores": ["facts", name]}))
+    with pytest.raises(ValueError, match="no writable store"):
+        asyncio.run(managed([Shelf()]).add("tea"))
+    assert facts.added == []
+
+
+def test_a_store_that_fails_does_not_keep_others_from_being_written() -> None:
+    class Narrow(Facts):
+        async def add(self, content: str) -> None:  # type: ignore[override]
+            pass
+
+    sound = Facts("sound")
+
+    with pytest.raises(AggregateMemoryError, match="store writes failed: dry, narrow") as caught:
+        asyncio.run(managed([Facts("dry", fails=True), Narrow("narrow"), sound]).add("tea"))
+    assert [type(error) for error in caught.value.errors] == [OSError, TypeError]
+    assert sound.added == [("tea", None)]
+
+
+# --- 9 to 13: extraction
+
+
+def test_turns_go_to_a_store_after_every_turn_or_every_few() -> None:
+    each, few, default = Turns("each"), Turns("few", extraction={"trigger": IntervalTrigger(2)}), Turns("five")
+    default.extraction = True
+    manager = managed([each, few, default])
+
+    turns_of(manager, *"abcdef")
+    assert each.batches == [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]]
+    assert few.batches == [["a", "b"], ["c", "d"], ["e", "f"]]
+    assert default.batches == [["a", "b", "c", "d", "e"], ["f"]]  # settled without a vault: what is left is saved too
+
+
+@pytest.mark.parametrize("turns", [0, -1, True, 2.0, "5", None])
+def test_an_interval_is_a_positive_whole_number(turns: Any) -> None:
+    with pytest.raises(InvalidSetupError, match="turns must be a positive integer"):
+        IntervalTrigger(turns)
+    with pytest.raises(InvalidSetupError, match="tokens must be a positive integer"):
+        EvictionTrigger(turns)
+
+
+def test_turns_are_saved_before_they_leave_the_window() -> None:
+    store = Turns(extraction={"trigger": EvictionTrigger(10)})
+
+    async def talk() -> None:
+        chat = manager.attach()
+        for text in ("x" * 20, "y" * 20, "z" * 20):
+            chat.record(user(text))
+        await quiet(chat)
+
+    manager = managed([store])
+    asyncio.run(talk())
+    assert store.batches == [["x" * 20, "y" * 20, "z" * 20]]  # called for at the second, ran with the third
+
+
+def test_a_trigger_of_ones_own_hears_the_agent(caplog: pytest.LogCaptureFixture) -> None:
+    class OnGoodbye:
+        name = "goodbye"
+
+        def attach(self, context: TriggerContext) -> None:
+            self.agent = context.agent
+            context.on_message(lambda message: context.fire() if "bye" in text_of(message) else None)
+
+    class Broken:
+        name = "broken"
+
+        def attach(self, context: TriggerContext) -> None:
+            context.on_message(lambda _: 1 // 0)  # type: ignore[arg-type]
+            context.on_turn_end(lambda: 1 // 0)  # type: ignore[arg-type]
+
+    trigger, store, agent = OnGoodbye(), Turns(), object()
+    store.extraction = {"trigger": [Broken(), trigger]}
+    manager = managed([store])
+
+    async def talk() -> None:
+        chat = manager.attach(agent)
+        for text in ("hello", "good bye"):
+            chat.record(user(text))
+            await chat.end_turn()
+        await asyncio.sleep(0)
+        await manager.settle()
+
+    asyncio.run(talk())
+    assert store.batches == [["hello", "good bye"]]
+    assert trigger.agent is agent
+    assert "a trigger raised" in caplog.text
+
+
+def test_what_tools_said_is_left_out_and_keeps_its_number() -> None:
+    store = Turns()
+    manager = managed([store])
+    messages: list[dict[str, Any]] = [
+        user("a"),
+        {"role": "assistant", "content": [{"text": "b"}, {"toolUse": {"name": "t"}}]},
+        {"role": "user", "content": [{"toolResult": {"content": [{"text": "secret"}]}}]},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "content": "secret"},
+        {"role": "tool", "content": [{"type": "text", "text": "secret"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "input": {}}, {"type": "text", "text": "c"}]},
+        {"role": "user", "content": [{"type": "web_search_tool_result", "content": "secret"}]},
+    ]
+
+    async def talk() -> None:
+        chat = manager.attach()
+        for message in messages:
+            chat.record(message)
+        await manager.flush()
+
+    asyncio.run(talk())
+    assert store.batches == [["a", "b", "c"]]
+    assert store.numbers == [[0, 1, 6]]
+    assert messages[1]["content"][1] == {"toolUse": {"name": "t"}}
+
+
+def test_a_filter_of_ones_own_leaves_out_what_it_names() -> None:
+    class Whole(Turns):
+        async def add_messages(self, messages: Sequence[Any], context: AddMessagesContext | None = None) -> None:
+            kept.extend(messages)
+
+    kept: list[Any] = []
+    called = {"role": "assistant", "content": "look", "tool_calls": [{"id": "1"}], "name": "alice"}
+    picture = {"role": "user", "content": [{"image": {}}, {"text": "see"}], "metadata": {"at": 1}}
+    manager = managed([Whole(extraction={"filter": MessageFilter(["image"])})])
+
+    async def talk() -> None:
+        chat = manager.attach()
+        chat.record(called)
+        chat.record(picture)
+        await manager.flush()
+
+    asyncio.run(talk())
+    assert kept == [called, {"role": "user", "content": [{"text": "see"}], "metadata": {"at": 1}}]
+
+
+def test_facts_are_distilled_by_the_model_and_added() -> None:
+    model = ScriptedModel([[{"content": "Alice drinks tea.", "metadata": {"tags": ["drink"]}}], []])
+    store = Facts(extraction={"trigger": InvocationTrigger()})
+    manager = managed([store], model=model)
+
+    turns_of(manager, "I drink tea", "bye")
+    assert [content for content, _ in store.added] == ["Alice drinks tea."]
+    assert "I drink tea" in model.calls[0].text
+    assert "I drink tea" in model.calls[1].text  # to understand what follows by
+
+
+def test_without_a_model_facts_wait(caplog: pytest.LogCaptureFixture) -> None:
+    manager = managed([Facts(extraction=True)])
+
+    turns_of(manager, "I drink tea")
+    assert manager.pending == 1
+    assert "no model configured" in caplog.text
+
+
+def test_a_store_that_failed_gets_the_same_turns_with_the_same_numbers_again() -> None:
+    store = Turns(failures=1)
+    manager = managed([store])
+
+    turns_of(manager, "a", "b")
+    assert store.numbers == [[0], [0, 1]]
+    assert store.batches == [["a", "b"]]
+    assert manager.pending == 0
+
+
+def test_a_store_that_fails_often_is_tried_every_third_time_until_it_works(caplog: pytest.LogCaptureFixture) -> None:
+    store = Turns(failures=FAILURES + 1)
+    manager = managed([store])
+
+    async def talk(turns: int) -> list[int]:
+        tries = []
+        for _ in range(turns):
+            chat.record(user("x"))
+            await chat.end_turn()
+            await quiet(chat)
+            tries.append(store.tries)
+        return tries
+
+    chat = manager.attach()
+    with caplog.at_level(logging.WARNING):
+        assert asyncio.run(talk(FAILURES)) == list(range(1, FAILURES + 1))
+        assert asyncio.run(talk(3)) == [10, 10, 11]
+        assert asyncio.run(talk(3)) == [11, 11, 12]
+        assert asyncio.run(talk(2)) == [13, 14]
+    assert len(store.texts) == FAILURES + 8
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * (FAILURES - 1) + ["ERROR"] * 2
+
+
+def test_a_flush_tries_a_store_that_is_left_alone() -> None:
+    store = Turns(failures=FAILURES)
+    manager = managed([store])
+
+    turns_of(manager, *("x" * (FAILURES - 1)))
+    asyncio.run(manager.flush())
+    assert (manager.pending, len(store.texts)) == (0, FAILURES - 1)
+
+
+def test_a_failing_store_does_not_hold_up_another() -> None:
+    sound, broken = Turns("sound"), Turns("broken", failures=100)
+    manager = managed([sound, broken])
+
+    turns_of(manager, "a", "b")
+    broken.failures = 0
+    asyncio.run(manager.flush())
+    assert (sound.texts, broken.texts, manager.pending) == (["a", "b"], ["a", "b"], 0)
+
+
+# --- event loops that end, stand still, or are three
+
+
+def test_a_loop_that_is_closed_in_a_save_loses_nothing() -> None:
+    store, loop = Stops(), asyncio.new_event_loop()
+    manager = managed([store])
+    chat = manager.attach()
+    say(chat, "a")
+
+    async def begin() -> None:
+        await chat.end_turn()
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    loop.run_until_complete(begin())
+    loop.close()
+    say(chat, "b")
+    asyncio.run(manager.flush())
+    assert (store.batches, manager.pending) == ([["a", "b"]], 0)
+    del loop
+    gc.collect()  # the end of the coroutine changes nothing any more
+    say(chat, "c")
+    asyncio.run(manager.flush())
+    assert store.batches == [["a", "b"], ["c"]]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+def test_a_loop_that_stands_still_is_not_waited_for_and_ends_its_save_later() -> None:
+    store, loop = Stops(), asyncio.new_event_loop()
+    manager = managed([store])
+    chat = manager.attach()
+    say(chat, "a")
+    loop.run_until_complete(chat.end_turn())
+    loop.run_until_complete(asyncio.sleep(0))
+
+    say(chat, "b")
+    asyncio.run(asyncio.wait_for(manager.flush(), LIMIT))
+    assert (store.batches, manager.pending) == ([["b"]], 2)
+    loop.run_until_complete(manager.flush())
+    loop.close()
+    assert (store.batches, manager.pending) == ([["b"], ["a"]], 0)
+
+
+def test_three_loops_in_three_threads_save_every_turn_once() -> None:
+    store, other = Stops("one"), Turns("two", extraction={"trigger": IntervalTrigger(3)})
+    manager = managed([store, other])
+    chat = manager.attach()
+
+    async def talk(who: int) -> None:
+        for number in range(50):
+            say(chat, f"{who}-{number}")
+            await chat.end_turn()
+            await asyncio.sleep(0)
+        await manager.flush()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda who: asyncio.run(talk(who)), range(3), timeout=LIMIT))
+    expected = sorted(f"{who}-{number}" for who in range(3) for number in range(50))
+    assert sorted(store.texts) == sorted(other.texts) == expected
+    assert [number for numbers in store.numbers for number in numbers] == list(range(150))
+    assert manager.pending == 0
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+@pytest.mark.parametrize("step", range(8))
+def test_a_save_that_is_cancelled_at_any_step_loses_nothing(vault: Vault, step: int, has_log: bool) -> None:
+    slow, fast = Stops("slow"), Turns("fast")
+    manager = managed([slow, fast, *([VaultStore(vault)] if has_log else [])])
+    chat = manager.attach()
+    assert chat.coordinator is not None
+    saves = chat.coordinator._saves
+
+    async def cut_off() -> None:
+        say(chat, "a")
+        await chat.end_turn()
+        for _ in range(step):
+            await asyncio.sleep(0)
+        say(chat, "b")
+        await chat.end_turn()
+        first = saves[id(slow)].task
+        assert first is not None
+        first.cancel()
+        await asyncio.sleep(0)
+        say(chat, "c")
+
+    asyncio.run(cut_off())  # the end of which cancels what still runs
+    asyncio.run(asyncio.wait_for(manager.flush(), LIMIT))
+    assert set(slow.texts) == set(fast.texts) == {"a", "b", "c"}
+    assert manager.pending == 0
+
+
+def test_a_save_that_was_cancelled_before_it_began_holds_up_no_other_loop() -> None:
+    store = Turns()
+    manager = managed([store])
+    chat = manager.attach()
+
+    async def main() -> None:
+        say(chat, "a")
+        await chat.end_turn()
+        assert chat.coordinator is not None
+        save = chat.coordinator._saves[id(store)]
+        assert save.task is not None
+        save.task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.to_thread(lambda: asyncio.run(manager.flush())), LIMIT)
+
+    asyncio.run(main())
+    assert store.texts == ["a"]
