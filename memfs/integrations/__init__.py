@@ -1,0 +1,1 @@
+"""One module a framework, each the only importer of it, each an optional extra."""

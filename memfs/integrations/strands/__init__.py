@@ -1,0 +1,47 @@
+"""Strands agents: what stands where `strands.memory` stood, under the same names, and what is ours beside it."""
+
+from strands.injection import InjectionConfig, InjectionTrigger
+
+from memfs.agent.injection import InjectionContext
+from memfs.integrations.strands.errors import AggregateMemoryError
+from memfs.integrations.strands.extraction.model_extractor import ModelExtractor
+from memfs.integrations.strands.extraction.triggers import EvictionTrigger, IntervalTrigger, InvocationTrigger
+from memfs.integrations.strands.extraction.types import (
+    ExtractionConfig,
+    ExtractionResult,
+    ExtractionTrigger,
+    ExtractionTriggerContext,
+    Extractor,
+    ExtractorContext,
+    MemoryContentBlockType,
+    MemoryMessageFilter,
+)
+from memfs.integrations.strands.memory_manager import MemoryManager
+from memfs.integrations.strands.model import StrandsModel
+from memfs.integrations.strands.scripted import ScriptedModel
+from memfs.integrations.strands.stores import InMemoryStore, VaultStore
+from memfs.integrations.strands.types import (
+    AddMessagesContext,
+    InjectionFormatContext,
+    InjectionQueryContext,
+    MemoryAddOptions,
+    MemoryAddToolConfig,
+    MemoryEntry,
+    MemoryInjectionConfig,
+    MemoryManagerConfig,
+    MemorySearchOptions,
+    MemoryStore,
+    MemoryStoreConfig,
+    MemoryToolConfig,
+    SearchOptions,
+)
+
+__all__ = [
+    "AddMessagesContext", "AggregateMemoryError", "EvictionTrigger", "ExtractionConfig", "ExtractionResult",
+    "ExtractionTrigger", "ExtractionTriggerContext", "Extractor", "ExtractorContext", "InMemoryStore",
+    "InjectionConfig", "InjectionContext", "InjectionFormatContext", "InjectionQueryContext", "InjectionTrigger",
+    "IntervalTrigger", "InvocationTrigger", "MemoryAddOptions", "MemoryAddToolConfig", "MemoryContentBlockType",
+    "MemoryEntry", "MemoryInjectionConfig", "MemoryManager", "MemoryManagerConfig", "MemoryMessageFilter",
+    "MemorySearchOptions", "MemoryStore", "MemoryStoreConfig", "MemoryToolConfig", "ModelExtractor", "ScriptedModel",
+    "SearchOptions", "StrandsModel", "VaultStore",
+]  # fmt: skip

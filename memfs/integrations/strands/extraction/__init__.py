@@ -1,0 +1,1 @@
+"""Extraction under the names of `strands.memory.extraction`."""

@@ -1,0 +1,38 @@
+"""The coordinator, with Strands' spans and errors."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from opentelemetry import trace as trace_api
+from strands.telemetry.tracer import get_tracer
+
+from memfs.agent.coordinator import FAILURES, PROBE, Coordinator
+from memfs.agent.extraction import Binding
+from memfs.integrations.strands.errors import AggregateMemoryError
+from memfs.integrations.strands.telemetry import StrandsTelemetry
+
+SAVE_FAILURES_BEFORE_BACKOFF = FAILURES
+BACKOFF_PROBE_INTERVAL = PROBE
+_ExtractionBinding = Binding
+
+
+class ExtractionCoordinator(Coordinator):
+    """The turns of one agent, on their way into its stores."""
+
+    aggregate = AggregateMemoryError
+
+    def __init__(self, bindings: Sequence[Binding], default_model: Any = None, **ours: Any) -> None:
+        telemetry = ours.pop("telemetry", None) or StrandsTelemetry(_tracer)
+        super().__init__(bindings, default_model, telemetry=telemetry, **ours)
+
+    @staticmethod
+    def _current_span_context() -> Any:
+        """The span that is open now, to link a later one to; None if there is none."""
+        span = trace_api.get_current_span()
+        context = span.get_span_context()
+        return context if span.is_recording() and context.is_valid else None
+
+
+def _tracer() -> Any:
+    """Strands' tracer of the moment."""
+    return get_tracer()

@@ -1,0 +1,157 @@
+"""MemoryManager for Strands agents: `Agent(memory_manager=...)`, or one of `Agent(plugins=[...])`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakValueDictionary
+
+from strands.hooks.events import AfterInvocationEvent, MessageAddedEvent
+from strands.hooks.registry import HookOrder
+from strands.memory import MemoryManager as Theirs
+from strands.telemetry.tracer import get_tracer
+
+from memfs.agent.attachment import Attachment
+from memfs.agent.injection import ENTRIES, render
+from memfs.agent.manager import RESULTS
+from memfs.agent.manager import MemoryManager as Ours
+from memfs.agent.messages import Message, appended
+from memfs.agent.setup import Toggle, toggled
+from memfs.agent.telemetry import Telemetry
+from memfs.integrations.strands.errors import AggregateMemoryError
+from memfs.integrations.strands.extraction.coordinator import ExtractionCoordinator
+from memfs.integrations.strands.extraction.model_extractor import ModelExtractor
+from memfs.integrations.strands.extraction.types import ExtractionTriggerContext
+from memfs.integrations.strands.releases import before_model, ends_with_call, flushing_agent, model_of
+from memfs.integrations.strands.telemetry import StrandsTelemetry
+from memfs.integrations.strands.tool import presented
+from memfs.integrations.strands.types import AnyStore
+from memfs.stores.store import MemoryStore
+
+DEFAULT_MAX_SEARCH_RESULTS = RESULTS
+DEFAULT_MAX_ENTRIES = ENTRIES
+
+
+if TYPE_CHECKING:
+
+    class _Manager(Ours, Theirs):  # type: ignore[misc]
+        """What a type checker takes ours for; at run time it is registered with theirs."""
+
+else:
+    _Manager = Ours
+
+
+class MemoryManager(_Manager):
+    """Gives Strands agents tools, extraction and injection on stores.
+
+    A synchronous call waits for the saves that run; what is due later stays pending in the vault. Leaving a
+    `with agent` block, `agent.shutdown()` and `flush()` save everything.
+    """
+
+    name = "strands:memory-manager"
+    aggregate = AggregateMemoryError
+    extractor = ModelExtractor
+    coordinator = ExtractionCoordinator
+    trigger_context = ExtractionTriggerContext
+
+    def __init__(
+        self,
+        stores: Sequence[AnyStore],
+        search_tool_config: Toggle = True,
+        add_tool_config: Toggle = False,
+        injection: Toggle = True,
+        *,
+        read_tools: Sequence[str] = (),
+        write_tools: Sequence[str] = (),
+        tools: str = "each",
+        model: Any = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        super().__init__(
+            cast("Sequence[MemoryStore]", stores),
+            search_tool_config,
+            add_tool_config,
+            injection,
+            read_tools=read_tools,
+            write_tools=write_tools,
+            tools=tools,
+            model=model,
+            telemetry=telemetry or StrandsTelemetry(_tracer),
+        )
+        adding = toggled(add_tool_config) or {}
+        self._saves_later = bool(self._bindings) or not adding.get("wait_for_writes", True)
+        self._attachments: WeakValueDictionary[int, Attachment] = WeakValueDictionary()  # by the id of the agent
+        self._extraction_stores: Any = self._bindings  # theirs is called so
+        self._injection_config: Any = False if self.injection is None else self.injection
+
+    # --- what Strands asks of a plugin
+
+    @property
+    def hooks(self) -> list[Any]:
+        return []
+
+    async def init_agent(self, agent: Any) -> None:
+        """Get the stores ready, and begin to hear an agent."""
+        await self.initialize()
+        attachment = self.attach(agent, model=self._model if self._model is not None else model_of(agent))
+        self._attachments[id(agent)] = attachment
+        if self._bindings:
+            agent.add_hook(lambda event: attachment.record(event.message), MessageAddedEvent)
+            agent.add_hook(lambda event: attachment.turn_ended(), AfterInvocationEvent, order=HookOrder.SDK_LAST)
+        if self._saves_later:
+            agent.add_hook(self._outlive, AfterInvocationEvent, order=HookOrder.SDK_LAST + 1)
+        if self.injection is not None:
+            before_model(agent, partial(_inject, attachment))
+
+    async def flush(self) -> None:
+        """Save every turn and every accepted fact, and wait for it; the end of a synchronous call only settles."""
+        agent = flushing_agent()
+        await (super().flush() if agent is None else self._settle(agent))
+
+    async def _outlive(self, event: AfterInvocationEvent) -> None:
+        """Wait for the saves that run, where the event loop ends with the call."""
+        if ends_with_call():
+            await self._settle(event.agent)
+
+    async def _settle(self, agent: Any) -> None:
+        """Wait for the saves of one agent; what other agents are doing is not waited for."""
+        attachment = self._attachments.get(id(agent))
+        if attachment is not None and attachment.coordinator is not None:
+            await attachment.coordinator.settle()
+        await self._acceptance.flush()
+
+    # --- where Strands is lenient
+
+    def _named(self, names: Sequence[str], *, writable: bool = False, subject: str = "stores") -> list[MemoryStore]:
+        return super()._named(names, writable=writable, subject=subject) if names or writable else []
+
+    def _presented(self, tool: Any) -> Any:
+        return presented(tool)
+
+    # --- names that code written for Strands' manager may look at
+
+    async def _provide_memory_context(self, messages: Sequence[Message], config: Mapping[str, Any]) -> str | None:
+        return await self.injector.provide(messages, config)
+
+    def _default_injection_format(self, entries: Any) -> str:
+        return render(entries)
+
+
+Theirs.register(MemoryManager)
+
+
+def _tracer() -> Any:
+    """Strands' tracer of the moment."""
+    return get_tracer()
+
+
+async def _inject(attachment: Attachment, context: Any) -> Any:
+    """The context of a model call with what is remembered; the agent's own messages stay as they are."""
+    text = await attachment.context(context.messages)
+    if not text or not text.strip():
+        return context
+    messages = appended(context.messages, text)
+    changes: dict[str, Any] = {"messages": messages}
+    if hasattr(context, "dynamic_trailing_blocks") and messages[-1] is not context.messages[-1]:
+        changes["dynamic_trailing_blocks"] = context.dynamic_trailing_blocks + 1
+    return replace(context, **changes)

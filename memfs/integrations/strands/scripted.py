@@ -1,0 +1,121 @@
+"""A scripted model for tests of Strands agents: no network, and what it was asked can be looked at."""
+
+import inspect
+import json
+import threading
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strands.models.model import Model
+
+from memfs.agent.messages import Message, transcript
+from memfs.errors import InvalidSetupError
+
+_NOTHING = object()
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a scripted model was asked once."""
+
+    messages: list[Message]
+    system_prompt: str | None
+    tool_specs: list[Any]
+
+    @property
+    def text(self) -> str:
+        """All its words: the system prompt, then a line a turn."""
+        return "\n".join(filter(None, [self.system_prompt, transcript(self.messages)]))
+
+
+class ScriptedModel(Model):
+    """A model of Strands that gives its replies in their order, and keeps what it was asked in `calls`.
+
+    A reply is a text, a tool call `{"tool": name, "input": {...}}`, a list of both, a whole message, an exception to
+    raise, or a function of the messages that returns one of these.
+    """
+
+    def __init__(self, replies: Iterable[Any] = (), **config: Any) -> None:
+        if isinstance(replies, str | bytes | Mapping) or not isinstance(replies, Iterable):
+            raise InvalidSetupError(type(self).__name__, f"replies is a {type(replies).__name__}, not a list of them")
+        self.calls: list[Call] = []
+        self._replies = iter(replies)
+        self._config = config
+        self._lock = threading.Lock()
+
+    @property
+    def asked(self) -> str:
+        """The words of the last call; none yet: an empty text."""
+        return self.calls[-1].text if self.calls else ""
+
+    def update_config(self, **model_config: Any) -> None:
+        self._config.update(model_config)
+
+    def get_config(self) -> dict[str, Any]:
+        return self._config
+
+    async def stream(
+        self,
+        messages: Any,
+        tool_specs: Any = None,
+        system_prompt: str | None = None,
+        **options: Any,
+    ) -> AsyncGenerator[Any, None]:
+        """Answer with the next reply."""
+        reply = await self._next(Call(list(messages), system_prompt, list(tool_specs or ())))
+        for event in _events(_blocks(reply, len(self.calls))):
+            yield event
+
+    async def structured_output(
+        self, output_model: Any, prompt: Any, system_prompt: str | None = None, **options: Any
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Answer with the next reply, an object or its JSON, as an `output_model`."""
+        reply = await self._next(Call(list(prompt), system_prompt, []))
+        is_text = isinstance(reply, str)
+        yield {"output": output_model.model_validate_json(reply) if is_text else output_model.model_validate(reply)}
+
+    async def _next(self, call: Call) -> Any:
+        with self._lock:
+            self.calls.append(call)
+            reply = next(self._replies, _NOTHING)
+            count = len(self.calls)
+        if reply is _NOTHING:
+            error = InvalidSetupError(type(self).__name__, f"no reply left for call {count}")
+            error.hint = "Script a reply for each call; see `calls` for what was asked."
+            raise error
+        if callable(reply) and not isinstance(reply, type):
+            reply = reply(call.messages)
+            reply = await reply if inspect.isawaitable(reply) else reply
+        if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
+            raise reply
+        return reply
+
+
+def _blocks(reply: Any, call: int) -> list[Mapping[str, Any]]:
+    """The content blocks that a reply stands for."""
+    if isinstance(reply, Mapping) and "content" in reply:
+        return list(reply["content"])
+    parts = reply if isinstance(reply, list) else [reply]
+    return [_block(part, f"{call}-{number}") for number, part in enumerate(parts)]
+
+
+def _block(part: Any, name: str) -> Mapping[str, Any]:
+    if isinstance(part, Mapping) and "tool" in part:
+        return {"toolUse": {"toolUseId": f"scripted-{name}", "name": part["tool"], "input": part.get("input", {})}}
+    return part if isinstance(part, Mapping) else {"text": str(part)}
+
+
+def _events(blocks: list[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
+    """A message as a provider streams it."""
+    yield {"messageStart": {"role": "assistant"}}
+    for block in blocks:
+        use = block.get("toolUse")
+        start = {"toolUse": {key: use[key] for key in ("name", "toolUseId")}} if use else {}
+        delta = {"toolUse": {"input": json.dumps(use["input"])}} if use else dict(block)
+        yield {"contentBlockStart": {"start": start}}
+        yield {"contentBlockDelta": {"delta": delta}}
+        yield {"contentBlockStop": {}}
+    yield {"messageStop": {"stopReason": "tool_use" if any("toolUse" in block for block in blocks) else "end_turn"}}
+    usage = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
+    yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 0}}}

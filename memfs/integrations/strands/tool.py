@@ -1,0 +1,64 @@
+"""A tool as Strands agents have them."""
+
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from strands.types.tools import AgentTool, ToolSpec, ToolUse
+
+from memfs.integrations.strands.releases import ToolResultEvent
+from memfs.stores.tool import Tool
+
+
+class StrandsTool(AgentTool):
+    """A tool of ours, for Strands; an empty list of stores stands for all, as Strands has it."""
+
+    def __init__(self, tool: Tool) -> None:
+        super().__init__()
+        self.tool = tool
+
+    @property
+    def name(self) -> str:
+        return self.tool.name
+
+    def spec(self, shape: str = "json") -> dict[str, Any]:
+        """The description in the shape of a framework, see Tool."""
+        return self.tool.spec(shape)
+
+    @property
+    def tool_name(self) -> str:
+        return self.tool.name
+
+    @property
+    def tool_spec(self) -> ToolSpec:
+        spec: Any = self.tool.spec("strands")
+        return spec  # type: ignore[no-any-return]
+
+    @property
+    def tool_type(self) -> str:
+        return "function"
+
+    async def __call__(self, **arguments: Any) -> Any:
+        return await self.tool(**{key: value for key, value in arguments.items() if key != "stores" or value})
+
+    async def stream(
+        self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
+    ) -> AsyncGenerator[Any, None]:
+        """Call it as the model asked to; what is wrong is told to the model."""
+        try:
+            answer = await self(**(tool_use.get("input") or {}))
+        except Exception as error:
+            yield _result(tool_use, "error", f"Error: {error}", error)
+        else:
+            yield _result(tool_use, "success", json.dumps(answer, ensure_ascii=False, default=str))
+
+
+def presented(tool: Any) -> Any:
+    """A tool of ours as Strands has them; any other as it is."""
+    return StrandsTool(tool) if isinstance(tool, Tool) else tool
+
+
+def _result(tool_use: ToolUse, status: Any, text: str, error: Exception | None = None) -> Any:
+    return ToolResultEvent(
+        {"toolUseId": tool_use["toolUseId"], "status": status, "content": [{"text": text}]}, exception=error
+    )

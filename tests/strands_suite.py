@@ -1,0 +1,165 @@
+"""Run strands-agents' own memory tests with our names in the place of `strands.memory`.
+
+    python tests/strands_suite.py [--release 1.62.0] [--directory DIR]
+
+The sdist, which carries the tests, and pytest-asyncio are downloaded into the directory, or a temporary one; all else
+is of this environment. A test counts as public if it, and what it is made of, uses no name that `strands.memory` does
+not export, no attribute or keyword that begins with an underscore, and patches nothing by its path.
+"""
+
+import argparse
+import ast
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+RELEASE = "1.62.0"
+TESTS = Path("tests", "strands", "memory")
+TEXTS = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}  # its tests look at texts in spans
+PLUGIN = """
+import importlib, json, os, pkgutil, sys
+import strands.agent, strands.memory
+import memfs.integrations.strands as ours
+
+REPLACED = {name for name in sys.modules if name.startswith("strands.memory")}
+for found in pkgutil.walk_packages(strands.memory.__path__, "strands.memory."):
+    theirs = sys.modules[found.name] = importlib.import_module(found.name.replace("strands.memory", ours.__name__))
+    parent, _, name = found.name.rpartition(".")
+    setattr(ours if parent == "strands.memory" else sys.modules[parent], name, theirs)
+sys.modules["strands.memory"] = strands.memory = ours
+outcomes = {}
+
+
+def pytest_collection_modifyitems(items):
+    for module in {item.module for item in items}:
+        theirs = [name for name, value in vars(module).items() if getattr(value, "__module__", "") in REPLACED]
+        assert not theirs, f"{module.__name__} has {theirs} of strands.memory"
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" or report.outcome != "passed":
+        outcomes[report.nodeid] = report.outcome
+
+
+def pytest_sessionfinish():
+    with open(os.environ["MEMFS_OUTCOMES"], "w") as file:
+        json.dump(outcomes, file)
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run strands-agents' own memory tests on memfs.")
+    parser.add_argument("--release", default=RELEASE)
+    parser.add_argument("--directory", type=Path)
+    arguments = parser.parse_args()
+    if (there := importlib.metadata.version("strands-agents")) != arguments.release:
+        sys.exit(f"strands-agents {there} is installed, and the tests are of {arguments.release}")
+    if arguments.directory:
+        arguments.directory.mkdir(parents=True, exist_ok=True)
+        return report(run(arguments.directory.resolve(), arguments.release))
+    with tempfile.TemporaryDirectory() as made:
+        return report(run(Path(made).resolve(), arguments.release))
+
+
+def run(directory: Path, release: str) -> dict[str, tuple[str, bool]]:
+    """The outcome of each test, and whether it is a public one."""
+    source = sources(directory, release)
+    packages = directory / "packages"
+    if not packages.exists():
+        pip("install", "--quiet", "--no-deps", "--target", str(packages), "pytest-asyncio>=1,<1.5")
+    (packages / "memfs_in_place_of_strands.py").write_text(PLUGIN)
+    (directory / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    outcomes = directory / "outcomes.json"
+    outcomes.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-c", str(directory / "pytest.ini")]
+    command += ["--rootdir", str(source), "-p", "memfs_in_place_of_strands", "-p", "no:cacheprovider", str(TESTS)]
+    environment = os.environ | TEXTS | {"PYTHONPATH": str(packages), "MEMFS_OUTCOMES": str(outcomes)}
+    subprocess.run(command, cwd=source, env=environment, check=False)
+    found: dict[str, str] = json.loads(outcomes.read_text()) if outcomes.exists() else {}
+    public = {node for file in sorted((source / TESTS).glob("test_*.py")) for node in public_tests(source, file)}
+    tests = {node for file in sorted((source / TESTS).glob("test_*.py")) for node in all_tests(source, file)}
+    return {node: (found.get(node, "missing"), node in public) for node in sorted(tests | found.keys())}
+
+
+def sources(directory: Path, release: str) -> Path:
+    """The unpacked sdist."""
+    unpacked = directory / f"strands_agents-{release}"
+    if not unpacked.exists():
+        wanted = f"strands-agents=={release}"
+        pip("download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", str(directory), wanted)
+        with tarfile.open(directory / f"strands_agents-{release}.tar.gz") as archive:
+            archive.extractall(directory, filter="data")
+    return unpacked
+
+
+def pip(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], check=True)
+
+
+def report(outcomes: dict[str, tuple[str, bool]]) -> int:
+    for node, (outcome, _) in outcomes.items():
+        if outcome != "passed":
+            print(f"{outcome}: {node}")
+    for words, wanted in (("public names only", {True}), ("other names", {False}), ("all", {True, False})):
+        chosen = [outcome for outcome, is_public in outcomes.values() if is_public in wanted]
+        print(f"{words}: {chosen.count('passed')} of {len(chosen)} pass")
+    return int(not outcomes or any(outcome != "passed" for outcome, _ in outcomes.values()))
+
+
+def all_tests(source: Path, file: Path) -> Iterator[str]:
+    for name in definitions(ast.parse(file.read_text())):
+        if name.startswith("test_"):
+            yield f"{file.relative_to(source).as_posix()}::{name}"
+
+
+def public_tests(source: Path, file: Path) -> Iterator[str]:
+    """The tests of a file that use public names only."""
+    tree = ast.parse(file.read_text())
+    private = {name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in not_exported(node)}
+    known = definitions(tree)
+    for name in known:
+        if name.startswith("test_") and is_public(name, known, private, {name}):
+            yield f"{file.relative_to(source).as_posix()}::{name}"
+
+
+def definitions(tree: ast.Module) -> dict[str, ast.stmt]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name: node for node in tree.body if isinstance(node, kinds)}
+
+
+def not_exported(node: ast.ImportFrom) -> set[str]:
+    from strands.memory import __all__ as exported
+
+    names = {alias.asname or alias.name for alias in node.names}
+    return names - set(exported) if (node.module or "").startswith("strands.memory") else set()
+
+
+def is_public(name: str, known: dict[str, ast.stmt], private: set[str], seen: set[str]) -> bool:
+    """Tell whether a definition, and each that it uses of the same file, uses public names only."""
+    for node in ast.walk(known[name]):
+        used = ""
+        match node:
+            case ast.Name(id=used) | ast.arg(arg=used):
+                if used in private:
+                    return False
+            case ast.Attribute(attr=hidden) | ast.keyword(arg=str(hidden)):
+                if hidden.startswith("_") and not hidden.startswith("__"):
+                    return False
+            case ast.Constant(value=str(path)):
+                if path.startswith("strands."):
+                    return False
+        if used in known and used not in seen:
+            seen.add(used)
+            if not is_public(used, known, private, seen):
+                return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
