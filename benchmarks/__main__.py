@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import answering, indexing, parsing, reading, searching, starting, writing
+from benchmarks import answering, indexing, injecting, parsing, reading, searching, starting, writing
 from benchmarks.measure import SIZES, Row, circumstances, table
 from benchmarks.page import updated
 from benchmarks.place import Place
@@ -17,6 +17,7 @@ GROUPS: dict[str, Callable[[Place], list[Row]]] = {
     "indexing": indexing.rows,
     "searching": searching.rows,
     "answering": answering.rows,
+    "injecting": injecting.rows,
     "writing": writing.rows,
     "reading": reading.rows,
     "starting": starting.rows,
