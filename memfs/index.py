@@ -7,7 +7,7 @@ that is not as it was published is an IndexDamaged, and rebuilt.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import tantivy
@@ -79,11 +79,9 @@ class Index:
             index.register_tokenizer("memfs", analyzer.plain)
             index.config_reader("manual")
             index.reload()
-            self._searcher = index.searcher()
-
-    @property
-    def memories(self) -> int:
-        return self._searcher.num_docs
+            self._schema, self._searcher = index.schema, index.searcher()
+            self.memories = self._searcher.num_docs
+        self._having = lru_cache(maxsize=256)(partial(self._searcher.doc_freq, "keys"))  # memories with a keyword
 
     def frequency(self, term: str) -> int:
         """The number of memories that have a term."""
@@ -152,7 +150,7 @@ class Index:
         return [(score, int(row)) for (score, _), row in zip(hits, rows, strict=True) if row is not None]
 
     def _term(self, field: str, term: str) -> Query:
-        return Query.term_query(self._index.schema, field, term)
+        return Query.term_query(self._schema, field, term, "freq")
 
     def _text(self, question: Question) -> Query | None:
         parts = [(Occur.Should, self._term("text", term)) for term in question.terms]
@@ -166,7 +164,7 @@ class Index:
     def _phrase(self, phrase: tuple[str, ...]) -> Query:
         if len(phrase) == 1:
             return self._term("text", phrase[0])
-        return Query.phrase_query(self._index.schema, "text", list(phrase))
+        return Query.phrase_query(self._schema, "text", list(phrase))
 
     def _restricted(self, query: Query, clauses: Sequence[Clause]) -> Query:
         parts = [(Occur.Must, query), *(part for clause in clauses for part in self._clause(clause))]
@@ -177,7 +175,7 @@ class Index:
         if isinstance(clause, Between):
             return self._between(clause)
         if isinstance(clause, NoneOf):
-            known = [term for term in clause.terms if self._searcher.doc_freq("keys", term)]
+            known = [term for term in clause.terms if self._having(term)]
             return [(Occur.MustNot, self._term("keys", term)) for term in known]
         terms: Sequence[str] = clause.terms if isinstance(clause, AnyOf) else ()
         if isinstance(clause, Value):
@@ -189,16 +187,16 @@ class Index:
         if len(terms) == 1:
             return self._term("keys", terms[0])
         if len(terms) > MAX_TERMS:
-            return Query.term_set_query(self._index.schema, "keys", list(terms))
+            return Query.term_set_query(self._schema, "keys", list(terms))
         return Query.boolean_query([(Occur.Should, self._term("keys", term)) for term in terms])
 
     def _between(self, clause: Between) -> list[tuple[Occur, Query]]:
         """A range of a time; a memory that does not have it passes."""
-        schema, field, kind = self._index.schema, clause.field, tantivy.FieldType.Integer
+        schema, field, kind = self._schema, clause.field, tantivy.FieldType.Integer
         if field in _ALWAYS:
             within = Query.range_query(schema, field, kind, clause.low, clause.high)
             return [(Occur.Must, Query.const_score_query(within, 0.0))]
-        if not self._searcher.doc_freq("keys", field):
+        if not self._having(field):
             return []
         outside = [
             Query.range_query(schema, field, kind, low, high)
