@@ -9,6 +9,7 @@ from memfs.words import UNSPACED
 
 LENGTH = 200  # characters
 LEAD = 40  # of them before the first marked word
+REACH = LENGTH - LEAD
 START = 2  # characters that a word and its stem have in common at least; mostly they differ by the last one
 MAX_TEXT = 100_000
 MAX_FOUND = 200
@@ -44,18 +45,20 @@ class Marker:
 
     def snippet(self, body: str) -> Snippet:
         """A piece of about 200 characters from where most of the terms are, on one line."""
-        text = body if len(body) <= MAX_TEXT else body[:MAX_TEXT]
+        text = body[:MAX_TEXT].replace("\n", " ")
         found = self._find(text)
         start, end = _window(text, found) if len(text) > LENGTH else (0, len(text))
-        piece = text[start:end]
-        line = " ".join(piece.split())
-        if len(line) != len(piece):
-            places = self._find(line)
-        else:
-            places = [(first - start, last - start, term) for first, last, term in found if start <= first < end]
-        lead = 1 if start else 0
-        marks = tuple([(first + lead, last + lead) for first, last, _ in places if last <= len(line)])
-        return Snippet(f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}", marks)
+        before, after = "…" if start else "", "…" if end < len(text) else ""
+        line = text[start:end].replace("  ", " ")  # between paragraphs
+        if "  " in line or not line.isprintable() or line != line.strip():
+            text = line = " ".join(line.split())
+            found, start, end = self._find(line), 0, len(line)
+        marks = []
+        for first, last, _ in found:
+            if start <= first and last <= end:
+                shift = len(before) - start - text.count("  ", start, first)
+                marks.append((first + shift, last + shift))
+        return Snippet(f"{before}{line}{after}", tuple(marks))
 
     def _find(self, text: str) -> list[Found]:
         """Where words stand that are, by their stem, words of the question, in order."""
@@ -63,12 +66,15 @@ class Marker:
         lower = text.lower() if text.isascii() else text.translate(_PLAIN).lower()
         if len(lower) != len(text):  # a letter whose small one is two
             lower = text
+        known = self._known
         for start in self._starts:
             at = lower.find(start)
-            while at >= 0 and len(found) < MAX_FOUND and (word := _word_at(lower, at)):
-                end = word.end()
-                if (at == 0 or not lower[at - 1].isalnum()) and (term := self._term(lower[at:end])):
-                    found.append((at, end, term))
+            while at >= 0 and len(found) < MAX_FOUND and (match := _word_at(lower, at)):
+                end = match.end()
+                if at == 0 or not lower[at - 1].isalnum():
+                    word = lower[at:end]
+                    if term := known[word] if word in known else self._term(word):
+                        found.append((at, end, term))
                 at = lower.find(start, end)
         for pair in self._pairs:
             at = lower.find(pair)
@@ -79,28 +85,33 @@ class Marker:
         return found
 
     def _term(self, word: str) -> str:
-        term = self._known.get(word)
-        if term is None:
-            terms = self._stem(word) if len(word) <= MAX_WORD else ()
-            matching = [term for term in terms if term in self._terms]
-            term = self._known[word] = matching[0] if matching else ""
-        return term
+        terms = self._stem(word) if len(word) <= MAX_WORD else ()
+        matching = [term for term in terms if term in self._terms]
+        self._known[word] = matching[0] if matching else ""
+        return self._known[word]
 
 
 def _window(text: str, found: list[Found]) -> tuple[int, int]:
-    """The first piece with all of the terms, else the one with the most, and of these with the most words."""
-    best, start = (0, 0), found[0][0] if found else 0
+    """The piece around the best place to begin at, cut between words."""
+    start = max(0, min(_best(found) - LEAD, len(text) - LENGTH))
+    end = start + LENGTH
+    if start and (gap := _SPACE.search(text, start - 1, start + LEAD)):
+        start = gap.end()
+    if end < len(text) and (at := text.rfind(" ", end - LEAD, end + 1)) > 0:
+        end = at
+    return start, end
+
+
+def _best(found: list[Found]) -> int:
+    """Where the first piece with all of the terms begins, else the one with the most, and of these with most words."""
+    if len(found) < 3 or found[-1][1] <= found[0][0] + REACH:
+        return found[0][0] if found else 0
+    best, start = (0, 0), found[0][0]
     most = len({term for _, _, term in found})
     for number, (first, _, _) in enumerate(found if most > 1 else ()):
-        inside = [term for _, last, term in found[number : number + 20] if last <= first + LENGTH - LEAD]
+        inside = [term for _, last, term in found[number : number + 20] if last <= first + REACH]
         if (count := (len(set(inside)), len(inside))) > best:
             best, start = count, first
             if best[0] == most:
                 break
-    start = max(0, min(start - LEAD, len(text) - LENGTH))
-    end = start + LENGTH
-    if start and (gap := _SPACE.search(text, start - 1, start + LEAD)):
-        start = gap.end()
-    if end < len(text) and (at := max(text.rfind(" ", end - LEAD, end + 1), text.rfind("\n", end - LEAD, end + 1))) > 0:
-        end = at
-    return start, end
+    return start
