@@ -97,8 +97,10 @@ class Filter:
 
     def clauses(self, now: datetime) -> tuple[Clause, ...]:
         """What an index asks of a memory; all of it must hold."""
-        rules: list[Clause] = [rule.clause for rule in self._rules(now)]
-        return (*rules, *[clause for condition in self.where for clause in condition.clauses()])
+        clauses: list[Clause] = [rule.clause for rule in self.rules]
+        if "expired" not in self.include:
+            clauses.append(_unexpired(now))
+        return (*clauses, *[clause for condition in self.where for clause in condition.clauses()])
 
     def matches(self, memory: Memory, now: datetime) -> bool:
         """Tell whether a search may return this memory."""
@@ -111,7 +113,7 @@ class Filter:
     def _rules(self, now: datetime) -> Iterator[Rule]:
         yield from self.rules
         if "expired" not in self.include:
-            yield _timed("expired on", Between("expires", moment(now), None))
+            yield _timed("expired on", _unexpired(now))
 
     def _misses(self, memory: Memory, now: datetime) -> Iterator[str]:
         terms, times = frozenset(keywords(memory)), moments(memory)
@@ -163,6 +165,10 @@ def _timed(words: str, clause: Between, rest: str = "") -> Rule:
         return f"{words} {(EPOCH + timedelta(microseconds=moments(memory)[clause.field])).date()}{rest}"
 
     return Rule(clause, why)
+
+
+def _unexpired(now: datetime) -> Between:
+    return Between("expires", moment(now), None)
 
 
 def _during(field: str, given: Times) -> list[Rule]:

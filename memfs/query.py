@@ -40,6 +40,8 @@ class Question(NamedTuple):
     @property
     def words(self) -> tuple[str, ...]:
         """Every term once, those of phrases too."""
+        if not self.phrases:
+            return self.terms
         return tuple(dict.fromkeys((*self.terms, *(term for phrase in self.phrases for term in phrase))))
 
     def without_phrases(self) -> "Question":
@@ -52,10 +54,13 @@ def understand(text: str, cutter: Cutter) -> Question:
     if not isinstance(text, str):
         raise InvalidSearchError("question", f"{shown(text)} is not a text")
     asked = ask(text.encode("utf-8", "replace").decode() if not text.isascii() else text)
+    loose = cutter.asked(asked.words) if asked.words.strip() else []
+    terms = tuple(dict.fromkeys(loose))[:MAX_TERMS]
+    if not asked.phrases and not asked.prefixes:
+        return Question(terms)
     phrases = tuple(filter(None, (cutter.phrase(phrase)[:MAX_TERMS] for phrase in asked.phrases[:8])))
     prefixes = tuple(dict.fromkeys(prepare(prefix, is_question=True).strip().lower() for prefix in asked.prefixes))
-    loose = cutter.asked(asked.words) if asked.words.strip() else []
-    return Question(tuple(dict.fromkeys(loose))[:MAX_TERMS], phrases, prefixes[:8])
+    return Question(terms, phrases, prefixes[:8])
 
 
 class Weights(NamedTuple):

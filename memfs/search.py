@@ -62,34 +62,49 @@ class Search:
     def _hits(
         self, question: Question, choose: Filter, page: Page, now: datetime, *, why: bool, last: bool
     ) -> list[Hit]:
-        weights, overlay = self._weigh(question), self._fresh.overlay
+        weights = self._weigh(question)
+        found = self._chosen(question, weights, choose, page, now, last=last)
         marker = Marker(weights.of.keys(), self._stem)
+        hits = []
+        for score, memory in found:  # not while reading: either is faster by itself
+            text, marks = marker.snippet(memory.body)
+            reasons = self._reasons(memory, question, weights) if why else ()
+            hits.append(Hit(memory, weights.relevance(score), score, text, marks, reasons))
+        return hits
+
+    def _chosen(
+        self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime, *, last: bool
+    ) -> list[tuple[float, Memory]]:
+        """The scores and memories of a page, as they are on disk now; Stale if they are not as they are known."""
+        pending = self._fresh.overlay.entries
         targets = () if "superseded" in choose.include else self._targets(choose.scope, now)
         is_exact = choose.exact  # what the index lets through passes
-        hits: list[Hit] = []
+        found: list[tuple[float, Memory]] = []
         stale: list[str] = []
         skip = page.offset
+        candidates = self._candidates(question, weights, choose.clauses(now), skip + page.limit)
         with self._tree.opened() as root:
-            for order, path, stamp in self._candidates(question, weights, choose.clauses(now), skip + page.limit):
-                relevance = weights.relevance(-order)
-                if relevance < page.min_relevance or len(hits) == page.limit:
+            for order, path, stamp in candidates:
+                if page.min_relevance and weights.relevance(-order) < page.min_relevance:
                     break
                 memory = read_one(root, path)
                 if not isinstance(memory, Memory):
                     stale += [path] if memory is None else []
                 elif stamp_of(memory.status) != stamp and not (last and self._answers(memory, question, weights)):
                     stale.append(path)
-                elif not (is_exact and path not in overlay) and not choose.matches(memory, now):
+                elif not (is_exact and path not in pending) and not choose.matches(memory, now):
                     continue
-                elif skip or (targets and _is_superseded(memory, targets)):
-                    skip -= not (targets and _is_superseded(memory, targets))
+                elif targets and _is_superseded(memory, targets):
+                    continue
+                elif skip:
+                    skip -= 1
                 else:
-                    piece = marker.snippet(memory.body)
-                    reasons = self._reasons(memory, question, weights) if why else ()
-                    hits.append(Hit(memory, relevance, -order, piece.text, piece.marks, reasons))
+                    found.append((-order, memory))
+                    if len(found) == page.limit:
+                        break
         if stale and not last:
             raise Stale(*stale)
-        return hits
+        return found
 
     def _answers(self, memory: Memory, question: Question, weights: Weights) -> bool:
         """Tell whether a memory that changes all the time has words of the question as it was read."""
@@ -129,14 +144,12 @@ class Search:
         return merge(published, self._pending(question, weights)) if self._fresh.overlay else published
 
     def _published(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
-        index, overlay = self._fresh.index, self._fresh.overlay
-        limit, seen = wanted + (8 if overlay else 2), 0  # some may be pending, or fall away
+        index, pending = self._fresh.index, self._fresh.overlay.entries
+        known, limit, seen = index.catalog.known, wanted + (8 if pending else 0), 0
         while True:
             found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
-            for score, number in found[seen:]:
-                path, stamp = index.catalog.known(number)
-                if path not in overlay:
-                    yield -score, path, stamp
+            candidates = [(-score, *known(number)) for score, number in found[seen:]]
+            yield from [one for one in candidates if one[1] not in pending] if pending else candidates
             if len(found) < limit or limit >= index.memories:
                 return
             seen, limit = len(found), limit * MORE

@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 def ask(question: str) -> Asked:
     """Read a question; any text is one."""
     question = question[:MAX_QUESTION]
-    phrases = tuple(first or second for first, second in _QUOTED.findall(question))
+    phrases = tuple([first or second for first, second in _QUOTED.findall(question)])
     loose = _QUOTED.sub(" ", question) if phrases else question
     prefixes = tuple(_PREFIX.findall(loose)) if "*" in loose else ()
     return Asked(_PREFIX.sub(" ", loose) if prefixes else loose, phrases, prefixes)
