@@ -7,7 +7,7 @@ that is not as it was published is an IndexDamaged, and rebuilt.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import tantivy
@@ -81,12 +81,12 @@ class Index:
             index.reload()
             self._schema, self._searcher = index.schema, index.searcher()
             self.memories = self._searcher.num_docs
-        self._having = lru_cache(maxsize=256)(partial(self._searcher.doc_freq, "keys"))  # memories with a keyword
+        self._frequency = lru_cache(maxsize=4096)(self._searcher.doc_freq)
 
     def frequency(self, term: str) -> int:
         """The number of memories that have a term."""
         try:
-            return self._searcher.doc_freq("text", term)
+            return self._frequency("text", term)
         except BaseException as error:  # without `_guarded`, which costs more than the call
             raise _translated(error) from error
 
@@ -175,7 +175,7 @@ class Index:
         if isinstance(clause, Between):
             return self._between(clause)
         if isinstance(clause, NoneOf):
-            known = [term for term in clause.terms if self._having(term)]
+            known = [term for term in clause.terms if self._frequency("keys", term)]
             return [(Occur.MustNot, self._term("keys", term)) for term in known]
         terms: Sequence[str] = clause.terms if isinstance(clause, AnyOf) else ()
         if isinstance(clause, Value):
@@ -196,7 +196,7 @@ class Index:
         if field in _ALWAYS:
             within = Query.range_query(schema, field, kind, clause.low, clause.high)
             return [(Occur.Must, Query.const_score_query(within, 0.0))]
-        if not self._having(field):
+        if not self._frequency("keys", field):
             return []
         outside = [
             Query.range_query(schema, field, kind, low, high)

@@ -178,7 +178,8 @@ class Memory:
     def title(self) -> str:
         if (b"title" in self.data or b"\\" in self.data) and (title := self.header.values.get("title")):
             return str(title)  # a header takes a while to read
-        heading = _HEADING.search(self.body) if "# " in self.body else None
+        body = self.body
+        heading = _HEADING.search(body) if "# " in body else None
         return heading[1].rstrip("\r #") if heading else self.path.rpartition("/")[2].removesuffix(".md")
 
     @property

@@ -94,10 +94,8 @@ class Search:
                     stale.append(path)
                 elif not (is_exact and path not in pending) and not choose.matches(memory, now):
                     continue
-                elif targets and _is_superseded(memory, targets):
-                    continue
-                elif skip:
-                    skip -= 1
+                elif skip or (targets and _is_superseded(memory, targets)):
+                    skip -= not (targets and _is_superseded(memory, targets))
                 else:
                     found.append((-order, memory))
                     if len(found) == page.limit:
