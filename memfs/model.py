@@ -176,10 +176,11 @@ class Memory:
 
     @property
     def title(self) -> str:
-        if (b"title" in self.data or b"\\" in self.data) and (title := self.header.values.get("title")):
-            return str(title)  # a header takes a while to read
         body = self.body
-        heading = _HEADING.search(body) if "# " in body else None
+        head = self.data[: len(self.data) - len(body)]  # all of the header, at least
+        if (b"title" in head or b"\\" in head) and (title := self.header.values.get("title")):
+            return str(title)  # a header takes a while to read
+        heading = _HEADING.search(body) if "#" in body else None
         return heading[1].rstrip("\r #") if heading else self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
