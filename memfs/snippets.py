@@ -85,9 +85,11 @@ class Marker:
         return found
 
     def _term(self, word: str) -> str:
-        terms = self._stem(word) if len(word) <= MAX_WORD else ()
-        matching = [term for term in terms if term in self._terms]
-        self._known[word] = matching[0] if matching else ""
+        self._known[word] = ""
+        for term in self._stem(word) if len(word) <= MAX_WORD else ():
+            if term in self._terms:
+                self._known[word] = term
+                break
         return self._known[word]
 
 

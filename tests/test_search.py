@@ -415,6 +415,9 @@ def test_a_hit_has_title_date_and_a_snippet_with_the_words_marked(vault: Vault) 
         ("“Peanuts” – he said – were tried.", "peanut try", ["Peanuts", "tried"]),
         ("Это вкусный Борщ, и много.", "борщ", ["Борщ"]),
         ("snake_case words_here", "case", ["case"]),
+        ("# Tea\n\nFirst tea.\nThen  tea.\n\nTeas, at last", "tea", ["Tea", "tea", "tea", "Teas"]),
+        ("Tabs\tand tea,\r\n\r\n\r\n   teas", "tea", ["tea", "teas"]),
+        ("Filler.\n\n" * 40 + "tea\n\nand tea" + "\n\nFiller." * 40, "tea", ["tea", "tea"]),
         ("Nothing is marked here.", "elsewhere", []),
     ],
 )
@@ -424,6 +427,17 @@ def test_marks_stand_where_the_words_are(vault: Vault, body: str, question: str,
     (hit,) = vault.search(question)
 
     assert [hit.snippet[start:end] for start, end in hit.marks] == marked
+
+
+@pytest.mark.parametrize("key", ["title", '"\\u0074itle"'])
+def test_a_title_is_that_of_the_header_whatever_the_body_says(vault: Vault, key: str) -> None:
+    (vault.root / "n").mkdir()
+    (vault.root / "n/a.md").write_text(
+        f"---\n{key}: Tee\n---\n\n# Überschrift\n\nÄÖÜ: title, title.\n", encoding="utf-8"
+    )
+    (vault.root / "n/b.md").write_text("# Heading\n\ntitle: of a \\ body\n", encoding="utf-8")
+
+    assert [vault.read(f"n/{name}.md").title for name in "ab"] == ["Tee", "Heading"]
 
 
 def test_explain_tells_what_each_word_counts(example: Vault) -> None:
