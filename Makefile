@@ -3,7 +3,7 @@ PYTHON ?= python3
 SIZE ?= small
 BIN := .venv/bin
 
-.PHONY: demo test lint bench torture clean
+.PHONY: demo test lint bench torture strands-suite clean
 
 demo: .venv/ready
 	@$(BIN)/python examples/demo.py
@@ -24,6 +24,9 @@ bench: .venv/ready
 torture: .venv/ready
 	@command -v mkfs.xfs vim >/dev/null || apt-get install --quiet --yes xfsprogs vim
 	$(BIN)/python -m pytest -m torture -s tests/torture
+
+strands-suite: .venv/ready
+	$(BIN)/python tests/strands_suite.py
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memfs.agent.pending import Accepted, Left, Log
-from memfs.errors import MemfsError
+from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.locks import Mutex
 
 log = logging.getLogger("memfs.agent")
@@ -24,6 +24,7 @@ class Acceptance:
         self._log = Log(root, places) if root else None
         self._facts: dict[str, Accepted] = {}
         self._tries: dict[str, int] = {}
+        self._inherited: list[str] = []  # that nobody has begun to write
         self._mutex = Mutex()  # of what is in the log and in `_facts`
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -39,15 +40,23 @@ class Acceptance:
             self._begin(key)
 
     def inherit(self, left: Left) -> None:
-        """Take over the facts that a process which is gone had accepted; `flush` writes them."""
+        """Take over the facts that a process which is gone had accepted; `resume` or `flush` writes them."""
         try:
             self._take_down(left.facts)
         except (OSError, MemfsError) as error:
             log.warning("accepted facts of an earlier run wait for the next one: %s", error)
             return
+        self._inherited += left.facts
         left.facts = {}
         if left.is_empty:
             left.log.clear()
+
+    def resume(self) -> None:
+        """Begin to write what was inherited, where there is an event loop."""
+        with suppress(RuntimeError):
+            while self._inherited:
+                self._begin(self._inherited[-1])
+                self._inherited.pop()
 
     async def flush(self) -> None:
         """Write what is pending, and wait for what is being written. Never raises."""
@@ -69,7 +78,8 @@ class Acceptance:
             self._log.sync()
 
     def _begin(self, key: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._try(key))
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._try(key))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -80,15 +90,23 @@ class Acceptance:
         try:
             await self._write(fact)
         except Exception as error:
-            self._tries[key] = self._tries.get(key, 0) + 1
-            log.warning("an accepted fact is not written yet: %s", error)
-            return
+            if not _is_refused(error):
+                self._tries[key] = self._tries.get(key, 0) + 1
+                log.warning("an accepted fact is not written yet: %s", error)
+                return
+            log.error("an accepted fact is dropped: %s", error)
         with self._mutex, suppress(OSError, MemfsError):  # written twice is there once
             self._facts.pop(key, None)
             if self._log:
                 self._log.append({"done": key})
                 if not self._facts:
                     self._log.clear()
+
+
+def _is_refused(error: Exception) -> bool:
+    """Tell whether no store will ever take it."""
+    reasons = error.errors if isinstance(error, AggregateMemoryError) else [error]
+    return all(isinstance(reason, InvalidMemoryError) for reason in reasons)
 
 
 def _record(key: str, fact: Accepted) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """An attachment: what a manager is to one agent, or to one conversation of a loop of one's own."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memfs.agent.coordinator import Coordinator
-from memfs.agent.injection import InjectionContext, wants
+from memfs.agent.injection import SECONDS, InjectionContext, wants
 from memfs.agent.messages import Message, appended, plain
 from memfs.agent.triggers import TriggerContext
 from memfs.stores.store import MemoryStore
@@ -59,15 +60,15 @@ class Attachment:
             state = getattr(self._agent, "state", None)
             if not wants(config, InjectionContext(seen, state, self._agent)):
                 return None
-            return await self._manager.injector.provide(seen, config)
+            async with asyncio.timeout(config.get("max_seconds", SECONDS)):
+                return await self._manager.injector.provide(seen, config)
         except Exception as error:
-            log.warning("skipping injection: %s", error)
+            log.warning("skipping injection: %s", str(error) or type(error).__name__)
             return None
 
     def turn_ended(self) -> None:
         """Tell the triggers; what they call for runs in the background."""
-        if self.coordinator is not None:
-            self.coordinator.schedule_left()
+        self._manager.resume(self.coordinator)
         for listener in self._at_turn_end:
             _tell(listener)
 

@@ -18,7 +18,7 @@ from memfs.agent.blocking import stands_still
 from memfs.agent.extraction import Binding, Extraction, ExtractorContext, MessageFilter
 from memfs.agent.facts import write_fact
 from memfs.agent.ledger import Ledger
-from memfs.agent.messages import Message, transcript, without
+from memfs.agent.messages import Message, text_of, tokens, transcript, without
 from memfs.agent.pending import Left, Log, keep_failed
 from memfs.agent.telemetry import Telemetry, quietly
 from memfs.errors import AggregateMemoryError, ExtractionError
@@ -30,6 +30,7 @@ FAILURES = 10  # in a row, after which a store is tried less often
 PROBE = 3  # of so many requests one is tried then
 CONTEXT = 10  # messages before the new ones that an extractor may look at
 SIMILAR = 10  # memories that it may name
+BATCH = 20_000  # tokens of turns that are saved at once, about; more would not fit a model's window
 POLL = 0.005  # seconds between two looks at a save in another event loop
 
 
@@ -96,6 +97,7 @@ class Coordinator:
         self._skipped: dict[int, int] = {}
         self._before: dict[int, deque[Message]] = {id(one.store): deque(maxlen=CONTEXT) for one in bindings}
         self._left: list[Left] = []
+        self._is_left_tried = False
 
     # --- taking down
 
@@ -141,10 +143,13 @@ class Coordinator:
             log.debug("store %s: no event loop; saved by the next flush", store.name)
 
     def schedule_left(self) -> None:
-        """Save in the background what other agents left, and nothing else."""
+        """Save in the background what other agents left, and nothing else; what fails waits for the next save."""
+        if not self._left or self._is_left_tried:
+            return
         with suppress(RuntimeError):  # no running event loop: saved by the next flush
-            for binding in self._bindings if self._left else ():
+            for binding in self._bindings:
                 self._enqueue(binding.store, only_left=True)
+            self._is_left_tried = True
 
     def process(self, store: MemoryStore, link: Any = None) -> "asyncio.Task[None] | None":
         """Queue a save behind the one before; None while the store is left alone for its failures."""
@@ -194,17 +199,15 @@ class Coordinator:
         """Save what a store has yet to get: first what others have left, then this agent's turns."""
         save = save or Save()
         await self._save_left(store)
-        fresh = self._claim(store, save)
-        if not fresh:
-            return
-        try:
-            kept = await self._save(store, fresh, link, self._before[id(store)])
-        except BaseException as error:
-            self._give_back(store, save)
-            if not isinstance(error, Exception):  # cancelled: the turns are as they were
-                raise
-            self._failed(store, error)
-        else:
+        while fresh := self._claim(store, save):
+            try:
+                kept = await self._save(store, fresh, link, self._before[id(store)])
+            except BaseException as error:
+                self._give_back(store, save)
+                if not isinstance(error, Exception):  # cancelled: the turns are as they were
+                    raise
+                self._failed(store, error)
+                return
             self._before[id(store)].extend(turn.message for turn in kept)
             self._settled(store, save)
 
@@ -258,35 +261,35 @@ class Coordinator:
 
     async def _save_left(self, store: MemoryStore) -> None:
         """Save the turns that other agents left; what fails is tried again with the next save."""
-        place = place_of(store)
         for left in list(self._left):
-            turns = [Turn(number, message) for number, message in left.fresh(place)]
-            if not turns:
-                continue
             try:
-                await self._save(store, turns, None, ())
+                await self._save_one_left(store, left)
             except Exception as error:
                 log.warning("store %s: turns of an earlier run are still pending: %s", store.name, error)
-                continue
+            with self._mutex:
+                self._left = [one for one in self._left if not one.is_empty]
+
+    async def _save_one_left(self, store: MemoryStore, left: Left) -> None:
+        place = place_of(store)
+        while turns := _batch([Turn(number, message) for number, message in left.fresh(place)]):
+            await self._save(store, turns, None, ())
             left.marks[place] = turns[-1].number
             with _logged(left.log):
                 left.log.append({"store": place, "mark": turns[-1].number})
                 if left.is_empty:
                     left.log.clear()
                     left.log.close()
-            with self._mutex:
-                self._left = [one for one in self._left if not one.is_empty]
 
     # --- marks
 
     def _claim(self, store: MemoryStore, save: Save) -> list[Turn]:
-        """The turns that a store has yet to get, which are now this save's."""
+        """The next turns that a store has yet to get, which are now this save's."""
         held = self._held[id(store)]
         with self._mutex:
             for lost in [one for one in held if one.is_lost()]:
                 self._marks[id(store)] = min(held.pop(lost), self._marks[id(store)])
             mark = self._marks[id(store)]
-            fresh = [turn for turn in self._turns if turn.number > mark]
+            fresh = _batch([turn for turn in self._turns if turn.number > mark])
             if fresh:
                 held[save], self._marks[id(store)] = mark, fresh[-1].number
             return fresh
@@ -339,6 +342,16 @@ async def _similar(store: MemoryStore, text: str) -> Sequence[Found]:
     except Exception as error:
         log.warning("store %s: similar memories were not found: %s", store.name, error)
         return ()
+
+
+def _batch(turns: list[Turn]) -> list[Turn]:
+    """As many of the first turns as a model can take in at once, and at least one."""
+    room = BATCH
+    for count, turn in enumerate(turns):
+        room -= tokens(text_of(turn.message))
+        if room < 0:
+            return turns[: max(count, 1)]
+    return turns
 
 
 def _filtered(turns: Iterable[Turn], message_filter: MessageFilter) -> list[Turn]:

@@ -16,7 +16,8 @@ ENTRIES = 5
 TOKENS = 1000  # that all memories of a call may take together
 LEAST = 50  # tokens of a piece that is worth telling
 FLOOR = 0.2
-KEYS = ("trigger", "max_entries", "query", "format", "min_relevance", "max_tokens", "pinned")
+SECONDS = 5.0  # after which a model is called without
+KEYS = ("trigger", "max_entries", "query", "format", "min_relevance", "max_tokens", "max_seconds", "pinned")
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 Search = Callable[[str, int], Awaitable[Sequence[Any]]]
 
@@ -52,6 +53,9 @@ def check(config: Mapping[str, Any]) -> Mapping[str, Any]:
         value = config.get(key, low)
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
             raise InvalidSetupError("injection", f"{key} must be a whole number from {low}, got {value!r}")
+    seconds = config.get("max_seconds", SECONDS)
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
+        raise InvalidSetupError("injection", f"max_seconds must be a number above 0, got {seconds!r}")
     floor = config.get("min_relevance", FLOOR)
     if not isinstance(floor, int | float) or isinstance(floor, bool) or not 0 <= floor <= 1:
         raise InvalidSetupError("injection", f"min_relevance must be from 0 to 1, got {floor!r}")
@@ -104,7 +108,7 @@ class Injector:
         query = _query(messages, config)
         if query is None or not query.strip():
             return None
-        pinned = await self.pinned(most) if config.get("pinned", True) else ()
+        pinned = await self.pinned((most + 1) // 2) if config.get("pinned", True) else ()
         found = select([*pinned, *await self.search(query, most)], config.get("min_relevance", FLOOR))[:most]
         entries = within(found, config.get("max_tokens", TOKENS))
         if not entries:
@@ -146,11 +150,17 @@ def interleave(found: Sequence[Sequence[Any]]) -> list[Any]:
 
 def select(entries: Iterable[Any], floor: float) -> list[Any]:
     """The entries worth telling: above the floor, or pinned; each memory once."""
-    chosen: dict[str, Any] = {}
+    chosen: dict[object, Any] = {}
     for entry in entries:
         if getattr(entry, "pinned", False) or _relevance(entry, 1.0) >= floor:
-            chosen.setdefault(getattr(entry, "id", None) or entry.content, entry)
+            chosen.setdefault(_identity(entry), entry)
     return list(chosen.values())
+
+
+def _identity(entry: Any) -> object:
+    """What two of the same memory have in common; other ids than ours may be those of another store too."""
+    name = getattr(entry, "id", None)
+    return entry.content if not name else name if name.startswith("m-") else (entry.store_name, name)
 
 
 def within(entries: Sequence[Any], budget: int) -> list[Any]:

@@ -19,13 +19,12 @@ from memfs.agent.ledger import Ledger
 from memfs.agent.pending import Accepted, orphans
 from memfs.agent.setup import Toggle, checked, known, options_of, toggled
 from memfs.agent.telemetry import Telemetry, quietly
-from memfs.agent.tools import add_tool, no_clashes, search_tool, single_tool
+from memfs.agent.tools import add_tool, described, name_of, no_clashes, search_tool, single_tool
 from memfs.agent.triggers import TriggerContext
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
 from memfs.locks import Mutex
 from memfs.stores.curation import curation_tools, is_count
 from memfs.stores.store import CuratedStore, Found, MemoryStore, has_method, place_of
-from memfs.stores.tool import Tool
 
 log = logging.getLogger("memfs.agent")
 RESULTS = 3  # of each store, where neither the caller nor the store says how many
@@ -49,7 +48,7 @@ class MemoryManager:
 
     def __init__(
         self,
-        stores: Sequence[MemoryStore],
+        stores: Sequence[Any],
         search_tool_config: Toggle = True,
         add_tool_config: Toggle = False,
         injection: Toggle = True,
@@ -84,14 +83,14 @@ class MemoryManager:
 
     def tool_specs(self, shape: str = "json") -> list[dict[str, Any]]:
         """The tools as JSON schema, or in the shape of `strands`, `openai` or `anthropic`."""
-        return [tool.spec(shape) for tool in self._tools]
+        return [described(tool, shape) for tool in self._tools]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool as the model asked to."""
         for tool in self._tools:
-            if tool.name == name:
+            if name_of(tool) == name:
                 return await tool(**arguments)
-        raise InvalidArgumentsError(name, f"no such tool; there are: {', '.join(tool.name for tool in self._tools)}")
+        raise InvalidArgumentsError(name, f"no such tool; there are: {', '.join(map(name_of, self._tools))}")
 
     def _made_tools(
         self, search: Toggle, add: Toggle, read: Sequence[str], write: Sequence[str], form: str
@@ -112,7 +111,7 @@ class MemoryManager:
             made += curation_tools(curated, names) if names else []
         made = [single_tool(made)] if form == "single" and made else made
         own = [tool for store in self._stores if has_method(store, "get_tools") for tool in store.get_tools()]
-        no_clashes([_name(tool) for tool in (*made, *own)])
+        no_clashes([name_of(tool) for tool in (*made, *own)])
         return [*map(self._presented, made), *map(self._presented, own)]
 
     def _presented(self, tool: Any) -> Any:
@@ -275,6 +274,12 @@ class MemoryManager:
             else:
                 left.log.close()
 
+    def resume(self, coordinator: Coordinator | None) -> None:
+        """Begin to save what was left by others, where there is an event loop."""
+        self._acceptance.resume()
+        if coordinator is not None:
+            coordinator.schedule_left()
+
     async def initialize(self) -> None:
         """Get the stores ready; what raises here stops the agent from being made."""
         for store in self._stores:
@@ -302,6 +307,9 @@ class MemoryManager:
         for coordinator in list(self._coordinators):
             coordinator.close()
         self._acceptance.close()
+        for store in self._stores:
+            if has_method(store, "close"):
+                await asyncio.to_thread(cast("Any", store).close)
 
     async def __aenter__(self) -> Self:
         await self.initialize()
@@ -360,7 +368,3 @@ def _entries(store: MemoryStore, answer: Iterable[Any]) -> list[Found]:
         )
         for entry in answer
     ]
-
-
-def _name(tool: Any) -> str:
-    return tool.name if isinstance(tool, Tool) else str(getattr(tool, "tool_name", tool))

@@ -107,6 +107,19 @@ def single_tool(tools: Sequence[Tool], name: str = "memory") -> Tool:
     return Tool(name, text, schema("action", **properties), memory, writes=any(tool.writes for tool in tools))
 
 
+def name_of(tool: Any) -> str:
+    """The name of a tool, ours or one that a framework made."""
+    return tool.name if isinstance(tool, Tool) else str(getattr(tool, "tool_name", tool))
+
+
+def described(tool: Any, shape: str) -> dict[str, Any]:
+    """A tool in the shape of a framework; one that Strands made says how it is called in its `tool_spec`."""
+    if hasattr(tool, "spec"):
+        return dict(tool.spec(shape))
+    spec = tool.tool_spec
+    return Tool(spec["name"], spec["description"], spec["inputSchema"]["json"], tool).spec(shape)
+
+
 def no_clashes(names: Sequence[str]) -> None:
     """Refuse two tools of one name."""
     if twice := sorted({name for name in names if names.count(name) > 1}):

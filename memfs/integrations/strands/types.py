@@ -54,13 +54,14 @@ class MemoryAddToolConfig(MemoryToolConfig, total=False):
 
 
 class MemoryInjectionConfig(InjectionConfig, total=False):
-    """What is told before a model call; the last three are ours."""
+    """What is told before a model call; the last four are ours."""
 
     max_entries: int
     query: InjectionQuery
     format: InjectionFormat
     min_relevance: float
     max_tokens: int
+    max_seconds: float
     pinned: bool
 
 
