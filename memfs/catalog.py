@@ -8,7 +8,7 @@ import mmap
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from memfs.model import Stamp
@@ -36,6 +36,39 @@ class Row(NamedTuple):
     digest: bytes  # of its content
 
 
+class Columns:
+    """Rows in the making: bytes and texts, which cost the garbage collector nothing, however many there are."""
+
+    def __init__(self) -> None:
+        self._stamps, self._digests = bytearray(), bytearray()
+        self._paths: list[str] = []
+
+    def append(self, row: Row) -> None:
+        """Add a row; a stamp of a time too far away becomes another one, which is then never taken for known."""
+        try:
+            self._stamps += _STAMP.pack(*row.stamp)
+        except struct.error:
+            self._stamps += bytes(_STAMP.size)
+        self._digests += row.digest
+        self._paths.append(row.path)
+
+    def chunk(self, first: int, dead: Iterable[int]) -> bytes:
+        """The rows as the bytes of a chunk, with the rows that they put out of use."""
+        gone = list(dead)
+        paths = [path.encode() for path in self._paths]
+        ends = [end - 1 for end in accumulate(len(path) + 1 for path in paths)]
+        return b"".join(
+            (
+                _HEAD.pack(_MAGIC, first, len(paths), len(gone), ends[-1] if ends else 0),
+                self._stamps,
+                self._digests,
+                struct.pack(f"<{len(ends)}q", *ends),
+                struct.pack(f"<{len(gone)}q", *gone),
+                b"\0".join(paths),
+            )
+        )
+
+
 class Chunk:
     """Rows `first` up to `first + count`, and the rows that are dead since."""
 
@@ -52,24 +85,12 @@ class Chunk:
         self.dead = memoryview(data)[dead_rows : self._paths].cast("q")
 
     @classmethod
-    def make(cls, first: int, rows: Sequence[Row], dead: Iterable[int]) -> bytes:
+    def make(cls, first: int, rows: Iterable[Row], dead: Iterable[int]) -> bytes:
         """The bytes of a chunk."""
-        gone = list(dead)
-        paths = [row.path.encode() for row in rows]
-        ends, end = [], 0
-        for path in paths:
-            end += len(path) + 1
-            ends.append(end - 1)
-        return b"".join(
-            (
-                _HEAD.pack(_MAGIC, first, len(rows), len(gone), max(end - 1, 0)),
-                b"".join([_packed(row.stamp) for row in rows]),
-                b"".join([row.digest for row in rows]),
-                struct.pack(f"<{len(ends)}q", *ends),
-                struct.pack(f"<{len(gone)}q", *gone),
-                b"\0".join(paths),
-            )
-        )
+        columns = Columns()
+        for row in rows:
+            columns.append(row)
+        return columns.chunk(first, dead)
 
     def row(self, number: int) -> Row:
         """One row."""
@@ -154,16 +175,8 @@ class Catalog:
 
     def merged(self) -> bytes:
         """All rows as one chunk, dead ones included, for rows keep their numbers."""
-        rows = [chunk.row(number) for chunk in self.chunks for number in range(chunk.first, chunk.first + chunk.count)]
+        rows = (chunk.row(number) for chunk in self.chunks for number in range(chunk.first, chunk.first + chunk.count))
         return Chunk.make(0, rows, [number for chunk in self.chunks for number in chunk.dead])
-
-
-def _packed(stamp: Stamp) -> bytes:
-    """A stamp as bytes; one of a time too far away is another one, which is then never taken for known."""
-    try:
-        return _STAMP.pack(*stamp)
-    except struct.error:
-        return _STAMP.pack(0, 0, 0, 0)
 
 
 def _paths(chunk: Chunk) -> list[str]:

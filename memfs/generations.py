@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, Self
 
-from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
+from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged
 from memfs.files import READ, read_open
 
 CURRENT = "current"
@@ -102,9 +102,9 @@ class Draft:
             else:
                 _link(old, new)
 
-    def add_rows(self, old: Sequence[Chunk], rows: Sequence[Row], dead: Sequence[int]) -> None:
+    def add_rows(self, old: Sequence[Chunk], rows: Columns, dead: Sequence[int]) -> None:
         """Add a chunk of rows; too many of them become one."""
-        data = Chunk.make(old[-1].first + old[-1].count if old else 0, rows, dead)
+        data = rows.chunk(old[-1].first + old[-1].count if old else 0, dead)
         if len(old) < MAX_CHUNKS:
             _replace(os.path.join(self.place, f"rows-{len(old)}"), data)
             return

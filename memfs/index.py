@@ -14,7 +14,7 @@ import tantivy
 from tantivy import Filter as Step
 from tantivy import Occur, Query
 
-from memfs.catalog import Catalog, Chunk, IndexDamaged, IndexOfAnotherKind, Row
+from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Row
 from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value
 from memfs.query import Question
@@ -232,7 +232,7 @@ def publish(
     fails. The caller holds the lock of publishing."""
     draft = Draft(folder, base.generation if base else None)
     chunks = base.catalog.chunks if base else ()
-    rows: list[Row] = []
+    rows = Columns()
     try:
         draft.take_over()
         with _guarded():
@@ -250,15 +250,15 @@ def publish(
 def index_in_memory(edits: Iterable[Edit], language: str) -> Index:
     """An index for a vault whose disk takes none."""
     analyzer = Analyzer(language)
-    rows: list[Row] = []
+    rows = Columns()
     with _guarded():
         index = tantivy.Index(_schema())
         index.register_tokenizer("memfs", analyzer.plain)
         _write(index, 0, edits, rows, is_large=True)
-        return Index(index, Catalog([Chunk(Chunk.make(0, rows, ()))]), analyzer, None)
+        return Index(index, Catalog([Chunk(rows.chunk(0, ()))]), analyzer, None)
 
 
-def _write(index: tantivy.Index, first: int, edits: Iterable[Edit], rows: list[Row], *, is_large: bool) -> list[int]:
+def _write(index: tantivy.Index, first: int, edits: Iterable[Edit], rows: Columns, *, is_large: bool) -> list[int]:
     """Write edits; new rows are appended to `rows` as they come, and those out of use returned."""
     writer = index.writer(HEAP if is_large else MIN_HEAP, 0 if is_large else 1)
     number, dead = first, []
