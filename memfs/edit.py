@@ -11,7 +11,8 @@ from types import NoneType
 from typing import Any
 
 from memfs.errors import InvalidMemoryError, shown
-from memfs.frontmatter import CHECKS, NUMBER, Entry, Fault, Parsed, Parts, parse, scan
+from memfs.flat import CHECKS, NUMBER
+from memfs.frontmatter import Entry, Fault, Parsed, Parts, parse, scan
 from memfs.model import as_time
 from memfs.namespace import is_text
 

@@ -5,38 +5,22 @@ depth), so that no text can crash or exhaust the YAML library.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from datetime import date
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
 
 from memfs.errors import InvalidMemoryError, shown
-from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Header, Problem, Reading, as_time
+from memfs.flat import CHECKS, read_flat, resolve
+from memfs.model import Header, Problem, Reading
 
 MAX_HEADER = 64 * 1024
 MAX_EVENTS = 2000
 MAX_DEPTH = 12
-MAX_FLAT = 3000  # characters: a longer header goes the slow way, which counts its values
 
 _OPEN = re.compile(r"---[ \t]*(\r?\n)")
 _CLOSE = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
-_CHARS = r"[^\x00-\x20\x7f-\xa0\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff:#]+"
-_QUOTED = r"\"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff\"\\]*\""
-_FLAT_VALUE = rf"(?:{_QUOTED}|(?=[\w/(.+$]){_CHARS}(?:(?: +|:){_CHARS})*)"
-_FLAT_LINE = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,99}}:(?: {_FLAT_VALUE})?")
-_FLAT_ITEM = re.compile(rf"  -(?: {_FLAT_VALUE})?")
-_BEGUN = object()  # the value of a key that nothing follows, perhaps a list
-_OUR_ID = re.compile(r"id: m-[0-9a-z]{26}")
-NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(\.[0-9]{1,30}(?:[eE][-+]?[0-9]{1,2})?)?")
-_WORDS = {
-    "": None, "~": None, "null": None, "Null": None, "NULL": None,
-    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
-}  # fmt: skip
-_NULLS = frozenset(word for word, value in _WORDS.items() if value is None)
-_WANTS_TEXT = TEXT_KEYS | LIST_KEYS | TIME_KEYS
 _CONFLICT = re.compile(r"^<{7} ", re.MULTILINE)
 
 
@@ -92,12 +76,26 @@ def understand(path: str, data: bytes) -> Reading:
         text = data.decode("latin-1")
         line = data.count(b"\n", 0, error.start) + 1
         faults = (Fault(line, "not UTF-8: read as Latin-1, and never rewritten"),)
-    fence = text.find("\n---\n\n", 3) if text.startswith("---\n") and text.endswith("\n") else -1
-    if fence > 0 and text.find("\n---", 3) == fence and len(text) > fence + 6:  # the layout memfs writes
-        body = text[fence + 6 : -1]
-    else:
-        body = split(text).body
+    fence = _fence(text)
+    body = text[fence + 6 : -1] if fence > 0 else split(text).body
     return Reading(body, lambda: _understood(path, text, faults))
+
+
+def glance(data: bytes) -> tuple[Mapping[str, Any], str] | None:
+    """The values and the body of a file in the layout memfs writes, with a flat header; None of any other one."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    fence = _fence(text)
+    values = read_flat(text[4 : fence + 1]) if fence > 0 else None
+    return None if values is None else (values, text[fence + 6 : -1])
+
+
+def _fence(text: str) -> int:
+    """Where the header ends in the layout memfs writes: a blank line, a body, a newline at the end; else -1."""
+    fence = text.find("\n---", 3) if text.startswith("---\n") and text.endswith("\n") else -1
+    return fence if text.startswith("\n---\n\n", fence) and len(text) > fence + 6 else -1
 
 
 def _understood(path: str, text: str, faults: tuple[Fault, ...]) -> tuple[Header, tuple[Problem, ...]]:
@@ -117,7 +115,7 @@ def _parsed(text: str, parts: Parts) -> Parsed:
     faults: list[Fault] = []
     values: dict[str, Any] = {}
     if parts.opening and parts.header:
-        flat = _read_flat(parts.header)
+        flat = read_flat(parts.header)
         values, faults = (flat, []) if flat is not None else _read_any(parts.header)
     elif not parts.opening and _OPEN.match(parts.body + parts.tail):
         faults = [Fault(1, "header is not closed: no second line '---'")]
@@ -151,74 +149,6 @@ def _cut(text: str, bom: str, opening: str, newline: str, end: int, first: int) 
 
 
 # --- reading a header ---------------------------------------------------------------------------------
-
-
-def _read_flat(header: str) -> dict[str, Any] | None:
-    """Read a header of plain `key: value` lines and block lists; None if it is not one, or a value does not fit."""
-    if "\r\n" in header:
-        header = header.replace("\r\n", "\n")
-    if len(header) > MAX_FLAT or not header.endswith("\n"):
-        return None
-    values: dict[str, Any] = {}
-    key = ""
-    try:
-        for line in header[:-1].split("\n"):
-            if line[:3] == "  -":
-                if values[key] is _BEGUN:
-                    values[key] = []
-                elif type(values[key]) is not list:
-                    return None
-                values[key].append(_flat_item(key, line))
-                continue
-            if line[:6] == "id: m-" and _OUR_ID.fullmatch(line):
-                key, value = "id", line[4:]
-            elif line[:8] == "created:":  # hardly ever twice the same
-                key, value = _read_line(line)
-            else:
-                key, value = _flat_line(line)
-            if key in values:
-                return None
-            values[key] = value
-        return {
-            name: CHECKS[name](name, value) if type(value) is list and name in CHECKS else value
-            for name, value in values.items()
-            if value is not None and value is not _BEGUN
-        }
-    except (InvalidMemoryError, KeyError, ValueError):
-        return None
-
-
-def _read_line(line: str) -> tuple[str, Any]:
-    """Read one line of a flat header."""
-    if not _FLAT_LINE.fullmatch(line):
-        raise ValueError(line)
-    key, _, text = line.partition(":")
-    if not text:
-        return key, _BEGUN
-    value = text[2:-1] if text[1:2] == '"' else _resolve(key, text[1:])
-    return key, CHECKS[key](key, value) if value is not None and key in CHECKS else value
-
-
-_flat_line = lru_cache(maxsize=4096)(_read_line)  # a line is often one of many like it
-
-
-@lru_cache(maxsize=4096)
-def _flat_item(key: str, line: str) -> Any:
-    """Read one item of a list."""
-    if not _FLAT_ITEM.fullmatch(line):
-        raise ValueError(line)
-    return line[5:-1] if line[4:5] == '"' else _resolve(key, line[4:])
-
-
-def _resolve(key: str, plain: str) -> Any:
-    """Give a plain scalar its YAML 1.2 value; a key that wants text or a time keeps the text."""
-    if key in _WANTS_TEXT:
-        return None if plain in _NULLS else plain
-    if plain in _WORDS:
-        return _WORDS[plain]
-    if found := NUMBER.fullmatch(plain):
-        return float(plain) if found[1] else int(plain)
-    return plain
 
 
 def _read_any(header: str) -> tuple[dict[str, Any], list[Fault]]:
@@ -315,7 +245,7 @@ def _value(header: str, events: Iterator[Any], event: Any, key: str, spans: list
     if isinstance(event, yaml.ScalarEvent):
         end: Any = event.end_mark
         spans.append((start, end.index))
-        return event.value if event.style else _resolve(key, event.value)
+        return event.value if event.style else resolve(key, event.value)
     built: Any
     if isinstance(event, yaml.SequenceStartEvent):
         built = []
@@ -351,47 +281,3 @@ def _typed(values: Mapping[str, Any], entries: Mapping[str, Entry]) -> dict[str,
             line = entries[key].line if key in entries else 0
             raise Fault(line, str(error), key, value) from None
     return typed
-
-
-def _check_text(key: str, value: Any) -> str:
-    if isinstance(value, str) and (value or key != "id"):
-        return value
-    raise InvalidMemoryError(key, f"{shown(value)} is not a text")
-
-
-def _check_time(key: str, value: Any) -> date:
-    try:
-        return as_time(value)
-    except (ValueError, OverflowError):
-        allowed = "a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
-        raise InvalidMemoryError(key, f"{shown(value)} is not {allowed}") from None
-
-
-def _check_list(key: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        texts = [value] if key == "supersedes" else value.split(",")
-        return tuple(text.strip() for text in texts if text.strip())
-    if isinstance(value, list | tuple) and all(isinstance(item, str) or item is None for item in value):
-        return tuple([item for item in value if item])
-    raise InvalidMemoryError(key, f"{shown(value)} is not a list of texts")
-
-
-def _check_flag(key: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise InvalidMemoryError(key, f"{shown(value)} is not true or false")
-
-
-def _check_importance(key: str, value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10:
-        return value
-    raise InvalidMemoryError(key, f"{shown(value)} is not a whole number from 1 to 10")
-
-
-CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(TEXT_KEYS, _check_text),
-    **dict.fromkeys(TIME_KEYS, _check_time),
-    **dict.fromkeys(LIST_KEYS, _check_list),
-    "pinned": _check_flag,
-    "importance": _check_importance,
-}

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from memfs import Vault
 from memfs.edit import compose, edit
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
-from memfs.frontmatter import Fault, _read_any, _read_flat, parse, split
+from memfs.flat import read_flat
+from memfs.frontmatter import Fault, _read_any, glance, parse, split, understand
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 
 FULL = settings().max_examples
@@ -64,7 +65,7 @@ def test_the_fast_way_reads_a_header_as_the_slow_way_does(header: str) -> None:
 
 def agree(header: str) -> bool:
     """Tell whether the fast way takes a header; if so, both ways read the same."""
-    flat = _read_flat(header)
+    flat = read_flat(header)
     if flat is None:
         return False
     values, faults = _read_any(header)
@@ -86,6 +87,28 @@ def odd_line(pick: random.Random) -> str:
     start = pick.choice(["  - ", "  - ", *(f"{key}: " for key in KEYS[:18])])
     value = "".join(pick.choice(TOKENS) for _ in range(pick.choice([0, 1, 1, 2, 3])))
     return start + pick.choice([value, value, f'"{value}"']) + pick.choice(["\n", "\n", "\n", "\r\n", " \n"])
+
+
+LEADS = ["", "", "", "\ufeff", "\n", "--- \n"]
+FENCES = ["---\n\n", "---\n\n", "---\n", "---\n\n\n", "--- \n\n", "----\n\n", "---", "---\r\n\r\n"]
+BODIES = ["Tea.\n", "Tea.", "", "\n", "Tea.\n\n", "Tea.\r\n", "a\n---\n\nb\n", "<<<<<<< a\n>>>>>>> b\n"]
+
+
+@given(
+    st.sampled_from(LEADS),
+    st.lists(lines_near_the_fast_way(), max_size=3).map("".join),
+    st.sampled_from(FENCES),
+    st.sampled_from(BODIES),
+)
+@settings(max_examples=4 * FULL)
+def test_what_is_seen_at_a_glance_is_what_is_understood(lead: str, header: str, fence: str, body: str) -> None:
+    data = f"{lead}---\n{header}{fence}{body}".encode(errors="surrogatepass")
+
+    seen, reading = glance(data), understand("tea.md", data)
+
+    event(f"seen: {seen is not None}")
+    if seen is not None:
+        assert seen == (dict(reading.understand()[0].values), reading.body)
 
 
 def test_the_fast_way_reads_every_plain_value_as_the_slow_way_does() -> None:
