@@ -4,6 +4,7 @@ A term is `key` (the header has it), `key=value`, or `in=/facts/alice` for each 
 A moment is a number of microseconds since 1970, UTC.
 """
 
+import os
 import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -12,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memfs.errors import InvalidSearchError, shown
-from memfs.model import TIME_KEYS, Memory, as_time
+from memfs.model import TIME_KEYS, Header, Memory, as_time, modified
 from memfs.namespace import fold
 
 KEYWORD_LIMIT = 100  # longer values are indexed cut to this length
@@ -20,6 +21,7 @@ DAY = 86_400_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BARE = TIME_KEYS | {"title", "description"}  # no `key=value`: times are moments, and these texts are never alike
 VALUED = frozenset({"id", "type", "tags", "importance", "status"})  # nearly every memory has them: no bare `key`
+_LATER = ("expires", "valid_from", "valid_until")
 Times = str | date | tuple[str | date | None, str | date | None] | None
 
 
@@ -61,37 +63,60 @@ Clause = AnyOf | NoneOf | Between | Value
 
 def keywords(memory: Memory) -> list[str]:
     """The terms a memory is indexed by."""
-    values = memory.header.values
-    terms = [*_ancestors(memory.path.rpartition("/")[0])]
+    return terms_of(memory.path, memory.header.values)
+
+
+def terms_of(path: str, values: Mapping[str, Any]) -> list[str]:
+    """The terms of a memory with this path, and these values in its header."""
+    terms = [*_ancestors(path.rpartition("/")[0])]
     if "type" not in values:
         terms.append("type=note")
     if "status" not in values:
         terms.append("status=stable")
     if "id" not in values:
-        terms.append("id=" + text_of_value(memory.id))
+        terms.append("id=" + text_of_value(path.removesuffix(".md")))
     for key, value in values.items():
-        if value is None:
-            continue
-        if key not in VALUED:
-            terms.append(name_of(key))
-        if key in BARE:
-            continue
-        if isinstance(value, str) and value.isascii():
-            terms.append(f"{name_of(key)}={value[:KEYWORD_LIMIT]}")
+        if key == "id" and value.isascii():
+            terms.append("id=" + value[:KEYWORD_LIMIT])
+        elif key == "created":
+            terms.append(key)
         elif key == "tags":
-            terms += ["tags=" + fold(tag)[:KEYWORD_LIMIT] for tag in value]
-        else:
-            _spread(key, value, terms)
+            terms += map(_tag, value)
+        elif isinstance(value, str | int):
+            terms += _terms(key, value)
+        elif value is not None:
+            terms += _spread_terms(key, value)
     return terms
+
+
+@lru_cache(maxsize=4096)
+def _tag(tag: str) -> str:
+    return "tags=" + fold(tag)[:KEYWORD_LIMIT]
+
+
+def _spread_terms(key: str, value: object) -> tuple[str, ...]:
+    """The terms of a key and its value."""
+    terms = [] if key in VALUED else [name_of(key)]
+    if key not in BARE:
+        _spread(key, value, terms)
+    return tuple(terms)
+
+
+_terms = lru_cache(maxsize=4096, typed=True)(_spread_terms)  # a value is often one of many like it
 
 
 def moments(memory: Memory) -> dict[str, int]:
     """The integer fields of a memory: `created` and `updated` always, the other times when it has them."""
-    header, created = memory.header, moment(memory.created)
-    found = {"created": created, "updated": moment(memory.updated) if "updated" in header.values else created}
-    for key in ("expires", "valid_from", "valid_until"):
-        if key in header.values:
-            found[key] = moment(getattr(header, key))
+    return moments_of(memory.header.values, memory.status)
+
+
+def moments_of(values: Mapping[str, Any], status: os.stat_result) -> dict[str, int]:
+    """The integer fields of a memory with these values in its header, of a file of which the system says this."""
+    created = moment(values["created"] if "created" in values else modified(status))
+    found = {"created": created, "updated": moment(values["updated"]) if "updated" in values else created}
+    for key in _LATER:
+        if key in values:
+            found[key] = moment(getattr(Header(values), key))
     return found
 
 

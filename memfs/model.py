@@ -190,10 +190,7 @@ class Memory:
 
     @property
     def created(self) -> datetime:
-        if created := self.header.created:
-            return created
-        seconds = min(max(self.status.st_mtime_ns / 1e9, -62_135_596_800), 253_402_300_799)  # of years 1 to 9999
-        return datetime.fromtimestamp(seconds, UTC)
+        return self.header.created or modified(self.status)
 
     @property
     def updated(self) -> datetime:
@@ -313,6 +310,12 @@ def as_time(value: object) -> date | datetime:
     if not isinstance(value, str) or len(value) < 10:
         raise ValueError(value)
     return date.fromisoformat(value) if len(value) == 10 else as_time(datetime.fromisoformat(value))
+
+
+def modified(status: os.stat_result) -> datetime:
+    """When a file was written last."""
+    seconds = min(max(status.st_mtime_ns / 1e9, -62_135_596_800), 253_402_300_799)  # of years 1 to 9999
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _first_moment(value: date | datetime | None) -> datetime | None:

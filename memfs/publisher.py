@@ -8,16 +8,18 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from memfs.catalog import IndexDamaged, IndexOfAnotherKind, Row
 from memfs.errors import MemfsError
 from memfs.files import STATE, folder, raw_digest
+from memfs.frontmatter import glance
 from memfs.generations import CURRENT, PURGE
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
 from memfs.journal import Journal
-from memfs.keywords import keywords, moments
+from memfs.keywords import moments_of, terms_of
 from memfs.locks import release, try_lock
 from memfs.model import Memory
 from memfs.namespace import is_conflict_copy, is_text
@@ -36,22 +38,30 @@ log = logging.getLogger("memfs")
 
 def names_of(memory: Memory) -> str:
     """What a memory is called: its path, title, description, aliases and tags."""
-    values = memory.header.values
-    words = [memory.path.removesuffix(".md").replace("_", " ")]
+    return _names(memory.path, memory.header.values)
+
+
+def _names(path: str, values: Mapping[str, Any]) -> str:
+    words = [path.removesuffix(".md").replace("_", " ")]
     words += [str(values[key]) for key in ("title", "description") if key in values]
     return "\n".join((*words, *values.get("aliases", ()), *values.get("tags", ())))
 
 
 def text_of(memory: Memory) -> str:
     """The text of a memory that is searched: its body, and its names twice, which `benchmarks.ranking` found best."""
-    names = names_of(memory)
-    return f"{names}\n{names}\n{memory.body[:MAX_INDEXED]}"
+    return _text(names_of(memory), memory.body)
+
+
+def _text(names: str, body: str) -> str:
+    return f"{names}\n{names}\n{body[:MAX_INDEXED]}"
 
 
 def document(memory: Memory) -> Document:
     """A memory as it is indexed."""
-    row = Row(memory.path, memory.stamp, raw_digest(memory.data))
-    return Document(row, text_of(memory), keywords(memory), moments(memory))
+    path, status = memory.path, memory.status
+    values, body = glance(memory.data) or (memory.header.values, memory.body)
+    row = Row(path, memory.stamp, raw_digest(memory.data))
+    return Document(row, _text(_names(path, values), body), terms_of(path, values), moments_of(values, status))
 
 
 class Publisher:
