@@ -6,14 +6,15 @@ in one go and one of them without the others; and the rows it put out of use.
 
 import mmap
 import struct
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
 from memfs.model import Stamp
 
-_HEAD = struct.Struct("<8s4q")  # magic, first row, number of rows, of dead rows, bytes of paths
+_HEAD = struct.Struct("<8s5q")  # magic, first row, number of rows, of dead rows, of runs, bytes of paths
 _MAGIC = b"memfsrow"
 _STAMP = struct.Struct("<4q")
 _DIGEST = 8
@@ -42,6 +43,8 @@ class Columns:
     def __init__(self) -> None:
         self._stamps, self._digests = bytearray(), bytearray()
         self._paths: list[str] = []
+        self._runs: list[int] = []
+        self._folder: str | None = None
 
     def append(self, row: Row) -> None:
         """Add a row; a stamp of a time too far away becomes another one, which is then never taken for known."""
@@ -50,6 +53,10 @@ class Columns:
         except struct.error:
             self._stamps += bytes(_STAMP.size)
         self._digests += row.digest
+        folder = row.path.rpartition("/")[0]
+        if folder != self._folder:
+            self._folder = folder
+            self._runs.append(len(self._paths))
         self._paths.append(row.path)
 
     def chunk(self, first: int, dead: Iterable[int]) -> bytes:
@@ -59,11 +66,12 @@ class Columns:
         ends = [end - 1 for end in accumulate(len(path) + 1 for path in paths)]
         return b"".join(
             (
-                _HEAD.pack(_MAGIC, first, len(paths), len(gone), ends[-1] if ends else 0),
+                _HEAD.pack(_MAGIC, first, len(paths), len(gone), len(self._runs), ends[-1] if ends else 0),
                 self._stamps,
                 self._digests,
                 struct.pack(f"<{len(ends)}q", *ends),
                 struct.pack(f"<{len(gone)}q", *gone),
+                struct.pack(f"<{len(self._runs)}q", *self._runs),
                 b"\0".join(paths),
             )
         )
@@ -73,16 +81,17 @@ class Chunk:
     """Rows `first` up to `first + count`, and the rows that are dead since."""
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
-        magic, first, count, dead, length = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0, 0, 0)
-        self.first, self.count = int(first), int(count)
-        sizes = (_HEAD.size, _STAMP.size * self.count, _DIGEST * self.count, 8 * self.count, 8 * dead, length)
-        if magic != _MAGIC or min(self.first, self.count, dead, length) < 0 or len(data) != sum(sizes):
+        magic, *head = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0, 0, 0, 0)
+        numbers: list[int] = head
+        self.first, self.count, dead, runs, length = numbers
+        sizes = (_HEAD.size, _STAMP.size * self.count, _DIGEST * self.count, 8 * self.count, 8 * dead, 8 * runs, length)
+        if magic != _MAGIC or min(numbers) < 0 or len(data) != sum(sizes):
             raise ValueError("not a chunk of rows")
-        starts = [sum(sizes[:number]) for number in range(1, len(sizes) + 1)]
         self._data = data
-        self._stamps, self._digests, ends, dead_rows, self._paths = starts[:5]
+        _, self._stamps, self._digests, ends, dead_rows, run_rows, self._paths = accumulate(sizes[:-1], initial=0)
         self._ends = memoryview(data)[ends:dead_rows].cast("q")
-        self.dead = memoryview(data)[dead_rows : self._paths].cast("q")
+        self.dead = memoryview(data)[dead_rows:run_rows].cast("q")
+        self._runs = memoryview(data)[run_rows : self._paths].cast("q")
 
     @classmethod
     def make(cls, first: int, rows: Iterable[Row], dead: Iterable[int]) -> bytes:
@@ -112,6 +121,18 @@ class Chunk:
     def stamps(self) -> Iterable[tuple[int, ...]]:
         """The stamps of all rows."""
         return _STAMP.iter_unpack(memoryview(self._data)[self._stamps : self._digests])
+
+    def runs(self) -> Iterator[tuple[str, range]]:
+        """Which rows follow each other in one directory."""
+        for start, end in pairwise((*self._runs, self.count)):
+            yield self.known(self.first + start)[0].rpartition("/")[0], range(self.first + start, self.first + end)
+
+    def known_from(self, rows: range) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The paths and the stamps of rows that follow each other."""
+        start, end = rows.start - self.first, rows.stop - self.first
+        text = self._data[self._paths + (self._ends[start - 1] + 1 if start else 0) : self._paths + self._ends[end - 1]]
+        stamps = memoryview(self._data)[self._stamps + start * _STAMP.size : self._stamps + end * _STAMP.size]
+        return zip(text.decode().split("\0"), _STAMP.iter_unpack(stamps), strict=True)
 
 
 class Catalog:
@@ -171,6 +192,37 @@ class Catalog:
         if self.dead:
             living = self.rows()
             return {path: stamp for path, stamp in stamps.items() if path in living}
+        return stamps
+
+    @cached_property
+    def _folders(self) -> dict[str, list[tuple[Chunk, range]]]:
+        found: dict[str, list[tuple[Chunk, range]]] = {}
+        for chunk in self.chunks:
+            for folder, rows in chunk.runs():
+                found.setdefault(folder, []).append((chunk, rows))
+        return found
+
+    @cached_property
+    def _dead(self) -> list[int]:
+        return sorted(number for chunk in self.chunks for number in chunk.dead)
+
+    def folders(self) -> Collection[str]:
+        """The directories that memories with a row lie, or lay, in."""
+        try:
+            return self._folders.keys()
+        except UNREADABLE as error:
+            raise IndexDamaged("its rows cannot be read") from error
+
+    def stamps_in(self, folder: str) -> dict[str, tuple[int, ...]]:
+        """The stamp of every path in a directory that has a living row."""
+        stamps: dict[str, tuple[int, ...]] = {}
+        try:
+            for chunk, rows in self._folders.get(folder, ()):
+                known, dead = chunk.known_from(rows), self._dead
+                gone = dead[bisect_left(dead, rows.start) : bisect_left(dead, rows.stop)]
+                stamps.update(known if not gone else compress(known, [number not in gone for number in rows]))
+        except UNREADABLE as error:
+            raise IndexDamaged("its rows cannot be read") from error
         return stamps
 
     def merged(self) -> bytes:

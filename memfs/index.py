@@ -20,7 +20,7 @@ from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value
 from memfs.query import Question
 from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, prepare
 
-SCHEMA = 1
+SCHEMA = 2
 MAX_WORD = 80  # bytes; a longer one is not indexed
 MAX_PREFIXED = 200  # words a prefix stands for
 HEAP, MIN_HEAP = 60_000_000, 15_000_000

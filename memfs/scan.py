@@ -4,6 +4,9 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from memfs.errors import InvalidNamespaceError
@@ -13,6 +16,8 @@ from memfs.model import Memory, Problem
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_path
 
 Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan
+Known = Callable[[str], Mapping[str, Marks]]
+stamp_of: Callable[[os.stat_result], Marks] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
 _NOT_NAMES = ".~#"
 _KIND = 0o170000  # of a mode
 _NO_MEMORY = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EFBIG, errno.ENAMETOOLONG, errno.EXDEV}
@@ -24,6 +29,11 @@ class Scan(NamedTuple):
     stamps: dict[str, Marks]
     problems: list[Problem]
     unreadable: list[str]
+    same: dict[str, int]  # directories that are as they are known, and how many memories they hold; not in `stamps`
+
+    @property
+    def memories(self) -> int:
+        return len(self.stamps) + sum(self.same.values())
 
     def hides(self, path: str) -> bool:
         """Tell whether a memory that was not seen may still be there."""
@@ -47,11 +57,6 @@ class Changes(NamedTuple):
         return [*self.added, *self.modified, *self.removed]
 
 
-def stamp_of(status: os.stat_result) -> Marks:
-    """A stamp, as a plain tuple."""
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-
-
 def is_memory(path: str) -> bool:
     """Tell whether a memory may have this path; what a journal says may be anything."""
     segments = split_path(path)
@@ -69,13 +74,20 @@ def diff(on_disk: Mapping[str, Marks], indexed: Mapping[str, Marks]) -> Changes:
     return Changes(added, modified, [path for path in indexed if path not in on_disk])
 
 
-def scan(root: int, start: str = "", before: Callable[[str], None] | None = None, *, names_only: bool = False) -> Scan:
+def scan(
+    root: int,
+    start: str = "",
+    before: Callable[[str], None] | None = None,
+    *,
+    names_only: bool = False,
+    known: Known | None = None,
+) -> Scan:
     """Look at every memory below a directory; `before` is called with each directory before it is listed.
 
-    With `names_only` stamps are empty: for memories that are read anyway.
+    With `names_only` stamps are empty: for memories that are read anyway. With `known`, which tells the stamps that
+    are known in a directory, those that are as known are only counted.
     """
-    look = _look_at_names if names_only else _look
-    found = Scan({}, [], [])
+    found = Scan({}, [], [], {})
     waiting = [tuple(start.split("/")) if start else ()]
     while waiting:
         segments = waiting.pop()
@@ -87,7 +99,13 @@ def scan(root: int, start: str = "", before: Callable[[str], None] | None = None
             before(place)
         try:
             with folder(root, segments) as fd:
-                below = look(fd, f"{place}/" if place else "", found)
+                prefix = f"{place}/" if place else ""
+                if names_only:
+                    below = _look_at_names(fd, prefix, found)
+                elif known:
+                    below = _compare(fd, place, found, known(place))
+                else:
+                    below = _look(fd, prefix, found, os.listdir(fd))
         except (FileNotFoundError, InvalidNamespaceError):
             continue
         except OSError as error:
@@ -99,10 +117,10 @@ def scan(root: int, start: str = "", before: Callable[[str], None] | None = None
     return found
 
 
-def _look(fd: int, prefix: str, found: Scan, names: list[str] | None = None) -> list[str]:
-    """Stamp the memories of one directory, or some of its files; the names of the directories in it."""
+def _look(fd: int, prefix: str, found: Scan, names: list[str]) -> list[str]:
+    """Stamp the memories among some names of one directory; the names of the directories among them."""
     below, stamps, look = [], found.stamps, os.lstat
-    for name in os.listdir(fd) if names is None else names:
+    for name in names:
         if name[0] in _NOT_NAMES:
             continue
         try:
@@ -123,6 +141,18 @@ def _look(fd: int, prefix: str, found: Scan, names: list[str] | None = None) -> 
         elif name[-3:] == ".md" and (prefix or fold(name) != "readme.md"):
             stamps[prefix + name] = (status.st_mtime_ns, status.st_ctime_ns, size, status.st_ino)
     return below
+
+
+def _compare(fd: int, place: str, found: Scan, known: Mapping[str, Marks]) -> list[str]:
+    """As `_look`, unless a directory holds what is known of it, and nothing else."""
+    prefix, names = f"{place}/" if place else "", os.listdir(fd)
+    if len(names) == len(known):
+        with suppress(OSError):
+            stamps = map(stamp_of, map(partial(os.lstat, dir_fd=fd), names))
+            if dict(zip([prefix + name for name in names], stamps, strict=True)) == known:
+                found.same[place] = len(names)
+                return []
+    return _look(fd, prefix, found, names)
 
 
 def _look_at_names(fd: int, prefix: str, found: Scan) -> list[str]:

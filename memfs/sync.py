@@ -190,9 +190,11 @@ class Freshness:
             self._close_source()
             self._source = notices(self._root)
             self._guarded = None
-        self._looks += 1
+        is_brief = not self._looks and not self.overlay  # who looks again keeps what is known at hand, and tells by it
         is_new = self.published.index is None and not self.overlay
-        found = scan(root, before=self._source.watch if self._source else None, names_only=is_new)
+        known = self.published.stamps_in if is_brief and not is_new else None
+        self._looks += 1
+        found = scan(root, before=self._source.watch if self._source else None, names_only=is_new, known=known)
         self._looked, self.last_scan = time.monotonic(), self._clock()
         if self._source and not self._source.is_alive:  # there are more directories than it may watch
             self._close_source()
@@ -210,7 +212,7 @@ class Freshness:
         self._looks, self._is_told = max(self._looks, 1), False
 
     def _differing(self, found: Scan) -> Changes:
-        known = self.published.stamps()
+        known = self.published.stamps_but(found.same)
         if self.overlay:
             known = dict(known)
             for path, pending in self.overlay.entries.items():
@@ -317,15 +319,15 @@ class Freshness:
         """Look at every file, and publish all that changed."""
         started = time.monotonic()
         self._open()
-        before, is_pending = self.published.stamps(), bool(self.overlay)
+        before = self.published.stamps() if self.overlay else None
         with self._tree.opened() as root:
             self._tree.journal.read(root)
             found, changes = self._look(root, progress)
-            added, modified, removed = diff(found.stamps, before) if is_pending else changes
+            added, modified, removed = changes if before is None else diff(found.stamps, before)
             if self.overlay or self.published.is_to_purge() or self.published.trouble:
                 self._publish_pending(root, progress, is_asked=True)
         trouble = [Problem(f"{STATE}/{INDEX}", 1, self.published.trouble)] if self.published.trouble else []
-        counts = (len(added), len(modified), len(removed), len(found.stamps) - len(added) - len(modified))
+        counts = (len(added), len(modified), len(removed), found.memories - len(added) - len(modified))
         return SyncReport(*counts, time.monotonic() - started, (*found.problems, *trouble))
 
     def rebuild(self, progress: Progress | None = None) -> None:

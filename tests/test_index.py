@@ -44,6 +44,22 @@ def test_a_catalog_knows_the_living_row_of_each_path() -> None:
     assert rows.mentions("b.md")
 
 
+def test_a_catalog_knows_the_living_rows_of_each_directory() -> None:
+    first = [row("a.md", 1), row("n/a.md", 2), row("n/b.md", 3), row("n/m/x.md", 4), row("n/z.md", 5)]
+    rows = catalog((first, []), ([row("n/b.md", 6), row("日/x.md", 7)], [2, 3]), ([], [0]))
+
+    known = {folder: rows.stamps_in(folder) for folder in rows.folders()}
+
+    assert {folder: [*paths] for folder, paths in known.items()} == {
+        "": [],
+        "n": ["n/a.md", "n/z.md", "n/b.md"],
+        "n/m": [],
+        "日": ["日/x.md"],
+    }
+    assert {path: stamp for paths in known.values() for path, stamp in paths.items()} == rows.stamps()
+    assert rows.stamps_in("elsewhere") == {}
+
+
 def test_merged_rows_keep_their_numbers() -> None:
     rows = catalog(([row("ä.md", 1)], []), ([row("b/日.md", 2)], [0]))
 
@@ -69,7 +85,7 @@ def test_rows_that_cannot_be_read_are_damage() -> None:
     data = Chunk.make(0, [row("aaaa.md"), row("b.md")], [])
     rows = Catalog([Chunk(data.replace(b"aaaa", b"a\xff\xfea"))])
 
-    for read in (rows.rows, rows.stamps, lambda: rows.row(0)):
+    for read in (rows.rows, rows.stamps, rows.folders, lambda: rows.row(0), lambda: rows.stamps_in("")):
         with pytest.raises(IndexDamaged):
             read()
     with pytest.raises(IndexDamaged):
@@ -157,6 +173,27 @@ def test_a_doctor_that_only_looks_leaves_a_vault_as_it_is(vault: Vault) -> None:
 def test_a_diff_names_what_came_changed_and_went() -> None:
     assert diff({"a": (1,), "b": (2,)}, {"b": (3,), "c": (4,)}) == Changes(["a"], ["b"], ["c"])
     assert diff({"a": (1,)}, {"a": (1,)}) == Changes([], [], [])
+
+
+def test_a_look_counts_what_is_as_known_and_tells_the_rest(tmp_path: Path) -> None:
+    for path in ("same/a.md", "same/b.md", "changed/a.md", "less/a.md", "less/b.md", "mixed/a.md", "mixed/m/a.md"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("Tea.")
+    root = open_root(tmp_path)
+    try:
+        before = scan(root).stamps
+        (tmp_path / "changed/a.md").write_text("Sencha.")
+        (tmp_path / "less/b.md").unlink()
+        (tmp_path / "less/c.md").symlink_to("a.md")
+        catalogued = catalog(([Row(path, Stamp(*before[path]), bytes(8)) for path in sorted(before)], []))
+        found, all_of_it = scan(root, known=catalogued.stamps_in), scan(root)
+    finally:
+        os.close(root)
+
+    assert found.same == {"same": 2, "mixed/m": 1}
+    assert found.stamps == {path: all_of_it.stamps[path] for path in ("changed/a.md", "less/a.md", "mixed/a.md")}
+    assert found.problems == all_of_it.problems != []
+    assert (found.memories, all_of_it.memories) == (6, 6)
 
 
 def test_a_look_takes_memories_and_tells_what_is_none(tmp_path: Path) -> None:
