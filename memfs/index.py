@@ -6,7 +6,7 @@ that is not as it was published is an IndexDamaged, and rebuilt.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -292,8 +292,10 @@ def _analyzer(language: str, *, without_stop_words: bool = False) -> tantivy.Tex
     if without_stop_words and language == "english":
         builder = builder.filter(Step.custom_stopword(sorted(STOP_WORDS)))
     elif without_stop_words:
-        with suppress(ValueError):  # there is no list for some languages
+        try:
             builder = builder.filter(Step.stopword(language))
+        except ValueError:  # there is no list for some languages; a builder that refused is spent
+            return _analyzer(language)
     return builder.filter(Step.ascii_fold()).filter(Step.stemmer(language)).build()
 
 

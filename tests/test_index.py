@@ -12,11 +12,12 @@ from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
 from memfs.doctor import _differences, _faults
 from memfs.files import MAX_FILE, digest, open_root
 from memfs.generations import MAX_CHUNKS, Generation, _link
-from memfs.index import publish
+from memfs.index import Analyzer, publish
 from memfs.journal import Journal
 from memfs.publisher import document
 from memfs.scan import Changes, diff, read_one, scan
 from memfs.watcher import Watcher
+from memfs.words import LANGUAGES
 
 
 def row(path: str, number: int = 1) -> Row:
@@ -29,6 +30,14 @@ def catalog(*chunks: tuple[list[Row], list[int]]) -> Catalog:
         made.append(Chunk(Chunk.make(first, rows, dead)))
         first += len(rows)
     return Catalog(made)
+
+
+# --- words
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_question_is_cut_in_every_language(language: str) -> None:
+    assert Analyzer(language).asked("Kiwi42")
 
 
 # --- rows
