@@ -20,7 +20,8 @@ from memfs.errors import (
     shown,
 )
 from memfs.files import encode
-from memfs.frontmatter import CHECKS, parse
+from memfs.flat import CHECKS
+from memfs.frontmatter import parse
 from memfs.model import Hit, Memory, Written
 from memfs.names import text_key
 from memfs.namespace import ARCHIVE, Template, is_text
