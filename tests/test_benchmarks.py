@@ -29,6 +29,8 @@ ROWS = [
     "memfs search, CPU of the command",
     "python -c 'import tantivy', CPU",
     "watching for 0.2 s, CPU of a core",
+    "a turn's injection of 5 memories",
+    "longest standstill of the loop meanwhile",
     "vault.add, empty namespace",
     "vault.add, 10 there",
     "vault.update, one key",
