@@ -28,9 +28,9 @@ async def agent(folder: str, name: str) -> None:
 def main(folder: str) -> None:
     vault = Vault.init(folder)
     agents = [subprocess.Popen([sys.executable, __file__, folder, name]) for name in ("Ada", "Bob")]
-    note = Path(folder) / "facts" / "harbour" / "pilot.md"
-    note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text("The pilot boat leaves at six.\n", encoding="utf-8")
+    file = Path(folder) / "facts" / "harbour" / "pilot.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("The pilot boat leaves at six.\n", encoding="utf-8")
     if any(process.wait() for process in agents):
         sys.exit("an agent failed")
     for name in ("Ada", "Bob"):

@@ -26,7 +26,7 @@ from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.frontmatter import parse
 from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp, SyncReport, Version, Written
-from memfs.namespace import ARCHIVE, SESSIONS, fold
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
 from memfs.protocols import Clock, system_clock
 from memfs.query import check_page
 from memfs.scope import Scope, is_below
@@ -66,6 +66,9 @@ class Vault:
         self._clock = clock
         self._finder = Finder(self._tree, str(self.root), clock=clock, settings=self.settings, watch=watch)
         self._scope = Scope(self._tree, self._finder)
+
+    def __repr__(self) -> str:
+        return f"Vault({str(self.root)!r})" + (f".scope({str(self.namespace)!r})" if self.namespace.segments else "")
 
     @classmethod
     def init(cls, root: str | os.PathLike[str]) -> Self:
@@ -118,6 +121,11 @@ class Vault:
             return {}
         finally:
             os.close(fd)
+
+    @property
+    def namespace(self) -> Namespace:
+        """The subtree that this handle can reach."""
+        return self._scope.namespace
 
     def scope(self, namespace: str) -> "Vault":
         """A handle on one subtree, which it cannot leave."""

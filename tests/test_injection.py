@@ -18,12 +18,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from test_agent import LIMIT, Facts, Shelf, Turns, managed, turns_of, user
 
 from memfs import Vault
-from memfs.agent import InvocationTrigger, MemoryManager, ScriptedModel, wait
+from memfs.agent import EvictionTrigger, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
 from memfs.agent.extraction import Fact
 from memfs.agent.injection import TOKENS, interleave, render, select, within
 from memfs.agent.ledger import KEPT, Ledger
 from memfs.agent.messages import appended, is_user_turn, plain, question_of, text_of, tokens, without
-from memfs.errors import AggregateMemoryError, InvalidArgumentsError
+from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
 from memfs.stores import Found, InMemoryStore, VaultStore
 
 TOOLS = ("toolUse", "toolResult")
@@ -214,6 +214,14 @@ def test_one_tool_can_stand_for_all() -> None:
     asyncio.run(use())
 
 
+@pytest.mark.parametrize("turns", [0, -1, True, 2.0, "5", None])
+def test_an_interval_is_a_positive_whole_number(turns: Any) -> None:
+    with pytest.raises(InvalidSetupError, match="turns must be a positive integer"):
+        IntervalTrigger(turns)
+    with pytest.raises(InvalidSetupError, match="tokens must be a positive integer"):
+        EvictionTrigger(turns)
+
+
 # --- when, and with what question
 
 
@@ -268,7 +276,7 @@ def test_a_callback_that_raises_skips_injection(key: str, caplog: pytest.LogCapt
     assert f"injection {key} raised" in caplog.text
 
 
-@pytest.mark.parametrize("message", [None, 5, {}, {"role": "user"}, {"role": "user", "content": 5}, object()])
+@pytest.mark.parametrize("message", [None, 5, {}, {"role": "user"}, object()])
 def test_a_message_that_is_none_skips_injection(message: Any) -> None:
     manager = managed([Shelf("shelf", "tea")])
 
@@ -293,6 +301,15 @@ def test_a_store_that_fails_leaves_the_others_to_tell() -> None:
 
     assert block_of(told(managed([Shelf("a", fails=True), Pins("b", "tea")]), user("drinks?"))) == [("b", "tea")]
     assert told(managed([Shelf("a", fails=True)]), user("drinks?")) is None
+
+
+def test_a_store_that_hangs_skips_injection() -> None:
+    class Hangs(Shelf):
+        async def search(self, query: str, options: Any = None) -> Sequence[Any]:
+            await asyncio.Event().wait()
+            return []
+
+    assert told(managed([Hangs("a")], injection={"max_seconds": 0.01}), user("drinks?")) is None
 
 
 def test_history_never_sees_what_is_told(vault: Vault) -> None:
@@ -558,11 +575,14 @@ def test_a_block_ends_while_its_own_loop_stands_still(vault: Vault, has_vault: b
         with managed([store, *kept]) as manager:
             chat = manager.attach()
             chat.record(user("a"))
-            await chat.end_turn()  # begins a save in this loop, which the end of the block holds up
+            await chat.end_turn()
+            await asyncio.sleep(0)  # begins a save in this loop, which the end of the block holds up
         await manager.flush()
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
     thread.start()
     thread.join(LIMIT)
     assert not thread.is_alive()
+    with managed([store, *kept]) as successor:
+        successor.attach()
     assert store.texts == ["a"]

@@ -228,7 +228,7 @@ def test_anthropic_answers_in_text(service: Service, is_async: bool) -> None:
         {
             "path": "/v1/messages",
             "model": "claude",
-            "max_tokens": 1024,
+            "max_tokens": 4096,
             "system": "Be kind.",
             "messages": [{"role": "user", "content": "Hello"}],
             "stop_sequences": ["x"],

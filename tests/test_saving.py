@@ -1,16 +1,18 @@
 """What is saved of a conversation, in which portions, and when."""
 
 import asyncio
+import gc
 import itertools
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from memfs import Vault
-from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, MemoryManager
+from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
 from memfs.agent.coordinator import BATCH
 from memfs.agent.messages import text_of, tokens
 from memfs.agent.pending import Log
@@ -235,3 +237,266 @@ def test_many_conversations_of_one_manager_keep_to_themselves(vault: Vault) -> N
     assert len(portions.portions) == 50
     assert all(len({text.partition(",")[0] for text in portion}) == 1 for portion in portions.portions)
     assert len(bodies(vault)) == 150
+
+
+def test_a_handle_on_a_subtree_never_takes_over_the_turns_of_another(vault: Vault) -> None:
+    portions = Portions()
+    for who in ("alice", "bob"):
+        extraction = {"trigger": IntervalTrigger(100), "extractor": portions}
+        store = VaultStore(vault.scope(f"/facts/{who}"), extraction=extraction)
+        chat = MemoryManager([store]).attach()
+        if who == "alice":
+            said(chat, "my secret is 4711")
+            chat.coordinator._log.close()  # type: ignore[union-attr]  # as if the process were gone
+        else:
+            asyncio.run(asyncio.wait_for(chat.flush(), LIMIT))
+
+    assert portions.portions == []
+    assert bodies(vault) == []
+
+
+def test_a_store_that_does_not_say_where_it_is_leaves_nothing_for_others(vault: Vault) -> None:
+    """Two people's stores may have one name."""
+
+    class Own:
+        description, max_search_results, writable = None, None, True
+        name = "own"
+
+        def __init__(self, trigger: Any) -> None:
+            self.extraction = {"trigger": trigger, "extractor": Portions()}
+            self.added: list[str] = []
+
+        async def search(self, query: str, options: Any = None) -> list[Found]:
+            return []
+
+        async def add(self, content: str, metadata: Any = None) -> None:
+            self.added.append(content)
+
+    kept, seen = VaultStore(vault, "/facts/shared"), []
+    for text in ("of alice", ""):
+        own = Own(IntervalTrigger(100))
+        manager = MemoryManager([kept, own])
+        chat = manager.attach()
+        if text:
+            said(chat, text)
+        else:
+            asyncio.run(asyncio.wait_for(manager.flush(), LIMIT))
+        seen.append(own)
+
+    assert [own.added for own in seen] == [[], []]
+
+
+def test_a_conversation_can_be_ended_by_itself(vault: Vault) -> None:
+    portions = Portions()
+
+    async def main() -> None:
+        manager = MemoryManager([store_of(vault, portions, IntervalTrigger(100))])
+        other = manager.attach()
+        said(other, "another one")
+        async with manager.attach() as chat:
+            said(chat, "this one")
+        assert portions.portions == [["this one"]]
+        assert manager.pending == 1
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))
+
+
+def test_a_conversation_that_nobody_holds_any_more_is_saved_when_another_begins(vault: Vault) -> None:
+    portions = Portions()
+
+    async def main() -> None:
+        manager = MemoryManager([store_of(vault, portions, IntervalTrigger(100))])
+        said(manager.attach(), "left alone")
+        gc.collect()
+        manager.attach()
+        while manager.pending:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))
+
+    assert portions.portions == [["left alone"]]
+
+
+def test_flushes_at_once_write_an_accepted_fact_once() -> None:
+    class Slow(InMemoryStore):
+        added: ClassVar[list[str]] = []
+
+        async def add(self, content: str, metadata: Any = None) -> Any:
+            await asyncio.sleep(0.01)
+            self.added.append(content)
+            return await super().add(content, metadata)
+
+    manager = MemoryManager([Slow()], add_tool_config={"wait_for_writes": False})
+
+    async def main() -> None:
+        await manager.call_tool("add_memory", '{"entries": ["Alice likes tea."]}')
+        await asyncio.gather(*(manager.flush() for _ in range(3)))
+        await asyncio.to_thread(asyncio.run, manager.flush())
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))
+
+    assert Slow.added == ["Alice likes tea."]
+
+
+def test_a_message_is_taken_down_as_it_was(vault: Vault) -> None:
+    portions = Portions()
+    message: dict[str, Any] = {"role": "user", "content": [{"text": "I like tea."}]}
+
+    async def main() -> None:
+        async with MemoryManager([store_of(vault, portions, IntervalTrigger(100))]) as manager:
+            manager.attach().record(message)
+            message["content"][0]["text"] += " <memory>told</memory>"
+            message["content"].append({"text": "more"})
+
+    asyncio.run(main())
+
+    assert portions.portions == [["I like tea."]]
+
+
+def test_a_fact_that_is_true_again_is_no_echo(vault: Vault) -> None:
+    vault.add("Alice lives in Berlin.", namespace="/facts")
+    model = ScriptedModel(
+        [
+            [{"content": "Alice lives in Paris.", "action": "supersede", "target": 1}],
+            [{"content": "Alice lives in Berlin."}],
+        ]
+    )
+    store = VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})
+
+    async def main() -> None:
+        async with MemoryManager([store], model=model) as manager:
+            chat = manager.attach()
+            for text in ("Where does Alice live? She moved to Paris.", "Alice moved back to Berlin."):
+                await chat.inject([{"role": "user", "content": text}])
+                said(chat, text)
+                await chat.end_turn()
+                await manager.flush()
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))
+
+    assert "Alice lives in Berlin." in [hit.memory.body.strip() for hit in vault.search("where does Alice live")]
+
+
+def test_what_was_forgotten_does_not_come_back_in_the_place_of_another(vault: Vault) -> None:
+    vault.forget(vault.add("Alice smokes.", namespace="/facts").id)
+    vault.add("Alice lives well.", namespace="/facts")
+    answer = [{"content": "Alice smokes.", "action": "supersede", "target": 1}]
+    store = VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})
+
+    async def main() -> None:
+        async with MemoryManager([store], model=ScriptedModel([answer])) as manager:
+            said(manager.attach(), "How does Alice live?")
+
+    asyncio.run(main())
+
+    assert bodies(vault) == ["Alice lives well."]
+
+
+def test_a_turn_that_is_too_long_for_any_model_is_shown_in_part(vault: Vault) -> None:
+    model = ScriptedModel([[]])
+    store = VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})
+
+    async def main() -> None:
+        async with MemoryManager([store], model=model) as manager:
+            said(manager.attach(), "the beginning " + "x" * 10_000_000 + " the end")
+
+    asyncio.run(main())
+
+    assert len(model.asked) < 60_000
+    assert "the beginning" in model.asked
+    assert "the end" in model.asked
+    assert "characters are left out" in model.asked
+
+
+def test_synchronous_models_leave_the_threads_of_the_loop_to_stores(vault: Vault) -> None:
+    vault.add("Alice likes tea.", namespace="/facts")
+    release = threading.Event()
+
+    def model(messages: Any) -> str:
+        release.wait(LIMIT)
+        return "[]"
+
+    store = VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})
+
+    async def main() -> list[Any]:
+        async with MemoryManager([store], model=model) as manager:
+            for number in range(40):
+                chat = manager.attach()
+                said(chat, f"turn {number}")
+                await chat.end_turn()
+            await asyncio.sleep(0.05)
+            shown = await chat.inject([{"role": "user", "content": "Does Alice like tea?"}])
+            release.set()
+            return shown
+
+    shown = asyncio.run(asyncio.wait_for(main(), LIMIT))
+
+    assert "Alice likes tea." in shown[-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: MemoryManager(InMemoryStore()), r"stores: .* is not a list; give \[store\]"),  # type: ignore[arg-type]
+        (lambda: MemoryManager("notes"), "stores: 'notes' is not a list"),
+        (lambda: MemoryManager([InMemoryStore]), "is not a store; VaultStore"),
+        (lambda: MemoryManager([InMemoryStore()], read_tools="get"), "read_tools: 'get' is not a list"),
+        (lambda: MemoryManager([InMemoryStore()], read_tools=True), "read_tools: True is not a list"),  # type: ignore[arg-type]
+        (lambda: MemoryManager([InMemoryStore()], add_tool_config={"stores": "memory"}), "'memory' is not a list"),
+        (lambda: MemoryManager([InMemoryStore(extraction={"trigger": 5})]), "trigger: 5 is not a trigger"),
+        (lambda: MemoryManager([InMemoryStore(extraction={"trigger": IntervalTrigger})]), "is not a trigger such as"),
+        (
+            lambda: MemoryManager([InMemoryStore(extraction={"extractor": Portions})]),
+            "extractor: .* is not one such as",
+        ),
+        (lambda: MemoryManager([InMemoryStore(extraction={"filter": ["text"]})]), "filter: .* is not a MessageFilter"),
+        (lambda: MemoryManager([InMemoryStore(extraction=True)]).attach(), "no model configured"),
+        (lambda: MemoryManager([InMemoryStore(extraction=True)], model="gpt").attach(), "is not a model"),
+        (lambda: MemoryManager([InMemoryStore()]).attach().record("hello"), "is no message; give"),  # type: ignore[arg-type]
+        (lambda: wait(MemoryManager([InMemoryStore()]).attach().inject("hello")), "is not a list of messages"),  # type: ignore[arg-type]
+        (lambda: wait(MemoryManager([InMemoryStore()]).search(None)), "None is not a text"),  # type: ignore[arg-type]
+        (lambda: wait(MemoryManager([InMemoryStore()]).search("x", ["memory"])), "is not a mapping such as"),  # type: ignore[arg-type]
+        (lambda: wait(MemoryManager([InMemoryStore()]).search("x", {"stores": "memory"})), "is not a list of names"),
+        (lambda: wait(MemoryManager([InMemoryStore()]).call_tool("search_memory", "{")), "are not JSON"),
+        (lambda: wait(MemoryManager([InMemoryStore()]).call_tool("search_memory", "[1]")), "not an object"),
+        (lambda: wait(MemoryManager([InMemoryStore()]).call_tool("search_memory")), "'query' is missing"),
+    ],
+)
+def test_a_likely_mistake_is_named(wrong: Callable[[], object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        wrong()
+
+
+def test_stores_may_come_from_a_generator(vault: Vault) -> None:
+    vault.add("Alice likes tea.")
+
+    assert len(wait(MemoryManager(store for store in [VaultStore(vault)]).search("tea"))) == 1  # type: ignore[arg-type]
+
+
+def test_a_memory_longer_than_a_search_shows_is_not_cut_down_by_an_update(vault: Vault) -> None:
+    long = vault.add("Tea. " * 2_000)
+    manager = MemoryManager([VaultStore(vault)], read_tools=["get"], write_tools=["update"])
+    told = wait(manager.search("tea"))[0]
+
+    with pytest.raises(ValueError, match="longer than what a search shows"):
+        wait(manager.call_tool("update_memory", {"memory_id": long.id, "content": told.content + " Coffee."}))
+    whole = wait(manager.call_tool("get_memory", {"memory_id": long.id}))
+    arguments = {"memory_id": long.id, "content": whole["content"] + " Coffee.", "seen": whole["seen"]}
+    wait(manager.call_tool("update_memory", arguments))
+
+    assert vault.read(long.id).body.strip() == ("Tea. " * 2_000).strip() + " Coffee."
+
+
+def test_what_a_tool_told_is_not_remembered_once_more(vault: Vault) -> None:
+    memory = vault.add("Alice likes tea in the morning. She takes no sugar.", namespace="/facts")
+    store = VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})
+
+    async def main() -> None:
+        model = ScriptedModel([[{"content": "She takes no sugar."}]])
+        async with MemoryManager([store], model=model, read_tools=["get"]) as manager:
+            await manager.call_tool("get_memory", {"memory_id": memory.id})
+            said(manager.attach(), "How does Alice take her tea?")
+
+    asyncio.run(main())
+
+    assert len(bodies(vault)) == 1

@@ -303,7 +303,7 @@ def test_pending_turns_are_on_the_disk_after_each_synchronous_call(
 
     agent("Alice likes tea.")
 
-    logs = [path.read_text() for path in (vault.root / ".memfs" / "pending").iterdir()]
+    logs = [path.read_text() for path in (vault.root / ".memfs" / "pending").rglob("*.jsonl")]
     assert ["Alice likes tea." in log for log in logs] == [True]
 
 

@@ -3,25 +3,31 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from memfs.agent.blocking import stands_still
 from memfs.agent.pending import Accepted, Left, Log
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.locks import Mutex
 
 log = logging.getLogger("memfs.agent")
+POLL = 0.005  # seconds between two looks at what somebody else writes
 TRIES = 10  # after which a fact is left to the next start
 
 
 class Acceptance:
     """What was accepted and is not written yet; `write` writes one."""
 
-    def __init__(self, write: Callable[[Accepted], Awaitable[None]], root: Path | None, places: Iterable[str]) -> None:
+    def __init__(
+        self, write: Callable[[Accepted], Awaitable[None]], root: Path | None, places: Mapping[str, str]
+    ) -> None:
         self._write = write
-        self._log = Log(root, places) if root else None
+        self._places = places  # by the names of those stores that last
+        self._log = Log(root, places.values()) if root and places else None
+        self._writing: dict[str, asyncio.AbstractEventLoop] = {}  # keys, and where they are being written
         self._facts: dict[str, Accepted] = {}
         self._tries: dict[str, int] = {}
         self._inherited: list[str] = []  # that nobody has begun to write
@@ -32,24 +38,30 @@ class Acceptance:
     def pending(self) -> int:
         return len(self._facts)
 
-    async def accept(self, entries: Sequence[str], places: Sequence[str], metadata: Mapping[str, Any] | None) -> None:
-        """Take facts down, durably where there is a vault, and begin to write them."""
-        facts = {secrets.token_hex(8): Accepted(entry, list(places), metadata) for entry in entries}
+    async def accept(self, entries: Sequence[str], stores: Sequence[str]) -> None:
+        """Take facts down for stores, durably where these last, and begin to write them."""
+        facts = {secrets.token_hex(8): Accepted(entry, list(stores)) for entry in entries}
         await asyncio.to_thread(self._take_down, facts)
         for key in facts:
             self._begin(key)
 
     def inherit(self, left: Left) -> None:
         """Take over the facts that a process which is gone had accepted; `resume` or `flush` writes them."""
+        names = {place: name for name, place in self._places.items()}
+        facts = {
+            key: Accepted(fact.content, [names[place] for place in fact.stores if place in names], fact.metadata)
+            for key, fact in left.facts.items()
+        }
         try:
-            self._take_down(left.facts)
+            self._take_down(facts)
         except (OSError, MemfsError) as error:
             log.warning("accepted facts of an earlier run wait for the next one: %s", error)
             return
         self._inherited += left.facts
         left.facts = {}
         if left.is_empty:
-            left.log.clear()
+            with suppress(OSError):  # written twice is there once
+                left.log.clear()
 
     def resume(self) -> None:
         """Begin to write what was inherited, where there is an event loop."""
@@ -63,6 +75,8 @@ class Acceptance:
         while running := [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]:
             await asyncio.wait(running)
         for key in list(self._facts):
+            while self._is_being_written(key):  # by another flush, or in another loop
+                await asyncio.sleep(POLL)
             await self._try(key)
 
     def close(self) -> None:
@@ -71,10 +85,11 @@ class Acceptance:
 
     def _take_down(self, facts: Mapping[str, Accepted]) -> None:
         with self._mutex:
-            if self._log and facts:
-                self._log.append(*(_record(key, fact) for key, fact in facts.items()))
+            records = [self._record(key, fact) for key, fact in facts.items() if self._places.keys() & set(fact.stores)]
+            if self._log and records:
+                self._log.append(*records)
             self._facts.update(facts)
-        if self._log and facts:
+        if self._log and records:
             self._log.sync()
 
     def _begin(self, key: str) -> None:
@@ -84,9 +99,11 @@ class Acceptance:
         task.add_done_callback(self._tasks.discard)
 
     async def _try(self, key: str) -> None:
-        fact = self._facts.get(key)
-        if fact is None or self._tries.get(key, 0) >= TRIES:
-            return
+        with self._mutex:
+            fact = self._facts.get(key)
+            if fact is None or self._is_being_written(key) or self._tries.get(key, 0) >= TRIES:
+                return
+            self._writing[key] = asyncio.get_running_loop()
         try:
             await self._write(fact)
         except Exception as error:
@@ -95,6 +112,8 @@ class Acceptance:
                 log.warning("an accepted fact is not written yet: %s", error)
                 return
             log.error("an accepted fact is dropped: %s", error)
+        finally:
+            self._writing.pop(key, None)
         with self._mutex, suppress(OSError, MemfsError):  # written twice is there once
             self._facts.pop(key, None)
             if self._log:
@@ -102,12 +121,16 @@ class Acceptance:
                 if not self._facts:
                     self._log.clear()
 
+    def _is_being_written(self, key: str) -> bool:
+        loop = self._writing.get(key)
+        return loop is not None and not stands_still(loop)
+
+    def _record(self, key: str, fact: Accepted) -> dict[str, Any]:
+        places = [self._places[name] for name in fact.stores if name in self._places]
+        return {"fact": key, "content": fact.content, "stores": places, "metadata": fact.metadata}
+
 
 def _is_refused(error: Exception) -> bool:
     """Tell whether no store will ever take it."""
     reasons = error.errors if isinstance(error, AggregateMemoryError) else [error]
     return all(isinstance(reason, InvalidMemoryError) for reason in reasons)
-
-
-def _record(key: str, fact: Accepted) -> dict[str, Any]:
-    return {"fact": key, "content": fact.content, "stores": list(fact.stores), "metadata": fact.metadata}

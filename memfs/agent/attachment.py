@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from memfs.agent.coordinator import Coordinator
 from memfs.agent.injection import SECONDS, InjectionContext, wants
 from memfs.agent.messages import Message, appended, plain
 from memfs.agent.triggers import TriggerContext
+from memfs.errors import InvalidArgumentsError, shown
 from memfs.stores.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ class Attachment:
     def record(self, message: Message) -> None:
         """Take a message of the conversation down."""
         message = plain(message)
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            reason = f"{shown(message)} is no message; give {{'role': 'user', 'content': ...}}"
+            raise InvalidArgumentsError("record", reason)
         if self.coordinator is not None:
             self.coordinator.record(message)
         for listener in self._at_message:
@@ -47,6 +52,8 @@ class Attachment:
 
     async def inject(self, messages: Sequence[Message]) -> list[Message]:
         """The conversation as the model should see it for this call; the one that was given stays as it is."""
+        if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
+            raise InvalidArgumentsError("inject", f"{shown(messages)} is not a list of messages")
         text = await self.context(messages)
         return appended(messages, text) if text else list(messages)
 
@@ -75,6 +82,25 @@ class Attachment:
     async def end_turn(self) -> None:
         """Tell the triggers that the agent has answered, from within an event loop."""
         self.turn_ended()
+
+    async def flush(self) -> None:
+        """Save every turn of this conversation, and wait for it. Never raises."""
+        if self.coordinator is not None:
+            await self.coordinator.flush()
+
+    async def close(self) -> None:
+        """End the conversation: save its turns, and let go; what could not be saved waits in the vault."""
+        await self.flush()
+        if self.coordinator is not None:
+            self.coordinator.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
 
 def _tell(listener: Callable[..., None], *what: Any) -> None:

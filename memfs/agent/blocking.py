@@ -3,10 +3,14 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+THREADS = 32
+POLL = 0.005  # seconds between two looks for room
+_room = threading.BoundedSemaphore(THREADS)
 _held_up: set[asyncio.AbstractEventLoop] = set()  # loops whose thread is in `wait`
 
 
@@ -42,6 +46,44 @@ def wait(awaitable: Awaitable[T]) -> T:
     if errors:
         raise errors[0]
     return answers[0]  # type: ignore[no-any-return]
+
+
+async def in_own_thread(function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    """Run what may take long in a thread of its own, some at once: the loop's few threads are for stores."""
+    loop = asyncio.get_running_loop()
+    while not _room.acquire(blocking=False):
+        await asyncio.sleep(POLL)
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(answer: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result(answer) if error is None else done.set_exception(error)
+
+    def run() -> None:
+        answer: Any = None
+        error: BaseException | None = None
+        try:
+            answer = function(*arguments, **named)
+        except StopIteration:  # which no future takes
+            error = RuntimeError(f"{getattr(function, '__name__', 'the function')} raised StopIteration")
+        except BaseException as raised:
+            error = raised
+        finally:
+            _room.release()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(settle, answer, error)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), name="memfs-model", daemon=True).start()
+    return await done
+
+
+def is_in_loop() -> bool:
+    """Tell whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def stands_still(loop: asyncio.AbstractEventLoop) -> bool:

@@ -9,16 +9,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from memfs.agent.blocking import stands_still
+from memfs.agent.blocking import is_in_loop, stands_still
 from memfs.agent.extraction import Binding, Extraction, ExtractorContext, MessageFilter
 from memfs.agent.facts import write_fact
 from memfs.agent.ledger import Ledger
-from memfs.agent.messages import Message, text_of, tokens, transcript, without
+from memfs.agent.messages import Message, copied, text_of, tokens, transcript, without
 from memfs.agent.pending import Left, Log, keep_failed
 from memfs.agent.telemetry import Telemetry, quietly
 from memfs.errors import AggregateMemoryError, ExtractionError
@@ -84,7 +84,9 @@ class Coordinator:
         self._configs: dict[int, Extraction] = {id(one.store): one.config for one in bindings}
         self._default_model = default_model
         self._root = root  # of the vault that keeps what is pending
-        self._log = Log(root, [place_of(one.store) for one in bindings]) if root else None
+        places = {id(one.store): place_of(one.store, root) for one in bindings} if root else {}
+        self._places: dict[int, str] = {key: place for key, place in places.items() if place}  # of stores that last
+        self._log = Log(root, self._places.values()) if root and self._places else None
         self._ledger = ledger or Ledger()
         self._telemetry = telemetry or Telemetry()
         self._mutex = Mutex()
@@ -104,7 +106,7 @@ class Coordinator:
     def record(self, message: Message) -> None:
         """Take a message down."""
         with self._mutex:
-            turn = Turn(self._next, message)
+            turn = Turn(self._next, copied(message))
             self._next += 1
             self._turns.append(turn)
             self._note({"turn": turn.number, "message": message})
@@ -123,7 +125,7 @@ class Coordinator:
     def sync(self) -> None:
         """Have what is pending on the disk."""
         if self._log:
-            with _logged(self._log):
+            with _logged():
                 self._log.sync()
 
     def close(self) -> None:
@@ -137,19 +139,21 @@ class Coordinator:
 
     def schedule(self, store: MemoryStore) -> None:
         """Save a store's turns in the background; outside of an event loop they wait for the next flush."""
-        try:
+        if is_in_loop():
             self.process(store, quietly(self._telemetry.link))
-        except RuntimeError:  # no running event loop
-            log.debug("store %s: no event loop; saved by the next flush", store.name)
+
+    def schedule_all(self) -> None:
+        """Save all turns in the background, for no trigger will ask for it any more."""
+        for binding in self._bindings:
+            if self._marks[id(binding.store)] < self._next - 1:
+                self.schedule(binding.store)
 
     def schedule_left(self) -> None:
         """Save in the background what other agents left, and nothing else; what fails waits for the next save."""
-        if not self._left or self._is_left_tried:
-            return
-        with suppress(RuntimeError):  # no running event loop: saved by the next flush
+        if self._left and not self._is_left_tried and is_in_loop():
+            self._is_left_tried = True
             for binding in self._bindings:
                 self._enqueue(binding.store, only_left=True)
-            self._is_left_tried = True
 
     def process(self, store: MemoryStore, link: Any = None) -> "asyncio.Task[None] | None":
         """Queue a save behind the one before; None while the store is left alone for its failures."""
@@ -163,10 +167,11 @@ class Coordinator:
 
     async def settle(self) -> None:
         """Wait for the saves that run; what no trigger asked for stays pending, if that can be on the disk."""
-        if self._log is None:
-            await self.flush()
-        else:
-            await self._quiet()
+        for binding in self._bindings:
+            if id(binding.store) not in self._places:
+                self._enqueue(binding.store)
+        await self._quiet()
+        if self._log:
             await asyncio.to_thread(self.sync)
 
     async def _quiet(self) -> None:
@@ -199,7 +204,8 @@ class Coordinator:
         """Save what a store has yet to get: first what others have left, then this agent's turns."""
         save = save or Save()
         await self._save_left(store)
-        while fresh := self._claim(store, save):
+        end = self._next  # what is said meanwhile waits for its own trigger
+        while fresh := self._claim(store, save, end):
             try:
                 kept = await self._save(store, fresh, link, self._before[id(store)])
             except BaseException as error:
@@ -243,21 +249,30 @@ class Coordinator:
             await store.add_messages(messages, context)
             return len(messages)
         similar = await _similar(store, transcript(messages))
-        extractor_context = ExtractorContext(self._default_model, before, similar, is_strict=self._root is not None)
+        extractor_context = ExtractorContext(self._default_model, before, similar, is_strict=True)
         try:
             facts = await config.extractor.extract(messages, extractor_context)
         except ExtractionError as error:
-            if self._root is None:
-                raise
-            name = await asyncio.to_thread(keep_failed, self._root, place_of(store), str(error), messages)
+            if self._root is None or id(store) not in self._places:
+                log.error("store %s: %s; its turns are dropped, for the store has no vault", store.name, error)
+                return 0
+            name = await asyncio.to_thread(keep_failed, self._root, self._places[id(store)], str(error), messages)
             log.error("store %s: %s; its turns are kept as %s: %s", store.name, error, name, error.hint)
             return 0
-        news = [fact for fact in facts if getattr(fact, "target", None) or not self._ledger.is_echo(fact.content)]
+        news = [fact for fact in facts if not self._is_echo(store, fact, similar)]
         outcomes = await asyncio.gather(*(write_fact(store, fact) for fact in news), return_exceptions=True)
         if failures := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
             message = f"failed to write {len(failures)} of {len(news)} extracted facts"
             raise self.aggregate(message, failures)
         return len(news)
+
+    def _is_echo(self, store: MemoryStore, fact: Any, similar: Sequence[Found]) -> bool:
+        """Tell whether a fact was told from memory, and is still there."""
+        if getattr(fact, "target", None) or not self._ledger.is_echo(fact.content):
+            return False
+        there = Ledger()
+        there.note(found.content for found in similar)
+        return not has_method(store, "similar") or there.is_echo(fact.content)
 
     async def _save_left(self, store: MemoryStore) -> None:
         """Save the turns that other agents left; what fails is tried again with the next save."""
@@ -270,11 +285,11 @@ class Coordinator:
                 self._left = [one for one in self._left if not one.is_empty]
 
     async def _save_one_left(self, store: MemoryStore, left: Left) -> None:
-        place = place_of(store)
+        place = self._places.get(id(store), "")
         while turns := _batch([Turn(number, message) for number, message in left.fresh(place)]):
             await self._save(store, turns, None, ())
             left.marks[place] = turns[-1].number
-            with _logged(left.log):
+            with _logged():
                 left.log.append({"store": place, "mark": turns[-1].number})
                 if left.is_empty:
                     left.log.clear()
@@ -282,14 +297,14 @@ class Coordinator:
 
     # --- marks
 
-    def _claim(self, store: MemoryStore, save: Save) -> list[Turn]:
-        """The next turns that a store has yet to get, which are now this save's."""
+    def _claim(self, store: MemoryStore, save: Save, end: int) -> list[Turn]:
+        """The next turns before `end` that a store has yet to get, which are now this save's."""
         held = self._held[id(store)]
         with self._mutex:
             for lost in [one for one in held if one.is_lost()]:
                 self._marks[id(store)] = min(held.pop(lost), self._marks[id(store)])
             mark = self._marks[id(store)]
-            fresh = _batch([turn for turn in self._turns if turn.number > mark])
+            fresh = _batch([turn for turn in self._turns if mark < turn.number < end])
             if fresh:
                 held[save], self._marks[id(store)] = mark, fresh[-1].number
             return fresh
@@ -304,10 +319,11 @@ class Coordinator:
         with self._mutex:
             self._held[id(store)].pop(save, None)
             sure = {key: min([mark, *self._held[key].values()]) for key, mark in self._marks.items()}
-            self._note({"store": place_of(store), "mark": sure[id(store)]})
+            if id(store) in self._places:
+                self._note({"store": self._places[id(store)], "mark": sure[id(store)]})
             self._turns = [turn for turn in self._turns if turn.number > min(sure.values())]
             if not self._turns and self._log:
-                with _logged(self._log):
+                with _logged():
                     self._log.clear()
 
     def _failed(self, store: MemoryStore, error: Exception) -> None:
@@ -320,17 +336,17 @@ class Coordinator:
     def _note(self, record: dict[str, Any]) -> None:
         """Have a line in the log; without a log, or where it cannot be written, memory must do."""
         if self._log:
-            with _logged(self._log):
+            with _logged():
                 self._log.append(record)
 
 
 @contextmanager
-def _logged(kept: Log) -> Iterator[None]:
+def _logged() -> Iterator[None]:
     """Go on where a log cannot be written: on a full disk, say, or what JSON has no form for."""
     try:
         yield
     except Exception as error:
-        log.warning("pending turns are in memory only: %s: %s", kept.name or "log", error)
+        log.warning("pending turns are in memory only: %s", error)
 
 
 async def _similar(store: MemoryStore, text: str) -> Sequence[Found]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from memfs.agent.messages import Message
 from memfs.agent.triggers import IntervalTrigger, Trigger
-from memfs.errors import InvalidSetupError
+from memfs.errors import InvalidSetupError, shown
 from memfs.stores.store import Found, MemoryStore, has_method
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def resolve(
     wants_facts = getattr(store, "wants_facts", False) or not has_method(store, "add_messages")
     if extractor is None and default is not None and wants_facts and has_method(store, "add"):
         extractor = default()
-    triggers = [IntervalTrigger(TURNS)] if trigger is None else trigger if isinstance(trigger, list) else [trigger]
+    given_triggers = trigger if isinstance(trigger, list | tuple) else [trigger]
+    triggers = [IntervalTrigger(TURNS)] if trigger is None else list(given_triggers)
     return Extraction(triggers, extractor, config.get("filter") or NO_TOOLS)
 
 
@@ -111,4 +112,22 @@ def bind(store: MemoryStore, default: type[Extractor] | None, *, is_strict: bool
         raise InvalidSetupError(subject, "has an extractor but no add method, which facts are written by")
     if config.extractor is None and not has_method(store, "add_messages"):
         raise InvalidSetupError(subject, "has extraction config without an extractor but no add_messages method")
+    _check_parts(subject, config)
     return Binding(store, config)
+
+
+def _check_parts(subject: str, config: Extraction) -> None:
+    """Refuse what would raise only when it is used."""
+    for trigger in config.triggers:
+        if isinstance(trigger, type) or not callable(getattr(trigger, "attach", None)):
+            raise InvalidSetupError(
+                subject, f"extraction trigger: {shown(trigger)} is not a trigger such as IntervalTrigger(5)"
+            )
+    extractor = config.extractor
+    if extractor is not None and (isinstance(extractor, type) or not callable(getattr(extractor, "extract", None))):
+        raise InvalidSetupError(
+            subject, f"extraction extractor: {shown(extractor)} is not one such as ModelExtractor()"
+        )
+    if not hasattr(config.filter, "exclude"):
+        reason = f"extraction filter: {shown(config.filter)} is not a MessageFilter(exclude=[...])"
+        raise InvalidSetupError(subject, reason)

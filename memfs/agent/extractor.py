@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from memfs.agent.extraction import Action, ExtractorContext, Fact
 from memfs.agent.messages import Message, text_of
@@ -16,14 +15,12 @@ from memfs.agent.models import as_model, name_of
 from memfs.errors import ExtractionError, InvalidSetupError
 from memfs.stores.store import Found
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
 log = logging.getLogger("memfs.agent")
 
 FACTS = 500  # of one answer; more is a model that runs away
 PREVIOUS = 10  # messages that go along to be understood by
 SHOWN = 4_000  # characters of a similar memory
+LONGEST = 40_000  # characters of one turn
 REPEATED = 20_000  # characters of an unreadable answer that the model is shown again
 TRIES = 1_000  # brackets in an answer that are looked at
 DEPTH = 4  # of wrappings around a list of facts
@@ -36,7 +33,12 @@ _EARLIER = (
     "The turns of <earlier> were dealt with before. Use them to understand the transcript; take no fact from them."
 )
 _TAG = re.compile(r"<(?=\s*/?\s*(?:earlier|memor(?:y|ies)|transcript)\b)", re.IGNORECASE)
-_UNSAID = {"title", "default"}
+_SHAPES: Mapping[str, Mapping[str, Any]] = {  # of the keys of an entry
+    "content": {"type": "string", "description": "The fact, in words of its own."},
+    "action": {"type": "string", "enum": list(get_args(Action))},
+    "target": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    "metadata": {"type": "object", "description": "What the instructions ask for besides the content."},
+}
 _ACTION = re.compile(rf"\s*({'|'.join(get_args(Action))})\b(.*)", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[^\d-]*(\d{1,9})\D*")
 _OPENING = re.compile(r"[\[{]")
@@ -94,6 +96,10 @@ class ModelExtractor:
             log.warning("model %s: %s", name_of(model), words)
         return reading.facts
 
+    def check_model(self, default_model: Any) -> None:
+        """Refuse to be without a model, or with something that is none."""
+        self._chosen(ExtractorContext(default_model=default_model))
+
     def _model(self, thing: Any) -> Model:
         """What was given as a model, as one."""
         return as_model(thing)
@@ -103,7 +109,7 @@ class ModelExtractor:
             return self._own
         if context.default_model is None:
             error = InvalidSetupError(type(self).__name__, "no model configured, and the agent has none to lend")
-            error.hint = "Give one: ModelExtractor(model=...)."
+            error.hint = "Give one: MemoryManager(stores, model=...), or ModelExtractor(model=...)."
             raise error
         return self._model(context.default_model)
 
@@ -143,8 +149,16 @@ def _question(messages: Sequence[Message], context: ExtractorContext) -> str | N
 
 def _lines(messages: Sequence[Message]) -> str:
     """A turn a line; what goes on is indented, so that no text can pass for another turn."""
-    texts = ((message.get("role", "unknown"), text_of(message)) for message in messages)
+    texts = ((message.get("role", "unknown"), _in_part(text_of(message))) for message in messages)
     return "\n".join(_harmless(f"{role}: " + "\n  ".join(text.splitlines())) for role, text in texts if text)
+
+
+def _in_part(text: str) -> str:
+    """A text, or the beginning and the end of one that no model could take in."""
+    if len(text) <= LONGEST:
+        return text
+    left_out = f"[{len(text) - LONGEST:,} characters are left out]"
+    return f"{text[: LONGEST // 2]}\n{left_out}\n{text[-LONGEST // 2 :]}"
 
 
 def _numbered(number: int, found: Found) -> str:
@@ -185,10 +199,8 @@ class Reading:
 
 def facts_schema(*, has_similar: bool, has_metadata: bool = False) -> dict[str, Any]:
     """The JSON schema of an answer."""
-    known: dict[str, dict[str, Any]] = _entry_model().model_json_schema()["properties"]
     needed = ["content", "action", "target"] if has_similar else ["content"]
-    keys = [*needed, "metadata"] if has_metadata else needed
-    shapes = {key: {word: said for word, said in known[key].items() if word not in _UNSAID} for key in keys}
+    shapes = {key: _SHAPES[key] for key in ([*needed, "metadata"] if has_metadata else needed)}
     return _closed({"facts": {"type": "array", "items": _closed(shapes, needed)}}, ["facts"])
 
 
@@ -211,22 +223,6 @@ def read_answer(answer: object, similar: Sequence[Found] = ()) -> Reading:
     return Reading(facts, "", tuple(filter(None, [problem, *counted])))
 
 
-@cache
-def _entry_model() -> "type[BaseModel]":
-    """One entry of an answer; made when it is needed, for pydantic takes long to import."""
-    from pydantic import BaseModel, BeforeValidator, Field, StrictStr, WithJsonSchema
-
-    class Entry(BaseModel):
-        content: Annotated[StrictStr, BeforeValidator(_clean)] = Field(description="The fact, in words of its own.")
-        action: Annotated[Any, WithJsonSchema({"type": "string", "enum": list(get_args(Action))})] = "add"
-        target: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "null"}]})] = None
-        metadata: Annotated[Any, WithJsonSchema({"type": "object"})] = Field(
-            None, description="What the instructions ask for besides the content."
-        )
-
-    return Entry
-
-
 def _closed(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
     return {
         "type": "object",
@@ -236,26 +232,18 @@ def _closed(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
     }
 
 
-def _clean(content: object) -> object:
-    """A text without lone surrogates, which no file can hold, and without space around it."""
-    return content.encode("utf-8", "replace").decode().strip() if isinstance(content, str) else content
-
-
 def _fact(given: object, similar: Sequence[Found]) -> tuple[Fact | None, str]:
     """The fact that an entry says, if any, and what there is to remark on it."""
-    from pydantic import ValidationError
-
     if _is_skip(given):
         return None, ""
-    try:
-        entry: Any = _entry_model().model_validate(dict(given) if isinstance(given, Mapping) else given)
-    except ValidationError:
+    entry: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    content = entry.get("content")
+    text = content.encode("utf-8", "replace").decode().strip() if isinstance(content, str) else ""  # no lone surrogates
+    if not text:
         return None, "without a content: dropped"
-    if not entry.content:
-        return None, "without a content: dropped"
-    action, target, remark = _decided(entry.action, entry.target, similar)
-    metadata = dict(entry.metadata) if isinstance(entry.metadata, Mapping) else None
-    return Fact(entry.content, metadata, action=action, target=target), remark
+    action, target, remark = _decided(entry.get("action", "add"), entry.get("target"), similar)
+    metadata = dict(given) if isinstance(given := entry.get("metadata"), Mapping) else None
+    return Fact(text, metadata, action=action, target=target), remark
 
 
 def _is_skip(entry: object) -> bool:

@@ -18,10 +18,13 @@ async def write_fact(store: MemoryStore, fact: Any) -> None:
 
 
 async def _write(store: MemoryStore, fact: Any) -> None:
-    """Do what a fact asks for. One that was forgotten is not added; what has no target any more is."""
+    """Do what a fact asks for. One that was forgotten is left out; one whose target is gone is added."""
     target: Any = getattr(fact, "target", None)
     action = getattr(fact, "action", "add") if target is not None and target.id else "add"
     curated = cast("CuratedStore", store)
+    if has_method(store, "is_forgotten") and await curated.is_forgotten(fact.content):
+        log.info("store %s: a fact that was forgotten is not added again", store.name)
+        return
     try:
         if action == "update" and has_method(store, "update"):
             await curated.update(target.id, fact.content, fact.metadata, seen=target.seen)
@@ -31,7 +34,4 @@ async def _write(store: MemoryStore, fact: Any) -> None:
             return
     except (MemoryChangedError, MemoryNotFoundError) as error:
         log.warning("store %s: a fact is added instead: %s", store.name, error)
-    if has_method(store, "is_forgotten") and await curated.is_forgotten(fact.content):
-        log.info("store %s: a fact that was forgotten is not added again", store.name)
-        return
     await store.add(fact.content, fact.metadata)

@@ -1,5 +1,6 @@
 """Injection: memories that are told to the model for one call, and never become part of the conversation."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -59,6 +60,8 @@ def check(config: Mapping[str, Any]) -> Mapping[str, Any]:
     floor = config.get("min_relevance", FLOOR)
     if not isinstance(floor, int | float) or isinstance(floor, bool) or not 0 <= floor <= 1:
         raise InvalidSetupError("injection", f"min_relevance must be from 0 to 1, got {floor!r}")
+    if not isinstance(pinned := config.get("pinned", True), bool):
+        raise InvalidSetupError("injection", f"pinned must be True or False, got {pinned!r}")
     for key in ("query", "format"):
         if config.get(key) is not None and not callable(config[key]):
             raise InvalidSetupError("injection", f"{key} must be a function, got {config[key]!r}")
@@ -108,8 +111,9 @@ class Injector:
         query = _query(messages, config)
         if query is None or not query.strip():
             return None
-        pinned = await self.pinned((most + 1) // 2) if config.get("pinned", True) else ()
-        found = select([*pinned, *await self.search(query, most)], config.get("min_relevance", FLOOR))[:most]
+        half = (most + 1) // 2 if config.get("pinned", True) else 0
+        pinned, hits = await asyncio.gather(self.pinned(half) if half else _nothing(), self.search(query, most))
+        found = select([*pinned[:half], *hits], config.get("min_relevance", FLOOR))[:most]
         entries = within(found, config.get("max_tokens", TOKENS))
         if not entries:
             return None
@@ -125,6 +129,10 @@ class Injector:
         self.ledger.note(entry.content for entry in found)
         outcome |= {"injected": True, "entry_count": len(entries)}
         return text
+
+
+async def _nothing() -> Sequence[Any]:
+    return ()
 
 
 def _query(messages: Sequence[Message], config: Mapping[str, Any]) -> str | None:

@@ -1,6 +1,7 @@
 """MemoryManager: stores on one side, an agent on the other. Knows no framework."""
 
 import asyncio
+import inspect
 import logging
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,20 +11,20 @@ from typing import Any, ClassVar, Self, cast
 
 from memfs.agent.acceptance import Acceptance
 from memfs.agent.attachment import Attachment
-from memfs.agent.blocking import wait
+from memfs.agent.blocking import is_in_loop, wait
 from memfs.agent.coordinator import Coordinator
 from memfs.agent.extraction import Binding, Extractor, bind
 from memfs.agent.extractor import ModelExtractor
 from memfs.agent.injection import Injector, check, interleave
 from memfs.agent.ledger import Ledger
 from memfs.agent.pending import Accepted, orphans
-from memfs.agent.setup import Toggle, checked, known, options_of, toggled
+from memfs.agent.setup import Toggle, arguments_of, checked, known, options_of, several, toggled
 from memfs.agent.telemetry import Telemetry, quietly
-from memfs.agent.tools import add_tool, described, name_of, no_clashes, search_tool, single_tool
+from memfs.agent.tools import add_tool, described, name_of, no_clashes, noted, search_tool, single_tool
 from memfs.agent.triggers import TriggerContext
-from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
+from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, shown
 from memfs.locks import Mutex
-from memfs.stores.curation import curation_tools, is_count
+from memfs.stores.curation import MAX_RESULTS, curation_tools, is_count
 from memfs.stores.store import CuratedStore, Found, MemoryStore, has_method, place_of
 
 log = logging.getLogger("memfs.agent")
@@ -69,10 +70,13 @@ class MemoryManager:
         self.injector = Injector(self._search_each, self._pinned, self.ledger, self._telemetry)
         roots = (getattr(store, "vault_root", None) for store in self._stores if store.writable)
         self._root: Path | None = next(filter(None, roots), None)
-        self._acceptance = Acceptance(self._write_accepted, self._root, map(place_of, self._add_stores))
+        self._acceptance = Acceptance(self._write_accepted, self._root, self._places(self._add_stores))
         self._coordinators: dict[Coordinator, weakref.ref[Attachment]] = {}
         self._mutex = Mutex()
         self._tools = self._made_tools(search_tool_config, add_tool_config, read_tools, write_tools, tools)
+
+    def __repr__(self) -> str:
+        return f"MemoryManager({[store.name for store in self._stores]})"
 
     # --- tools
 
@@ -85,11 +89,11 @@ class MemoryManager:
         """The tools as JSON schema, or in the shape of `strands`, `openai` or `anthropic`."""
         return [described(tool, shape) for tool in self._tools]
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool as the model asked to."""
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Any:
+        """Call a tool as the model asked to; its arguments may be JSON, as OpenAI has them."""
         for tool in self._tools:
             if name_of(tool) == name:
-                return await tool(**arguments)
+                return await tool(**arguments_of(name, arguments))
         raise InvalidArgumentsError(name, f"no such tool; there are: {', '.join(map(name_of, self._tools))}")
 
     def _made_tools(
@@ -106,9 +110,9 @@ class MemoryManager:
             known("add_tool_config", config, "name", "description", "stores", "wait_for_writes")
             made.append(add_tool(self, config, self._for_adding(config)))
         for subject, names, there in (("read_tools", read, READ_TOOLS), ("write_tools", write, WRITE_TOOLS)):
-            if unknown := set(names) - set(there):
+            if unknown := set(several(subject, names)) - set(there):
                 raise InvalidSetupError(subject, f"{min(unknown)!r} is not one of {', '.join(there)}")
-            made += curation_tools(curated, names) if names else []
+            made += [noted(tool, self.ledger) for tool in curation_tools(curated, names)] if names else []
         made = [single_tool(made)] if form == "single" and made else made
         own = [tool for store in self._stores if has_method(store, "get_tools") for tool in store.get_tools()]
         no_clashes([name_of(tool) for tool in (*made, *own)])
@@ -127,7 +131,7 @@ class MemoryManager:
         if not given:
             raise InvalidSetupError("add_tool_config", "stores is empty; name one, or leave it out for all")
         chosen: dict[str, MemoryStore] = {}
-        for name in (one if isinstance(one, str) else one.name for one in given):
+        for name in (one if isinstance(one, str) else one.name for one in several("add_tool_config stores", given)):
             store = self._named([name], subject="add_tool_config")[0]
             if not store.writable:
                 raise InvalidSetupError("add_tool_config", f"store {name!r} is not writable")
@@ -143,13 +147,16 @@ class MemoryManager:
 
         A store that fails is left out with a warning.
         """
+        if not isinstance(query, str):
+            raise InvalidArgumentsError("search", f"{shown(query)} is not a text")
         asked = options_of("search", options, "max_search_results", "stores")
         names = asked.get("stores")
         limit = asked.get("max_search_results")
-        if limit is not None and not is_count(limit):
-            raise InvalidArgumentsError("search", f"max_search_results must be a whole number from 1, got {limit!r}")
-        shown = names if names is not None else [store.name for store in self._stores]
-        span = quietly(self._telemetry.start, "search", content=query, stores=shown, limit=limit)
+        if limit is not None and not is_count(limit, MAX_RESULTS):
+            reason = f"max_search_results must be a whole number from 1 to {MAX_RESULTS}, got {limit!r}"
+            raise InvalidArgumentsError("search", reason)
+        told = names if names is not None else [store.name for store in self._stores]
+        span = quietly(self._telemetry.start, "search", content=query, stores=told, limit=limit)
         try:
             with self._telemetry.current(span):
                 stores = self._stores if names is None else self._named(names)
@@ -202,12 +209,10 @@ class MemoryManager:
 
     async def accept(self, entries: Sequence[str], stores: Sequence[str]) -> None:
         """Take facts down for stores, to be written in the background; `flush` waits for them."""
-        places = [place_of(store) for store in self._named(stores, writable=True)]
-        await self._acceptance.accept(entries, places, None)
+        await self._acceptance.accept(entries, [store.name for store in self._named(stores, writable=True)])
 
     async def _write_accepted(self, fact: Accepted) -> None:
-        names = [store.name for store in self._add_stores if place_of(store) in fact.stores]
-        await self.add(fact.content, {"stores": names, "metadata": fact.metadata}, _detached=True)
+        await self.add(fact.content, {"stores": fact.stores, "metadata": fact.metadata}, _detached=True)
 
     async def _search_each(self, query: str, limit: int) -> list[Any]:
         return await self.search(query, {"max_search_results": limit})
@@ -220,6 +225,8 @@ class MemoryManager:
     def _named(self, names: Sequence[str], *, writable: bool = False, subject: str = "stores") -> list[MemoryStore]:
         if not names:
             raise InvalidArgumentsError(subject, "no writable store matched" if writable else "is empty: no store")
+        if isinstance(names, str):
+            raise InvalidArgumentsError(subject, f"{names!r} is not a list of names")
         known = {store.name: store for store in self._stores}
         chosen = []
         for name in dict.fromkeys(names):
@@ -237,10 +244,14 @@ class MemoryManager:
     def attach(self, agent: Any = None, *, model: Any = None) -> Attachment:
         """Begin to hear one agent, or one conversation; what an earlier run left pending is taken up with it."""
         coordinator = None
+        model = model if model is not None else self._model
+        for binding in self._bindings if agent is None else ():
+            if isinstance(binding.config.extractor, ModelExtractor):
+                binding.config.extractor.check_model(model)
         if self._bindings:
             coordinator = self.coordinator(
                 self._bindings,
-                model if model is not None else self._model,
+                model,
                 root=self._root,
                 ledger=self.ledger,
                 telemetry=self._telemetry,
@@ -260,14 +271,22 @@ class MemoryManager:
             self._coordinators = {one: agent for one, agent in self._coordinators.items() if one not in gone}
             if attachment.coordinator is not None:
                 self._coordinators[attachment.coordinator] = weakref.ref(attachment)
+            over = [one for one, agent in self._coordinators.items() if agent() is None]
         for coordinator in gone:
             coordinator.close()
+        for coordinator in over if is_in_loop() else ():
+            coordinator.schedule_all()
+
+    def _places(self, stores: Sequence[MemoryStore]) -> dict[str, str]:
+        """Where the memories of those stores are that say so, by name."""
+        found = {store.name: place_of(store, self._root) for store in stores} if self._root else {}
+        return {name: place for name, place in found.items() if place}
 
     def _take_up(self, coordinator: Coordinator | None) -> None:
         """Take over what processes that are gone left for these stores."""
         if self._root is None:
             return
-        for left in orphans(self._root, {place_of(store) for store in self._stores}):
+        for left in orphans(self._root, set(self._places(self._stores).values())):
             self._acceptance.inherit(left)
             if coordinator is not None and left.turns:
                 coordinator.inherit([left])
@@ -309,7 +328,9 @@ class MemoryManager:
         self._acceptance.close()
         for store in self._stores:
             if has_method(store, "close"):
-                await asyncio.to_thread(cast("Any", store).close)
+                answer = await asyncio.to_thread(cast("Any", store).close)
+                if inspect.isawaitable(answer):
+                    await answer
 
     async def __aenter__(self) -> Self:
         await self.initialize()

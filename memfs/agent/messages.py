@@ -28,7 +28,7 @@ _WIDE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-
 
 def kind_of(block: Block | str) -> str:
     """What a block is: text, toolUse, toolResult, image and so on."""
-    if isinstance(block, str):
+    if not isinstance(block, Mapping):
         return "text"
     named = block.get("type")
     if isinstance(named, str):
@@ -46,10 +46,18 @@ def plain(thing: Any) -> Any:
     return known
 
 
+def copied(message: Message) -> Message:
+    """A message that stays as it is, whatever becomes of the one that was given and of its blocks."""
+    content = message.get("content")
+    if not isinstance(content, list | tuple):
+        return dict(message)
+    return {**message, "content": [dict(block) if isinstance(block, Mapping) else block for block in content]}
+
+
 def blocks_of(message: Message) -> Sequence[Block]:
     """The blocks of a message; a text is one block."""
     content = message.get("content")
-    given = [content] if isinstance(content, str) and content else content or ()
+    given = content if isinstance(content, list | tuple) else [content] if content else ()
     blocks: list[Block] = [block if isinstance(block, Mapping) else {"text": str(block)} for block in given]
     if message.get("role") in {"tool", "function"}:
         blocks = [{**block, "type": "tool_result"} for block in blocks]
@@ -74,7 +82,9 @@ def without(message: Message, kinds: Iterable[str]) -> Message | None:
         return message
     if isinstance(content, str):
         return {"role": message["role"], "content": content}
-    shown = [block for block in content or () if kind_of(block) not in left_out]
+    shown = [
+        block for block in (content if isinstance(content, list | tuple) else ()) if kind_of(block) not in left_out
+    ]
     cut: dict[str, Any] = {"role": message["role"], "content": shown}
     if message.get("metadata") is not None:
         cut["metadata"] = message["metadata"]
@@ -114,10 +124,10 @@ def _with_text(message: Message, text: str) -> Message:
     content = message.get("content")
     if isinstance(content, str):
         return {**message, "content": f"{content}\n\n{text}" if content else text}
-    blocks: Sequence[Block] = content or ()
+    blocks: Sequence[Block] = content if isinstance(content, list | tuple) else [content] if content else ()
     has_text = any(kind_of(block) == "text" for block in blocks)
     block: dict[str, Any] = {"text": f"\n\n{text}" if has_text else text}
-    if any("type" in one for one in blocks):
+    if any(isinstance(one, Mapping) and "type" in one for one in blocks):
         block = {"type": "text", **block}
     return {**message, "content": [*blocks, block]}
 

@@ -3,7 +3,6 @@
 No client library is imported here. Whatever shape messages have, a client is sent role and text.
 """
 
-import asyncio
 import inspect
 import json
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memfs.agent.blocking import in_own_thread
 from memfs.agent.messages import Message, text_of, transcript
 from memfs.agent.model import Model
 from memfs.errors import InvalidSetupError
@@ -103,7 +103,7 @@ class AnthropicModel:
     What is longer than `max_tokens` is cut, and then cannot be read. As for clients, see OpenAIModel.
     """
 
-    def __init__(self, client: Any, model: str, max_tokens: int = 1024, **options: Any) -> None:
+    def __init__(self, client: Any, model: str, max_tokens: int = 4096, **options: Any) -> None:
         self.name = model
         self._client, self._options = client, {"max_tokens": max_tokens, **options}
 
@@ -206,7 +206,7 @@ async def _call(function: Callable[..., Any], *arguments: Any, **named: Any) -> 
     """Await an async function; run any other in a thread, and await what it gives if that is awaitable."""
     if _is_async(function):
         return await function(*arguments, **named)
-    answer = await asyncio.to_thread(function, *arguments, **named)
+    answer = await in_own_thread(function, *arguments, **named)
     return await answer if inspect.isawaitable(answer) else answer
 
 

@@ -1,7 +1,8 @@
 """What an agent has yet to save: turns and facts in `.memfs/pending`, batches no model could read in `.memfs/failed`.
 
-A log is locked as long as its owner lives. One that nobody holds is of a process that is gone: the next agent on
-the vault takes it over. A line is a JSON object; one that was cut short is skipped.
+The logs of a process lie in a directory of its own, locked as long as it lives; a log that was let go lies beside it.
+What nobody holds is taken over by the next agent with its stores: it moves the log to its own directory, in one step,
+so of two only one has it. A line is a JSON object; one that was cut short is skipped.
 """
 
 import base64
@@ -12,21 +13,20 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from memfs.agent.messages import Message
+from memfs.agent.rooms import NEW, PENDING, SUFFIX, Room, remove_room, room_of, state_folder, unheld
 from memfs.errors import MemfsError
-from memfs.files import FILE, STATE, folder, open_root, read, read_open, write
-from memfs.locks import Mutex, try_lock
+from memfs.files import STATE, folder, read, write
+from memfs.locks import Mutex
 
 log = logging.getLogger("memfs.agent")
-PENDING, FAILED = "pending", "failed"
+FAILED = "failed"
 LARGEST = 256 * 1024 * 1024  # bytes of a log or a batch that is read
-_SUFFIX = ".jsonl"
-_FLAGS = os.O_RDWR | os.O_APPEND | FILE
 _BYTES = "memfs:bytes"
 
 
@@ -51,7 +51,13 @@ class Left:
 
     @property
     def is_empty(self) -> bool:
-        return not self.facts and not any(self.fresh(store) for store in self.stores)
+        return not self.facts and not self.open_turns
+
+    @property
+    def open_turns(self) -> list[int]:
+        """The turns that some store has yet to get; all of them, where nobody knows the stores."""
+        mark = min((self.marks.get(store, -1) for store in self.stores), default=-1)
+        return [number for number in self.turns if number > mark]
 
     def fresh(self, store: str) -> list[tuple[int, Message]]:
         """The turns that a store has yet to get, in order."""
@@ -72,119 +78,125 @@ class Failure:
     messages: Sequence[Message]
 
 
-class Log:
-    """One agent's log for some stores. Thread-safe; a forked child begins one of its own."""
+@dataclass(frozen=True)
+class Waiting:
+    """A log that nobody holds; the next agent with its stores takes it over."""
 
-    def __init__(self, root: Path, stores: Iterable[str] = (), *, name: str = "") -> None:
-        self._root, self.name, self._stores = root, name, sorted(stores)
-        self._fd, self._pid, self._size = -1, os.getpid(), 0
+    name: str
+    stores: Sequence[str]
+    turns: int
+    facts: int
+    time: float  # of its last line
+
+
+class Log:
+    """One agent's log for some stores: a file that is there while something is pending. Thread-safe."""
+
+    def __init__(self, root: Path, stores: Iterable[str] = ()) -> None:
+        self._root, self._stores = root, sorted(stores)
+        self._room: Room | None = None
+        self._name = ""
         self._mutex = Mutex()
 
     def append(self, *records: Mapping[str, Any]) -> None:
         """Add lines; they survive this process, and after `sync` the machine."""
+        lines = [_line(record) for record in records]
         with self._mutex:
             fd = self._opened()
-            head = [] if self._size else [{"stores": self._stores}]
-            data = b"".join(json.dumps(one, default=_plain).encode() + b"\n" for one in (*head, *records))
-            if os.write(fd, data) < len(data):  # the disk is full: a piece of a line would spoil the next one
-                os.ftruncate(fd, self._size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            self._size += len(data)
+            try:
+                size = os.fstat(fd).st_size
+                data = b"".join(lines if size else [_line({"stores": self._stores}), *lines])
+                if os.write(fd, data) < len(data):  # the disk is full
+                    os.ftruncate(fd, size)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(fd)
 
     def sync(self) -> None:
         """Have all lines on the disk."""
         with self._mutex:
-            if self._fd >= 0 and self._pid == os.getpid():
-                os.fsync(self._fd)
+            room, name = self._room, self._name
+        if room:
+            with suppress(FileNotFoundError):  # nothing is pending
+                room.sync(name)
 
     def clear(self) -> None:
         """Nothing is pending any more."""
         with self._mutex:
-            if self._fd >= 0 and self._pid == os.getpid() and self._size:
-                os.ftruncate(self._fd, 0)
-                self._size = 0
+            if self._room:
+                self._room.remove(self._name)
 
     def close(self) -> None:
         """Let go; what is still pending waits for the next agent on the vault."""
         with self._mutex:
-            if self._fd < 0:
-                return
-            if self._pid == os.getpid() and not os.fstat(self._fd).st_size:
-                with suppress(OSError, MemfsError), _room(self._root, PENDING) as room:
-                    os.unlink(self.name, dir_fd=room)
-            os.close(self._fd)
-            self._fd = -1
+            if self._room:
+                self._room.let_go(self._name)
+                self._room.tidy()
+                self._room, self._name = None, ""
 
-    def take(self, stores: Set[str]) -> Left | None:
-        """Take over a log that nobody holds; None if somebody does, if it is empty, or for other stores."""
-        with self._mutex, _room(self._root, PENDING) as room:
-            try:
-                fd = os.open(self.name, _FLAGS, dir_fd=room)
-            except OSError:
-                return None
-            if not try_lock(fd) or not os.fstat(fd).st_nlink:
-                os.close(fd)
-                return None
-            try:
-                data = read_open(fd, LARGEST).data
-            except OSError as error:
-                log.warning("%s/%s/%s is left alone: %s", STATE, PENDING, self.name, error)
-                os.close(fd)
-                return None
-            self._fd, self._pid, self._size = fd, os.getpid(), len(data)
-        left = _understood(self, data)
-        if left.is_empty and (left.stores or not left.turns):
-            self.clear()
-        elif left.stores and left.stores <= stores:
-            return left
-        self.close()
-        return None
+    def take(self, place: int, name: str) -> bool:
+        """Become the log of this name in an open directory, which nobody holds; False if somebody else took it."""
+        with self._mutex, suppress(OSError, MemfsError):
+            room = room_of(self._root)
+            self._name, self._room = room.take(place, name), room
+            return True
+        return False
 
     def __del__(self) -> None:
-        if self._fd >= 0:  # nobody closed it: what is pending is for the next agent on the vault
-            with suppress(OSError):
-                os.close(self._fd)
+        with suppress(Exception):  # nobody closed it. Whatever this interrupts may be about to use the room: it stays
+            if self._room:
+                self._room.let_go(self._name)
 
     def _opened(self) -> int:
-        if self._fd >= 0 and self._pid == os.getpid() and os.fstat(self._fd).st_nlink:
-            return self._fd
-        if self._fd >= 0:  # a parent's, or deleted with the state directory
-            os.close(self._fd)
-            self._fd = -1
-        with _room(self._root, PENDING) as room:
-            while True:
-                self.name = f"{os.getpid()}-{secrets.token_hex(6)}{_SUFFIX}"
-                fd = os.open(self.name, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=room)
-                if try_lock(fd) and os.fstat(fd).st_nlink:
-                    break
-                os.close(fd)
-            os.fsync(room)
-        self._fd, self._pid, self._size = fd, os.getpid(), 0
-        return fd
+        self._room = self._room or room_of(self._root)
+        self._name = self._name or self._room.new_name()
+        return self._room.open(self._name)
 
 
 def orphans(root: Path, stores: Set[str]) -> list[Left]:
     """Take over what processes that are gone left for these stores."""
-    with suppress(OSError, MemfsError), _room(root, PENDING, create=False) as room:
-        names = sorted(name for name in os.listdir(room) if name.endswith(_SUFFIX))
-        return [left for name in names if (left := Log(root, name=name).take(stores))]
-    return []
+    taken = []
+    with suppress(OSError, MemfsError), state_folder(root, PENDING, create=False) as top:
+        for new in (name for name in os.listdir(top) if name.startswith(NEW)):
+            remove_room(top, new)
+        for place, room in unheld(top):
+            for name, left, _ in _logs(root, place):
+                if left.is_empty:
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=place)
+                elif left.stores and left.stores <= stores and left.log.take(place, name):
+                    taken.append(left)
+            remove_room(top, room)
+    return taken
+
+
+def waiting(root: Path) -> list[Waiting]:
+    """What nobody holds, as it is: the oldest first."""
+    found = []
+    with suppress(OSError, MemfsError), state_folder(root, PENDING, create=False) as top:
+        for place, room in unheld(top):
+            for name, left, moment in _logs(root, place):
+                if not left.is_empty:
+                    path = "/".join(filter(None, (room, name.removesuffix(SUFFIX))))
+                    found.append(Waiting(path, sorted(left.stores), len(left.open_turns), len(left.facts), moment))
+    return sorted(found, key=lambda one: (one.time, one.name))
 
 
 def keep_failed(root: Path, store: str, reason: str, messages: Sequence[Message]) -> str:
     """Keep a batch that no model made facts of; its name."""
     name = f"{time.time_ns()}-{secrets.token_hex(3)}.json"
     value = {"store": store, "reason": reason, "time": time.time(), "messages": messages}
-    with _room(root, FAILED) as room:
+    with state_folder(root, FAILED) as room:
         text = json.dumps(value, ensure_ascii=False, indent=1, default=_plain)
         write(room, name, text.encode("utf-8", "surrogatepass"))
+        os.chmod(name, 0o600, dir_fd=room)
         os.fsync(room)
     return name
 
 
 def failures(root: Path) -> list[Failure]:
     """The batches that were kept, oldest first."""
-    with suppress(OSError, MemfsError), _room(root, FAILED, create=False) as room:
+    with suppress(OSError, MemfsError), state_folder(root, FAILED, create=False) as room:
         return [found for name in sorted(os.listdir(room)) if (found := _failure(room, name))]
     return []
 
@@ -198,20 +210,36 @@ def retry(root: Path, failure: Failure) -> None:
     drop(root, failure)
 
 
-def drop(root: Path, failure: Failure) -> None:
-    """Give a batch up."""
-    with suppress(FileNotFoundError), _room(root, FAILED) as room:
-        os.unlink(failure.name, dir_fd=room)
+def drop(root: Path, kept: Failure | Waiting) -> None:
+    """Give a batch up, or what nobody holds."""
+    with suppress(FileNotFoundError):
+        if isinstance(kept, Failure):
+            with state_folder(root, FAILED) as room:
+                os.unlink(kept.name, dir_fd=room)
+            return
+        *room_name, name = kept.name.split("/")
+        with state_folder(root, PENDING) as top, folder(top, tuple(room_name)) as room:
+            os.unlink(name + SUFFIX, dir_fd=room)
+            remove_room(top, "".join(room_name))
 
 
-@contextmanager
-def _room(root: Path, name: str, *, create: bool = True) -> Iterator[int]:
-    top = open_root(root)
-    try:
-        with folder(top, (STATE, name), create=create) as room:
-            yield room
-    finally:
-        os.close(top)
+def _logs(root: Path, place: int) -> Iterator[tuple[str, Left, float]]:
+    """The logs in an open directory: name, what it holds, and the time of its last line."""
+    for name in sorted(os.listdir(place)):
+        if name.endswith(SUFFIX):
+            try:
+                content = read(place, name, LARGEST)
+            except (FileNotFoundError, PermissionError):
+                continue
+            except OSError as error:
+                log.warning("%s/%s: %s is left alone: %s", STATE, PENDING, name, error)
+                continue
+            yield name, _understood(Log(root), content.data), content.status.st_mtime
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    """A record on a line of its own, also behind one that was cut short."""
+    return b"\n" + json.dumps(record, default=_plain).encode()
 
 
 def _understood(log: Log, data: bytes) -> Left:

@@ -1,30 +1,48 @@
 """What a manager is given, checked before anything is done with it. Pure."""
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memfs.errors import InvalidArgumentsError, InvalidSetupError
+from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown
 from memfs.stores.store import MemoryStore, has_method
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what models' makers allow as the name of a tool
 Toggle = Mapping[str, Any] | bool | None
 
 
-def checked(stores: Sequence[MemoryStore]) -> list[MemoryStore]:
+def checked(given: Iterable[Any]) -> list[MemoryStore]:
     """Stores that can be managed together."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidSetupError("MemoryManager", f"stores: {shown(given)} is not a list; give [store]")
+    stores = list(given)
     if not stores:
         raise InvalidSetupError("MemoryManager", "at least one store is required")
     seen: set[str] = set()
     for store in stores:
+        if isinstance(store, type) or not isinstance(getattr(store, "name", None), str):
+            reason = f"{shown(store)} is not a store; VaultStore(vault, namespace) makes one"
+            raise InvalidSetupError("MemoryManager", reason)
         if store.name in seen:
             raise InvalidSetupError("MemoryManager", f"duplicate store name {store.name!r}")
         seen.add(store.name)
         if store.writable and not has_method(store, "add") and not has_method(store, "add_messages"):
             raise InvalidSetupError(f"store {store.name!r}", "is writable but has no add or add_messages method")
-    return list(stores)
+    return stores
+
+
+def several(subject: str, given: Any) -> list[Any]:
+    """Several things, and not one that happens to be a text."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidSetupError(subject, f"{shown(given)} is not a list")
+    return list(given)
 
 
 def toggled(given: Toggle) -> Mapping[str, Any] | None:
     """True stands for all defaults, and nothing for off."""
+    if isinstance(given, str):
+        raise InvalidSetupError("MemoryManager", f"{given!r} is not True, False or a mapping of settings")
     return given if isinstance(given, Mapping) else {} if given else None
 
 
@@ -32,11 +50,29 @@ def known(subject: str, config: Mapping[str, Any], *keys: str) -> None:
     """Refuse a key that nobody reads."""
     if unknown := config.keys() - set(keys):
         raise InvalidSetupError(subject, f"unknown key {min(unknown)!r}; known: {', '.join(keys)}")
+    if not isinstance(waits := config.get("wait_for_writes", True), bool):
+        raise InvalidSetupError(subject, f"wait_for_writes: {shown(waits)} is not True or False")
+    name = config.get("name")
+    if name is not None and not (isinstance(name, str) and _NAME.fullmatch(name)):
+        raise InvalidSetupError(subject, f"name: {shown(name)} is not up to 64 letters, digits, - and _")
+
+
+def arguments_of(tool: str, given: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    """The arguments of a tool call, as a mapping or as JSON."""
+    try:
+        arguments = json.loads(given or "{}") if isinstance(given, str) else given or {}
+    except ValueError as error:
+        raise InvalidArgumentsError(tool, f"its arguments are not JSON: {error}") from None
+    if not isinstance(arguments, Mapping):
+        raise InvalidArgumentsError(tool, f"its arguments are {shown(arguments)}, not an object")
+    return arguments
 
 
 def options_of(subject: str, options: Mapping[str, Any] | None, *keys: str) -> Mapping[str, Any]:
     """The options of a call; one that nobody reads is refused."""
-    asked = options or {}
+    asked = {} if options is None else options
+    if not isinstance(asked, Mapping):
+        raise InvalidArgumentsError(subject, f"options: {shown(asked)} is not a mapping such as {{'stores': [...]}}")
     if unknown := asked.keys() - set(keys):
         raise InvalidArgumentsError(subject, f"unknown option {min(unknown)!r}; known: {', '.join(keys)}")
     return asked

@@ -3,8 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from memfs.agent.ledger import Ledger
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
 from memfs.stores.store import MemoryStore
 from memfs.stores.tool import Tool, schema
@@ -76,7 +78,11 @@ def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequen
 
     parameters = schema(
         "entries",
-        entries={**TEXTS, "description": "What to remember, a fact an entry."},
+        entries={
+            "type": "array",
+            "items": {**TEXT, "minLength": 1},
+            "description": "What to remember, a fact an entry.",
+        },
         stores={**TEXTS, "description": "Names of the stores to add to; leave it out for all."},
     )
     text = _described(
@@ -86,6 +92,18 @@ def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequen
         stores,
     )
     return Tool(config.get("name") or "add_memory", text, parameters, add_memory, writes=True)
+
+
+def noted(tool: Tool, ledger: Ledger) -> Tool:
+    """A tool of which the ledger knows what it told."""
+
+    async def run(**arguments: Any) -> Any:
+        answer = await tool.run(**arguments)
+        told = answer if isinstance(answer, list) else [answer]
+        ledger.note(one["content"] for one in told if "content" in one)
+        return answer
+
+    return replace(tool, run=run)
 
 
 def single_tool(tools: Sequence[Tool], name: str = "memory") -> Tool:

@@ -3,60 +3,108 @@
 import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from memfs.agent.messages import text_of
-from memfs.agent.pending import Failure, drop, failures, retry
+from memfs.agent.pending import Failure, Waiting, drop, failures, retry, waiting
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import count, iso, plain, print_json, print_table
 from memfs.errors import MemoryNotFoundError
 
+Kept = TypeVar("Kept", bound=Failure | Waiting)
+_LAST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+
 
 def run_retry(args: argparse.Namespace) -> int:
-    """Show the batches that no model made facts of, or have some tried again."""
+    """Show the batches that no model made facts of, and what is pending; have some tried again, or give them up."""
     with open_vault(args.vault) as vault:
-        kept = failures(vault.root)
-        chosen = kept if args.all else [_named(kept, name) for name in args.batches]
-        for failure in chosen:
-            (drop if args.drop else retry)(vault.root, failure)
+        failed, pending = failures(vault.root), waiting(vault.root)
+        chosen: list[Failure | Waiting] = []
+        if args.drop:
+            chosen += failed if args.all else _named([*failed, *pending], args.batches)
+            for kept in chosen:
+                drop(vault.root, kept)
+        else:
+            again = failed if args.all else _named(failed, args.batches)
+            for failure in again:
+                retry(vault.root, failure)
+            chosen += again
     if args.json:
-        print_json([_facts(failure) for failure in chosen or kept])
+        print_json(_listed(chosen if args.all or args.batches else [*failed, *pending]))
     elif chosen:
         done = "dropped" if args.drop else "put back: the next agent on this vault takes them up"
         print(f"{count(len(chosen), 'batch')} {done}")
     else:
-        _show(kept)
+        _show(failed, pending)
     return 0
 
 
-def _named(kept: Sequence[Failure], name: str) -> Failure:
-    for failure in kept:
-        if failure.name.startswith(name):
-            return failure
-    error = MemoryNotFoundError(name)
-    error.hint = "See which batches there are with `memfs retry`."
-    raise error
+def _named(kept: Sequence[Kept], names: Sequence[str]) -> list[Kept]:
+    """What is named, each by the start of its name."""
+    chosen = {}
+    for name in names:
+        found = [one for one in kept if name and one.name.startswith(name)]
+        found = [one for one in found if one.name.removesuffix(".json") == name] or found
+        if len(found) != 1:
+            error = MemoryNotFoundError(name)
+            error.template = "{0!r}: more than one batch begins so" if found else "{0!r}: no such batch"
+            error.hint = "See which there are with `memfs retry`; what is pending needs no retry, and can be dropped."
+            raise error
+        chosen[found[0].name] = found[0]
+    return list(chosen.values())
 
 
-def _show(kept: Sequence[Failure]) -> None:
-    if not kept:
+def _show(failed: Sequence[Failure], pending: Sequence[Waiting]) -> None:
+    if not failed and not pending:
         print("nothing to try again")
-        return
-    rows = [
-        [
-            failure.name.removesuffix(".json"),
-            iso(datetime.fromtimestamp(failure.time, UTC)),
-            plain(failure.store),
-            count(len(failure.messages), "message"),
-            plain(failure.reason),
+    if failed:
+        rows = [
+            [
+                failure.name.removesuffix(".json"),
+                iso(_time(failure)),
+                plain(failure.store),
+                count(len(failure.messages), "message"),
+                plain(failure.reason),
+            ]
+            for failure in failed
         ]
-        for failure in kept
-    ]
-    print_table(["BATCH", "TIME", "STORE", "SIZE", "REASON"], rows)
-    print("`memfs retry BATCH` has one tried again by the next agent on this vault, `memfs retry --all` all.")
+        print_table(["BATCH", "TIME", "STORE", "SIZE", "REASON"], rows)
+        print("`memfs retry BATCH` has one tried again by the next agent on this vault, `memfs retry --all` all.")
+    if failed and pending:
+        print()
+    if pending:
+        rows = [
+            [
+                plain(one.name),
+                iso(_time(one)),
+                f"{count(one.turns, 'turn')}, {count(one.facts, 'fact')}",
+                plain(", ".join(one.stores)) or "unknown",
+            ]
+            for one in pending
+        ]
+        print_table(["PENDING", "TIME", "SIZE", "STORES"], rows)
+        print("The next agent with these stores takes them up by itself; `memfs retry --drop PENDING` gives one up.")
 
 
-def _facts(failure: Failure) -> dict[str, Any]:
+def _listed(kept: Sequence[Failure | Waiting]) -> dict[str, Any]:
+    return {
+        "failed": [_failed_facts(one) for one in kept if isinstance(one, Failure)],
+        "pending": [_pending_facts(one) for one in kept if isinstance(one, Waiting)],
+    }
+
+
+def _failed_facts(failure: Failure) -> dict[str, Any]:
     texts = [{"role": message.get("role"), "text": text_of(message)} for message in failure.messages]
-    time = datetime.fromtimestamp(failure.time, UTC)
-    return {"name": failure.name, "time": time, "store": failure.store, "reason": failure.reason, "messages": texts}
+    return {
+        "name": failure.name, "time": _time(failure), "store": failure.store, "reason": failure.reason,
+        "messages": texts,
+    }  # fmt: skip
+
+
+def _pending_facts(one: Waiting) -> dict[str, Any]:
+    return {"name": one.name, "time": _time(one), "stores": one.stores, "turns": one.turns, "facts": one.facts}
+
+
+def _time(kept: Failure | Waiting) -> datetime:
+    """When it was kept, to the second; a time that no calendar has is its first or its last."""
+    return datetime.fromtimestamp(int(min(max(0.0, kept.time), _LAST)), UTC)

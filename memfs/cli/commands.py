@@ -256,11 +256,11 @@ COMMANDS = (
         "memfs doctor --check",
     ),
     Command(
-        "retry", "agents", "Show turns of agents that no model made facts of, or have them tried again.",
+        "retry", "agents", "Show what agents have yet to save; have turns that no model made facts of tried again.",
         (
             argument("batches", metavar="BATCH", nargs="*", help="a batch, by the start of its name"),
-            flag("--all", help="all of them"),
-            flag("--drop", help="give them up instead"),
+            flag("--all", help="all batches"),
+            flag("--drop", help="give them up instead; also what is pending, by its name"),
         ),
         "memfs retry --all",
     ),

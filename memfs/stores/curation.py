@@ -62,6 +62,9 @@ class Curated:
         if not is_right:
             raise InvalidSetupError(f"store {shown(self.name)}", f"{argument}: {shown(value)} is not {allowed}")
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     def get_tools(self) -> list[Tool]:
         """The tools that the store was asked for."""
         return curation_tools([cast("MemoryStore", self)], self.tools)
@@ -98,7 +101,9 @@ class Curated:
 
     def must_be_writable(self) -> None:
         if not self.writable:
-            raise ReadOnlyError(f"store {self.name!r}", "it was set up with writable=False")
+            error = ReadOnlyError(f"store {self.name!r}", "it was set up with writable=False")
+            error.hint = "Write to another store, or set this one up with writable=True."
+            raise error
 
 
 def _words_of(message: Mapping[str, Any]) -> str:
@@ -186,22 +191,25 @@ class _Keeper:
         return found[offset : offset + limit]
 
     async def update(self, memory_id: str, content: str, seen: str | None = None) -> dict[str, Any]:
-        store = await self._writable_with(memory_id, "update_memory")
-        written = await store.update(memory_id, content, seen=seen)
+        store, found = await self._writable_with(memory_id, "update_memory")
+        if seen is None and len(found.content) > getattr(store, "max_chars", len(found.content)):
+            reason = f"{memory_id!r} is longer than what a search shows of it: read it with get_memory, and give `seen`"
+            raise InvalidArgumentsError("update_memory", reason)
+        written = await store.update(memory_id, content, seen=seen or found.seen)
         return _done(store, written, memory_id)
 
     async def forget(self, memory_id: str) -> dict[str, Any]:
-        store = await self._writable_with(memory_id, "forget_memory")
+        store, _ = await self._writable_with(memory_id, "forget_memory")
         written = await store.forget(memory_id)
         return _done(store, written, memory_id)
 
-    async def _writable_with(self, ref: str, tool: str) -> CuratedStore:
-        """The store with a memory that may be changed."""
+    async def _writable_with(self, ref: str, tool: str) -> tuple[CuratedStore, Found]:
+        """A memory that may be changed, and its store."""
         writable_first = sorted(self.stores, key=lambda store: not store.writable)
-        store, _ = await _find(writable_first, ref)
+        store, found = await _find(writable_first, ref)
         if not store.writable:
             raise InvalidArgumentsError(tool, f"{ref!r} is in the store {store.name!r}, which is read-only")
-        return store
+        return store, found
 
 
 async def _find(stores: Iterable[CuratedStore], ref: str) -> tuple[CuratedStore, Found]:

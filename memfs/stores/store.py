@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
 Metadata = Mapping[str, Any]
@@ -114,6 +115,12 @@ def has_method(store: object, name: str) -> bool:
     return callable(getattr(type(store), name, None)) and not vars(home).get("_is_protocol", False)
 
 
-def place_of(store: MemoryStore) -> str:
-    """What tells a store from others in the long run: where it keeps its memories, or its name."""
-    return str(getattr(store, "place", None) or store.name)
+def place_of(store: MemoryStore, root: Path) -> str | None:
+    """What tells a store from all others, as seen from a vault; None of one that says not where its memories are.
+
+    Only what is meant for such a store can be handed on to a later process: by its name alone, a store may be that of
+    another person.
+    """
+    place = getattr(store, "place", None)
+    home = getattr(store, "vault_root", root)
+    return None if place is None else str(place) if home == root else f"{home}:{place}"

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from memfs.errors import InvalidArgumentsError
@@ -32,9 +32,6 @@ class Tool:
         check(self.name, self.parameters, arguments)
         answer = self.run(**{name: value for name, value in arguments.items() if value is not None})
         return await answer if inspect.isawaitable(answer) else answer
-
-    def renamed(self, name: str | None = None, description: str | None = None) -> "Tool":
-        return replace(self, name=name or self.name, description=description or self.description)
 
     def spec(self, shape: str = "json") -> dict[str, Any]:
         """The description as plain JSON schema, or in the shape of `strands`, `openai` or `anthropic`."""
@@ -79,6 +76,8 @@ def _fault(form: Mapping[str, Any], value: object) -> str | None:
     kind = TYPES[form["type"]]
     if not isinstance(value, kind) or (isinstance(value, bool) and form["type"] != "boolean"):
         return f"is not of type {form['type']}"
+    if form.get("minLength") and not str(value).strip():
+        return "is blank"
     if "enum" in form and value not in form["enum"]:
         return f"is not one of {', '.join(form['enum'])}"
     if isinstance(value, list):

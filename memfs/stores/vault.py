@@ -36,6 +36,7 @@ MOST_WORDS = 1500  # characters of a text that is searched for by all of its wor
 LONGEST = 80  # characters of a word, for longer ones are no words to the index
 NEAREST = 50  # forgotten memories with the words of a text that are compared with it
 _QUOTES = re.compile(r'["“”*]')
+_WORD = re.compile(r"[^\W_]+")
 _NO_LINK = re.compile(r"[\[\]|#]")
 
 
@@ -60,7 +61,7 @@ class VaultStore(Curated):
         max_chars: int = 4000,
     ) -> None:
         super().__init__(
-            _name_of(namespace) if name is None else name,
+            (_name_of(namespace) if isinstance(namespace, str) else "vault") if name is None else name,
             description=description,
             max_search_results=max_search_results,
             writable=writable,
@@ -78,7 +79,10 @@ class VaultStore(Curated):
         self._whole, self._is_owned = (vault, False) if isinstance(vault, Vault) else (Vault(vault), True)
         self.vault = self._scope(self._whole, namespace, actor)
         self.vault_root = self.vault.root
-        self.place = f"{self.name}:{self.namespace}"
+        self.place = f"{self.name}:{self.vault.namespace}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.namespace!r})"
 
     def _scope(self, vault: Vault, namespace: str, actor: str | None) -> Vault:
         """The handle through which all goes."""
@@ -113,7 +117,10 @@ class VaultStore(Curated):
 
     async def get(self, ref: str) -> Found:
         """One memory, whole; a forgotten one is not there."""
-        memory = await asyncio.to_thread(self._read, ref)
+        return await asyncio.to_thread(self._whole_of, ref)
+
+    def _whole_of(self, ref: str) -> Found:
+        memory = self._read(ref)
         return self._found(memory, most=len(memory.body))
 
     def _read(self, ref: str) -> Memory:
@@ -126,19 +133,22 @@ class VaultStore(Curated):
 
     async def list(self, limit: int = 20, offset: int = 0) -> Sequence[Found]:
         """What there is, the newest first."""
-        hits = await asyncio.to_thread(self.vault.search, "", limit=limit, offset=offset)
-        return [self._found(hit.memory) for hit in hits]
+        return await asyncio.to_thread(self._listed, limit=limit, offset=offset)
 
     async def similar(self, text: str, limit: int = 10) -> Sequence[Found]:
         """The memories nearest to a text, however far; each whole, for it may be rewritten."""
-        words = _QUOTES.sub(" ", text).strip() or "."
-        hits = await asyncio.to_thread(self.vault.search, words, limit=limit)
+        return await asyncio.to_thread(self._similar, text, limit)
+
+    def _similar(self, text: str, limit: int) -> Sequence[Found]:
+        hits = self.vault.search(_QUOTES.sub(" ", text).strip() or ".", limit=limit)
         return [self._found(hit.memory, hit, most=len(hit.memory.body)) for hit in hits]
 
     async def pinned(self, limit: int = 5) -> Sequence[Found]:
         """The memories that are always told, the newest first."""
-        hits = await asyncio.to_thread(self.vault.search, "", limit=limit, where={"pinned": True})
-        return [self._found(hit.memory) for hit in hits]
+        return await asyncio.to_thread(self._listed, limit=limit, where={"pinned": True})
+
+    def _listed(self, **choice: Any) -> Sequence[Found]:
+        return [self._found(hit.memory) for hit in self.vault.search("", **choice)]
 
     async def is_forgotten(self, content: str) -> bool:
         """Tell whether this very text is in the archive of the namespace."""
@@ -147,7 +157,8 @@ class VaultStore(Curated):
     def _is_forgotten(self, content: str) -> bool:
         words = " ".join([word[:LONGEST] for word in _QUOTES.sub(" ", content).split()])
         hits = self.vault.search(f'"{words[:MOST_WORDS]}"', self._archive, include="all", limit=NEAREST)
-        hits = hits or self.vault.search("", self._archive, include="all", limit=1000)  # a text may have no words
+        if not hits and all(len(word) > LONGEST for word in _WORD.findall(content)):  # no word to be found by
+            hits = self.vault.search("", self._archive, include="all", limit=1000)
         same, found = text_key(content), [hit.memory for hit in hits]
         return any(is_below(one.path.split("/"), ARCHIVE) and text_key(one.body) == same for one in found)
 

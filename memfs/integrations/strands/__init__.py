@@ -1,6 +1,11 @@
 """Strands agents: what stands where `strands.memory` stood, under the same names, and what is ours beside it."""
 
-from strands.injection import InjectionConfig, InjectionTrigger
+try:
+    from strands.injection import InjectionConfig, InjectionTrigger
+except ModuleNotFoundError as error:
+    if error.name == "strands":
+        raise ModuleNotFoundError("strands is missing: pip install 'memfs-vault[strands]'", name="strands") from None
+    raise
 
 from memfs.agent.injection import InjectionContext
 from memfs.integrations.strands.errors import AggregateMemoryError
