@@ -5,7 +5,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -145,14 +144,15 @@ def _look(fd: int, prefix: str, found: Scan, names: list[str]) -> list[str]:
 
 def _compare(fd: int, place: str, found: Scan, known: Mapping[str, Marks]) -> list[str]:
     """As `_look`, unless a directory holds what is known of it, and nothing else."""
-    prefix, names = f"{place}/" if place else "", os.listdir(fd)
-    if len(names) == len(known):
+    prefix = f"{place}/" if place else ""
+    with os.scandir(fd) as listed:
+        entries = list(listed)
+    if len(entries) == len(known):
         with suppress(OSError):
-            stamps = map(stamp_of, map(partial(os.lstat, dir_fd=fd), names))
-            if dict(zip([prefix + name for name in names], stamps, strict=True)) == known:
-                found.same[place] = len(names)
+            if all([known.get(prefix + one.name) == stamp_of(one.stat(follow_symlinks=False)) for one in entries]):
+                found.same[place] = len(entries)
                 return []
-    return _look(fd, prefix, found, names)
+    return _look(fd, prefix, found, [entry.name for entry in entries])
 
 
 def _look_at_names(fd: int, prefix: str, found: Scan) -> list[str]:
