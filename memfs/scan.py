@@ -149,7 +149,7 @@ def _compare(fd: int, place: str, found: Scan, known: Mapping[str, Marks]) -> li
         entries = list(listed)
     if len(entries) == len(known):
         with suppress(OSError):
-            if all([known.get(prefix + one.name) == stamp_of(one.stat(follow_symlinks=False)) for one in entries]):
+            if all(known.get(prefix + one.name) == stamp_of(one.stat(follow_symlinks=False)) for one in entries):
                 found.same[place] = len(entries)
                 return []
     return _look(fd, prefix, found, [entry.name for entry in entries])

@@ -5,7 +5,6 @@ No client library is imported here. Whatever shape messages have, a client is se
 
 import inspect
 import json
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from memfs.agent.blocking import in_own_thread
 from memfs.agent.messages import Message, text_of, transcript
 from memfs.agent.model import Model
+from memfs.agent.scripts import Script
 from memfs.errors import InvalidSetupError
 
 Schema = Mapping[str, Any]
@@ -21,7 +21,6 @@ Turn = dict[str, Any]
 ANSWER = "answer"  # what an answer with a schema is called on the wire
 _ASSISTANTS = {"assistant", "model", "ai"}
 _SYSTEMS = {"system", "developer"}
-_NOTHING = object()
 _SHAPE = (
     "Give OpenAIModel, AnthropicModel, a function of messages, "
     "or an object with `async complete(messages, *, system, schema)`."
@@ -141,47 +140,17 @@ class Call:
         return "\n".join(filter(None, [self.system, transcript(self.messages)]))
 
 
-class ScriptedModel:
+class ScriptedModel(Script[Call]):
     """A model for tests, which gives its replies in their order and keeps what it was asked in `calls`.
 
     A reply is a text, an object, an exception to raise, or a function of the messages that returns one of these.
     """
 
-    def __init__(self, replies: Iterable[Any] = ()) -> None:
-        if isinstance(replies, str | bytes | Mapping) or not isinstance(replies, Iterable):
-            raise InvalidSetupError(type(self).__name__, f"replies is a {type(replies).__name__}, not a list of them")
-        self.calls: list[Call] = []
-        self._replies = iter(replies)
-        self._lock = threading.Lock()
-
-    @property
-    def asked(self) -> str:
-        """The words of the last call; none yet: an empty text."""
-        return self.calls[-1].text if self.calls else ""
-
     async def complete(
         self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
     ) -> Any:
-        call = Call(list(messages), system, schema)
-        reply = self._next(call)
-        if callable(reply) and not isinstance(reply, type):
-            reply = reply(call.messages)
-            reply = await reply if inspect.isawaitable(reply) else reply
-        if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
-            raise reply
-        return reply
-
-    def _next(self, call: Call) -> Any:
-        with self._lock:
-            self.calls.append(call)
-            reply = next(self._replies, _NOTHING)
-            count = len(self.calls)
-        if reply is _NOTHING:
-            reason = f"no reply left for call {count}, replies given: {count - 1}"
-            raise _setup_error(
-                type(self).__name__, reason, "Script a reply for each call; see `calls` for what was asked."
-            )
-        return reply
+        """Answer with the next reply."""
+        return await self._reply(Call(list(messages), system, schema))
 
 
 def _setup_error(name: str, reason: str, hint: str) -> InvalidSetupError:

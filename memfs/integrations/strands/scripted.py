@@ -1,8 +1,6 @@
 """A scripted model for tests of Strands agents: no network, and what it was asked can be looked at."""
 
-import inspect
 import json
-import threading
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +8,7 @@ from typing import Any
 from strands.models.model import Model
 
 from memfs.agent.messages import Message, transcript
-from memfs.errors import InvalidSetupError
-
-_NOTHING = object()
+from memfs.agent.scripts import Script
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,7 @@ class Call:
         return "\n".join(filter(None, [self.system_prompt, transcript(self.messages)]))
 
 
-class ScriptedModel(Model):
+class ScriptedModel(Script[Call], Model):
     """A model of Strands that gives its replies in their order, and keeps what it was asked in `calls`.
 
     A reply is a text, a tool call `{"tool": name, "input": {...}}`, a list of both, a whole message, an exception to
@@ -37,17 +33,8 @@ class ScriptedModel(Model):
     """
 
     def __init__(self, replies: Iterable[Any] = (), **config: Any) -> None:
-        if isinstance(replies, str | bytes | Mapping) or not isinstance(replies, Iterable):
-            raise InvalidSetupError(type(self).__name__, f"replies is a {type(replies).__name__}, not a list of them")
-        self.calls: list[Call] = []
-        self._replies = iter(replies)
+        super().__init__(replies)
         self._config = config
-        self._lock = threading.Lock()
-
-    @property
-    def asked(self) -> str:
-        """The words of the last call; none yet: an empty text."""
-        return self.calls[-1].text if self.calls else ""
 
     def update_config(self, **model_config: Any) -> None:
         self._config.update(model_config)
@@ -63,7 +50,7 @@ class ScriptedModel(Model):
         **options: Any,
     ) -> AsyncGenerator[Any, None]:
         """Answer with the next reply."""
-        reply = await self._next(Call(list(messages), system_prompt, list(tool_specs or ())))
+        reply = await self._reply(Call(list(messages), system_prompt, list(tool_specs or ())))
         for event in _events(_blocks(reply, len(self.calls))):
             yield event
 
@@ -71,25 +58,9 @@ class ScriptedModel(Model):
         self, output_model: Any, prompt: Any, system_prompt: str | None = None, **options: Any
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Answer with the next reply, an object or its JSON, as an `output_model`."""
-        reply = await self._next(Call(list(prompt), system_prompt, []))
+        reply = await self._reply(Call(list(prompt), system_prompt, []))
         is_text = isinstance(reply, str)
         yield {"output": output_model.model_validate_json(reply) if is_text else output_model.model_validate(reply)}
-
-    async def _next(self, call: Call) -> Any:
-        with self._lock:
-            self.calls.append(call)
-            reply = next(self._replies, _NOTHING)
-            count = len(self.calls)
-        if reply is _NOTHING:
-            error = InvalidSetupError(type(self).__name__, f"no reply left for call {count}")
-            error.hint = "Script a reply for each call; see `calls` for what was asked."
-            raise error
-        if callable(reply) and not isinstance(reply, type):
-            reply = reply(call.messages)
-            reply = await reply if inspect.isawaitable(reply) else reply
-        if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
-            raise reply
-        return reply
 
 
 def _blocks(reply: Any, call: int) -> list[Mapping[str, Any]]:
