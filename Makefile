@@ -1,9 +1,10 @@
 # Each target makes its own environment: python3 -m venv and pip, nothing else.
 PYTHON ?= python3
 SIZE ?= small
+DATA ?= ../shared/data/locomo-dev.json
 BIN := .venv/bin
 
-.PHONY: demo test lint bench torture strands-suite clean
+.PHONY: demo test lint bench torture strands-suite locomo clean
 
 demo: .venv/ready
 	@$(BIN)/python examples/demo.py
@@ -27,6 +28,9 @@ torture: .venv/ready
 
 strands-suite: .venv/ready
 	$(BIN)/python tests/strands_suite.py
+
+locomo: .venv/ready
+	$(BIN)/python -m benchmarks.locomo $(DATA)
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -1,0 +1,76 @@
+"""The measure of retrieval quality: what it loads, what it counts, and that it tells ways to search apart."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.locomo import Question, Score, main, measure, questions_of, turns_of
+
+TOPICS = ["sushi", "marathon", "violin", "camping", "pottery", "chess", "sailing", "gardening", "baking", "yoga"]
+
+
+@pytest.fixture
+def sample() -> dict[str, Any]:
+    """A conversation of two sessions, and questions about it."""
+    said = [{"speaker": "Ada", "text": f"I love {topic} on weekends."} for topic in TOPICS]
+    said += [{"speaker": "Bob", "text": "Me too, of course!", "blip_caption": "a photo of a lighthouse"}]
+    sessions = {
+        f"session_{number}": [{**one, "dia_id": f"D{number}:{at}"} for at, one in enumerate(said, 1)]
+        for number in (1, 2)
+    }
+    asked = [
+        {"question": f"Who loves {topic}?", "category": 4, "evidence": [f"D1:{at}", f"D2:{at}"]}
+        for at, topic in enumerate(TOPICS, 1)
+    ]
+    asked += [
+        {"question": "Who saw a lighthouse?", "category": 1, "evidence": ["D1:11; D2:11"]},
+        {"question": "Who plays the banjo?", "category": 5, "evidence": ["D1:3"]},
+        {"question": "Nobody knows.", "category": 3, "evidence": []},
+    ]
+    dates = {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_2_date_time": "2 June, 2023"}
+    return {"conversation": {"speaker_a": "Ada", **dates, **sessions}, "qa": asked}
+
+
+def test_turns_have_speaker_date_and_what_a_picture_shows(sample: dict[str, Any]) -> None:
+    turns = list(turns_of(sample["conversation"]))
+
+    assert [turn.name for turn in turns[:2]] == ["D1:1", "D1:2"]
+    assert turns[0].text == "Ada, 1:56 pm on 8 May, 2023: I love sushi on weekends."
+    assert turns[10].text.endswith("Me too, of course! [a photo of a lighthouse]")
+    assert (turns[-1].session, turns[-1].number) == (2, 11)
+
+
+def test_only_questions_that_name_turns_count(sample: dict[str, Any]) -> None:
+    questions = list(questions_of(sample))
+
+    assert len(questions) == 12
+    assert questions[10].answers == {"D1:11", "D2:11"}
+
+
+def test_a_score_is_the_share_of_the_answers_and_the_rank_of_the_first() -> None:
+    score = Score()
+    score.add(Question("?", 1, frozenset({"D1:1", "D1:2"})), ["D9:9", "D1:2", "D9:8", "D9:7", "D9:6", "D1:1"])
+
+    assert (score.at_5, score.at_10, score.reciprocal) == (0.5, 1.0, 0.5)
+
+
+def test_every_way_is_asked_every_question_and_the_unanswerable_are_apart(sample: dict[str, Any]) -> None:
+    scores = measure([sample])
+
+    assert list(scores) == ["memfs", "SQLite FTS5", "strands keywords"]
+    for found in scores.values():
+        assert found.all.questions == 11
+        assert found.by_category[5].questions == 1
+    assert scores["memfs"].all.at_5 == scores["SQLite FTS5"].all.at_5 == 11
+
+
+def test_the_table_is_printed(sample: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps([sample]))
+
+    assert main([str(data), "--only", "memfs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["memfs", "11", "1.000", "1.000", "1.000"]
+    assert [line.split(",")[1].split()[1] for line in lines[2:]] == ["1", "4", "5"]
