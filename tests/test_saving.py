@@ -500,3 +500,76 @@ def test_what_a_tool_told_is_not_remembered_once_more(vault: Vault) -> None:
     asyncio.run(main())
 
     assert len(bodies(vault)) == 1
+
+
+def test_turns_that_a_conversation_could_not_save_are_saved_once_by_the_next(vault: Vault) -> None:
+    portions = Portions(fails=1)
+
+    async def main() -> None:
+        manager = MemoryManager([store_of(vault, portions, IntervalTrigger(100))])
+        async with manager.attach() as chat:
+            said(chat, "said once")
+        assert bodies(vault) == []
+        manager.attach()
+        await manager.flush()
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))
+
+    assert portions.portions == [["said once"], ["said once"]]
+    assert bodies(vault) == ["said once"]
+
+
+def test_conversations_that_are_gone_are_tried_once_while_a_model_is_down(vault: Vault) -> None:
+    portions = Portions(fails=1_000)
+
+    async def main() -> None:
+        manager = MemoryManager([store_of(vault, portions, IntervalTrigger(100))])
+        for number in range(20):
+            said(manager.attach(), f"turn {number}")
+            gc.collect()
+            await asyncio.sleep(0)
+        assert manager.pending == 20
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))
+
+    assert len(portions.portions) <= 20
+
+
+def test_what_was_left_is_saved_once_while_its_loop_is_held_up(vault: Vault) -> None:
+    held = threading.Event()
+
+    class Slow(Portions):
+        async def extract(self, messages: Any, context: Any = None) -> list[Fact]:
+            await asyncio.sleep(0)
+            held.set()
+            await asyncio.sleep(0.01)
+            return await super().extract(messages, context)
+
+    portions = Slow()
+    store = store_of(vault, portions, IntervalTrigger(100))
+    left_behind(vault, store, {"turn": 0, "message": {"role": "user", "content": "left behind"}})
+
+    async def main() -> None:
+        manager = MemoryManager([store])
+        chat = manager.attach()
+        await chat.end_turn()
+        while not held.is_set():
+            await asyncio.sleep(0)
+        wait(manager.flush())  # this loop stands still meanwhile
+        await manager.flush()
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT))
+
+    assert portions.portions == [["left behind"]]
+
+
+def test_an_odd_list_of_tool_calls_stops_nothing(vault: Vault) -> None:
+    portions = Portions()
+
+    async def main() -> None:
+        async with MemoryManager([store_of(vault, portions)]) as manager:
+            manager.attach().record({"role": "assistant", "content": "fine", "tool_calls": 5})
+
+    asyncio.run(main())
+
+    assert portions.portions == [["fine"]]

@@ -75,7 +75,7 @@ class Acceptance:
         while running := [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]:
             await asyncio.wait(running)
         for key in list(self._facts):
-            while self._is_being_written(key):  # by another flush, or in another loop
+            while (loop := self._writing.get(key)) and not stands_still(loop):  # by another flush, or in another loop
                 await asyncio.sleep(POLL)
             await self._try(key)
 
@@ -123,7 +123,7 @@ class Acceptance:
 
     def _is_being_written(self, key: str) -> bool:
         loop = self._writing.get(key)
-        return loop is not None and not stands_still(loop)
+        return loop is not None and not loop.is_closed()
 
     def _record(self, key: str, fact: Accepted) -> dict[str, Any]:
         places = [self._places[name] for name in fact.stores if name in self._places]

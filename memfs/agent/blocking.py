@@ -8,9 +8,6 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-THREADS = 32
-POLL = 0.005  # seconds between two looks for room
-_room = threading.BoundedSemaphore(THREADS)
 _held_up: set[asyncio.AbstractEventLoop] = set()  # loops whose thread is in `wait`
 
 
@@ -49,10 +46,8 @@ def wait(awaitable: Awaitable[T]) -> T:
 
 
 async def in_own_thread(function: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """Run what may take long in a thread of its own, some at once: the loop's few threads are for stores."""
+    """Run what may take long in a thread of its own: the loop's few threads are for stores."""
     loop = asyncio.get_running_loop()
-    while not _room.acquire(blocking=False):
-        await asyncio.sleep(POLL)
     done: asyncio.Future[T] = loop.create_future()
 
     def settle(answer: Any, error: BaseException | None) -> None:
@@ -68,8 +63,6 @@ async def in_own_thread(function: Callable[..., T], *arguments: Any, **named: An
             error = RuntimeError(f"{getattr(function, '__name__', 'the function')} raised StopIteration")
         except BaseException as raised:
             error = raised
-        finally:
-            _room.release()
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             loop.call_soon_threadsafe(settle, answer, error)
 

@@ -100,6 +100,8 @@ class Coordinator:
         self._before: dict[int, deque[Message]] = {id(one.store): deque(maxlen=CONTEXT) for one in bindings}
         self._left: list[Left] = []
         self._is_left_tried = False
+        self._saving_left: dict[tuple[int, str], asyncio.AbstractEventLoop] = {}
+        self.is_over = False  # the agent is gone, and its turns were asked to be saved
 
     # --- taking down
 
@@ -130,10 +132,17 @@ class Coordinator:
 
     def close(self) -> None:
         """Let go of the logs; what is pending waits there for the next agent. A save that goes on keeps its log."""
-        goes_on = any(self._held.values())
-        for held in [None if goes_on else self._log, *(left.log for left in self._left)]:
-            if held:
-                held.close()
+        with self._mutex:
+            goes_on = any(self._held.values())
+            logs = [None if goes_on else self._log, *(left.log for left in self._left)]
+            self._left = []
+            if self._log and not goes_on and len(self._places) == len(self._bindings):
+                self._turns, self._marks = (
+                    [],
+                    dict.fromkeys(self._marks, self._next - 1),
+                )  # whoever takes the log has them
+        for held in filter(None, logs):
+            held.close()
 
     # --- saving
 
@@ -286,6 +295,16 @@ class Coordinator:
 
     async def _save_one_left(self, store: MemoryStore, left: Left) -> None:
         place = self._places.get(id(store), "")
+        key, loop = (id(left), place), asyncio.get_running_loop()
+        if not self._saving_left.get(key, loop).is_closed() and key in self._saving_left:
+            return  # somebody is about it, perhaps in a loop that stands still
+        self._saving_left[key] = loop
+        try:
+            await self._save_portions(store, left, place)
+        finally:
+            self._saving_left.pop(key, None)
+
+    async def _save_portions(self, store: MemoryStore, left: Left, place: str) -> None:
         while turns := _batch([Turn(number, message) for number, message in left.fresh(place)]):
             await self._save(store, turns, None, ())
             left.marks[place] = turns[-1].number

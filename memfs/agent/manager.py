@@ -271,10 +271,11 @@ class MemoryManager:
             self._coordinators = {one: agent for one, agent in self._coordinators.items() if one not in gone}
             if attachment.coordinator is not None:
                 self._coordinators[attachment.coordinator] = weakref.ref(attachment)
-            over = [one for one, agent in self._coordinators.items() if agent() is None]
+            over = [one for one, agent in self._coordinators.items() if agent() is None and not one.is_over]
         for coordinator in gone:
             coordinator.close()
         for coordinator in over if is_in_loop() else ():
+            coordinator.is_over = True
             coordinator.schedule_all()
 
     def _places(self, stores: Sequence[MemoryStore]) -> dict[str, str]:

@@ -61,7 +61,8 @@ def blocks_of(message: Message) -> Sequence[Block]:
     blocks: list[Block] = [block if isinstance(block, Mapping) else {"text": str(block)} for block in given]
     if message.get("role") in {"tool", "function"}:
         blocks = [{**block, "type": "tool_result"} for block in blocks]
-    return [*blocks, *({"type": "tool_use"} for _ in message.get("tool_calls") or ())]
+    calls = message.get("tool_calls")
+    return [*blocks, *({"type": "tool_use"} for _ in (calls if isinstance(calls, list | tuple) else ()))]
 
 
 def text_of(message: Message) -> str:

@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +21,15 @@ from typing import Any
 from memfs.agent.messages import Message
 from memfs.agent.rooms import NEW, PENDING, SUFFIX, Room, remove_room, room_of, state_folder, unheld
 from memfs.errors import MemfsError
-from memfs.files import STATE, folder, read, write
+from memfs.files import STATE, folder, open_file, read, write
 from memfs.locks import Mutex
 
 log = logging.getLogger("memfs.agent")
 FAILED = "failed"
 LARGEST = 256 * 1024 * 1024  # bytes of a log or a batch that is read
+HEADS = 10_000  # of logs that are known
 _BYTES = "memfs:bytes"
+_heads: dict[tuple[Path, str], frozenset[str]] = {}
 
 
 @dataclass
@@ -160,7 +162,7 @@ def orphans(root: Path, stores: Set[str]) -> list[Left]:
         for new in (name for name in os.listdir(top) if name.startswith(NEW)):
             remove_room(top, new)
         for place, room in unheld(top):
-            for name, left, _ in _logs(root, place):
+            for name, left, _ in _logs(root, place, lambda name: _may_be_for(stores, root, room, place, name)):  # noqa: B023  asked at once
                 if left.is_empty:
                     with suppress(OSError):
                         os.unlink(name, dir_fd=place)
@@ -168,6 +170,25 @@ def orphans(root: Path, stores: Set[str]) -> list[Left]:
                     taken.append(left)
             remove_room(top, room)
     return taken
+
+
+def _may_be_for(stores: Set[str], root: Path, room: str, place: int, name: str) -> bool:
+    """Tell by its first line whether a log may be for some stores; it is read once, for it stays."""
+    key = (root, f"{room}/{name}")
+    if key not in _heads:
+        if len(_heads) >= HEADS:
+            _heads.clear()
+        _heads[key] = _head(place, name)
+    return not _heads[key] or _heads[key] <= stores
+
+
+def _head(place: int, name: str) -> frozenset[str]:
+    """The stores that a log is for; none if its first line does not say."""
+    with suppress(OSError, MemfsError, ValueError, RecursionError), open_file(place, name) as fd:
+        match json.loads(os.pread(fd, 65536, 0).strip().partition(b"\n")[0]):
+            case {"stores": list(stores)}:
+                return frozenset(map(str, stores))
+    return frozenset()
 
 
 def waiting(root: Path) -> list[Waiting]:
@@ -223,10 +244,10 @@ def drop(root: Path, kept: Failure | Waiting) -> None:
             remove_room(top, "".join(room_name))
 
 
-def _logs(root: Path, place: int) -> Iterator[tuple[str, Left, float]]:
+def _logs(root: Path, place: int, wants: Callable[[str], bool] = lambda _: True) -> Iterator[tuple[str, Left, float]]:
     """The logs in an open directory: name, what it holds, and the time of its last line."""
     for name in sorted(os.listdir(place)):
-        if name.endswith(SUFFIX):
+        if name.endswith(SUFFIX) and wants(name):
             try:
                 content = read(place, name, LARGEST)
             except (FileNotFoundError, PermissionError):
