@@ -93,7 +93,8 @@ class Coordinator:
         self._turns: list[Turn] = []
         self._next = 0
         self._marks = {id(one.store): -1 for one in bindings}
-        self._saves: dict[int, Save] = {}
+        self._saves: dict[int, Save] = {}  # the last of each store
+        self._running: set[Save] = set()
         self._held: dict[int, dict[Save, int]] = {id(one.store): {} for one in bindings}  # marks before saves that run
         self._consecutive_failures: dict[int, int] = {}
         self._skipped: dict[int, int] = {}
@@ -185,10 +186,10 @@ class Coordinator:
 
     async def _quiet(self) -> None:
         """Wait until no save runs, nor was begun meanwhile."""
-        waited: list[Save] = []
-        while [*self._saves.values()] != waited:
-            waited = [*self._saves.values()]
-            await asyncio.gather(*(save.finished() for save in waited))
+        waited: set[Save] = set()
+        while running := {save for save in self._running if not save.is_done} - waited:
+            waited |= running
+            await asyncio.gather(*(save.finished() for save in running))
 
     def _should_attempt(self, store: MemoryStore) -> bool:
         if self._consecutive_failures.get(id(store), 0) < FAILURES:
@@ -201,6 +202,7 @@ class Coordinator:
         with self._mutex:
             previous = self._saves.get(id(store))
             self._saves[id(store)] = save
+            self._running = {one for one in self._running if not (one.is_done or one.loop.is_closed())} | {save}
         save.task = save.loop.create_task(self._run(store, save, previous, link, only_left=only_left))
         return save.task
 
@@ -295,10 +297,12 @@ class Coordinator:
 
     async def _save_one_left(self, store: MemoryStore, left: Left) -> None:
         place = self._places.get(id(store), "")
-        key, loop = (id(left), place), asyncio.get_running_loop()
-        if not self._saving_left.get(key, loop).is_closed() and key in self._saving_left:
-            return  # somebody is about it, perhaps in a loop that stands still
-        self._saving_left[key] = loop
+        key = (id(left), place)
+        while (other := self._saving_left.get(key)) and not stands_still(other):
+            await asyncio.sleep(POLL)
+        if other and not other.is_closed():
+            return  # it goes on when its loop does
+        self._saving_left[key] = asyncio.get_running_loop()
         try:
             await self._save_portions(store, left, place)
         finally:
