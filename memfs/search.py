@@ -125,12 +125,15 @@ class Search:
 
     def _weigh(self, question: Question) -> Weights:
         index, overlay = self._fresh.index, self._fresh.overlay
+        if not overlay:
+            return weigh(_groups(question), index.frequency, index.memories)
         total = max(index.memories, len(overlay))
-        unseen = [(prefix,) for prefix in question.prefixes] if not question.groups else []
-        groups = [*[(term,) for term in question.words], *question.groups, *unseen]
-        if overlay:
-            return weigh(groups, lambda term: index.frequency(term) + overlay.frequency(term), total)
-        return weigh(groups, index.frequency, total)
+        return weigh(_groups(question), lambda term: index.frequency(term) + overlay.frequency(term), total)
+
+    def _stretch(self, question: Question, weights: Weights) -> float:
+        """By how much the scores of an index fall short, which knows nothing of what is pending."""
+        published = weigh(_groups(question), self._fresh.index.frequency, self._fresh.index.memories)
+        return weights.information / published.information if published.information > 0 else 1.0
 
     # --- candidates
 
@@ -139,7 +142,12 @@ class Search:
     ) -> Iterator[Candidate]:
         """Whatever may be a hit, best first."""
         published = self._published(question, clauses, wanted)
-        return merge(published, self._pending(question, weights)) if self._fresh.overlay else published
+        if not self._fresh.overlay:
+            return published
+        if not question.is_empty:
+            stretch = self._stretch(question, weights)
+            published = ((order * stretch, path, stamp) for order, path, stamp in published)
+        return merge(published, self._pending(question, weights))
 
     def _published(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
         index, pending = self._fresh.index, self._fresh.overlay.entries
@@ -253,3 +261,9 @@ def _is_superseded(memory: Memory, targets: Collection[str]) -> bool:
         return False
     links = {_target(link) for link in memory.header.supersedes}
     return not any(name in links for name in _names(memory, links))
+
+
+def _groups(question: Question) -> list[tuple[str, ...]]:
+    """The words of a question, each as the terms that stand for it."""
+    unseen = [(prefix,) for prefix in question.prefixes] if not question.groups else []
+    return [*[(term,) for term in question.words], *question.groups, *unseen]

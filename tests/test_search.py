@@ -544,3 +544,13 @@ def test_a_prefix_stands_for_many_words_and_for_stems_shorter_than_itself(vault:
     assert paths(vault, "generati*") == [generation.path]
     (hit,) = vault.search("generat*", explain=True)
     assert hit.why[0].score == pytest.approx(hit.rank, rel=0.05)
+
+
+def test_what_is_pending_does_not_make_a_hit_less_relevant(vault: Vault) -> None:
+    vault.add("Alice likes tea.", namespace="/facts")
+    vault.search("zebra")  # publishes an index of one memory
+    for number in range(30):
+        vault.add(f"Thing {number}.", namespace="/facts")
+
+        assert vault.search("tea")[0].relevance > 0.9
+        assert vault.search(f"thing {number}")[0].memory.body.strip() == f"Thing {number}."

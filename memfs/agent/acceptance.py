@@ -8,13 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memfs.agent.blocking import stands_still
+from memfs.agent.blocking import ended
 from memfs.agent.pending import Accepted, Left, Log
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.locks import Mutex
 
 log = logging.getLogger("memfs.agent")
-POLL = 0.005  # seconds between two looks at what somebody else writes
 TRIES = 10  # after which a fact is left to the next start
 
 
@@ -75,8 +74,8 @@ class Acceptance:
         while running := [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]:
             await asyncio.wait(running)
         for key in list(self._facts):
-            while (loop := self._writing.get(key)) and not stands_still(loop):  # by another flush, or in another loop
-                await asyncio.sleep(POLL)
+            if loop := self._writing.get(key):  # by another flush, or in another loop
+                await ended(lambda key=key: key not in self._writing, loop)  # type: ignore[misc]
             await self._try(key)
 
     def close(self) -> None:

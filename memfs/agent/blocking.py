@@ -3,11 +3,14 @@
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+POLL = 0.005  # seconds between two looks at another loop
+SILENT = 2.0  # seconds after which a loop is taken to stand still: its thread waits for something else
 _held_up: set[asyncio.AbstractEventLoop] = set()  # loops whose thread is in `wait`
 
 
@@ -68,6 +71,23 @@ async def in_own_thread(function: Callable[..., T], *arguments: Any, **named: An
 
     threading.Thread(target=contextvars.copy_context().run, args=(run,), name="memfs-model", daemon=True).start()
     return await done
+
+
+async def ended(is_over: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
+    """Wait for what goes on in another loop, unless that stands still, or says nothing for a while."""
+    heard = time.monotonic()
+
+    def answer() -> None:
+        nonlocal heard
+        heard = time.monotonic()
+
+    asked = 0.0
+    while not is_over() and not stands_still(loop) and time.monotonic() - heard < SILENT:
+        if time.monotonic() - asked > SILENT / 4:
+            asked = time.monotonic()
+            with suppress(RuntimeError):  # it was closed
+                loop.call_soon_threadsafe(answer)
+        await asyncio.sleep(POLL)
 
 
 def is_in_loop() -> bool:

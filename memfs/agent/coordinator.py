@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from memfs.agent.blocking import is_in_loop, stands_still
+from memfs.agent.blocking import ended, is_in_loop
 from memfs.agent.extraction import Binding, Extraction, ExtractorContext, MessageFilter
 from memfs.agent.facts import write_fact
 from memfs.agent.ledger import Ledger
@@ -31,7 +31,6 @@ PROBE = 3  # of so many requests one is tried then
 CONTEXT = 10  # messages before the new ones that an extractor may look at
 SIMILAR = 10  # memories that it may name
 BATCH = 20_000  # tokens of turns that are saved at once, about; more would not fit a model's window
-POLL = 0.005  # seconds between two looks at a save in another event loop
 
 
 @dataclass
@@ -62,8 +61,7 @@ class Save:
             if self.task is not None:
                 await asyncio.wait([self.task])
             return
-        while not self.is_done and not stands_still(self.loop):
-            await asyncio.sleep(POLL)
+        await ended(lambda: self.is_done, self.loop)
 
 
 class Coordinator:
@@ -298,9 +296,10 @@ class Coordinator:
     async def _save_one_left(self, store: MemoryStore, left: Left) -> None:
         place = self._places.get(id(store), "")
         key = (id(left), place)
-        while (other := self._saving_left.get(key)) and not stands_still(other):
-            await asyncio.sleep(POLL)
-        if other and not other.is_closed():
+        other = self._saving_left.get(key)
+        if other:
+            await ended(lambda: self._saving_left.get(key) is not other, other)
+        if (other := self._saving_left.get(key)) and not other.is_closed():
             return  # it goes on when its loop does
         self._saving_left[key] = asyncio.get_running_loop()
         try:
