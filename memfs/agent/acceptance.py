@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memfs.agent.blocking import ended
+from memfs.agent.blocking import ended, is_in_loop
 from memfs.agent.pending import Accepted, Left, Log
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.locks import Mutex
@@ -64,14 +64,16 @@ class Acceptance:
 
     def resume(self) -> None:
         """Begin to write what was inherited, where there is an event loop."""
-        with suppress(RuntimeError):
-            while self._inherited:
-                self._begin(self._inherited[-1])
-                self._inherited.pop()
+        if not self._inherited or not is_in_loop():
+            return
+        with self._mutex:
+            keys, self._inherited = self._inherited, []
+        for key in keys:
+            self._begin(key)
 
     async def flush(self) -> None:
         """Write what is pending, and wait for what is being written. Never raises."""
-        while running := [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]:
+        while running := [task for task in list(self._tasks) if task.get_loop() is asyncio.get_running_loop()]:
             await asyncio.wait(running)
         for key in list(self._facts):
             if loop := self._writing.get(key):  # by another flush, or in another loop
