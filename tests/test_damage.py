@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,8 +25,6 @@ NONE: tuple[str, ...] = ()
 KILLS = 4
 STALE = 1.2  # seconds: one between two looks at every file, and a little
 NOBODY = 65534
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and killed")
 
 
 @pytest.fixture(scope="module")
@@ -563,7 +560,6 @@ def test_a_search_goes_on_while_the_disk_is_full(mount_tmpfs: Mount, is_lost: bo
 # --- an ordinary user -----------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the limits of another user are used up, which takes root")
 def test_a_search_is_right_within_a_second_where_the_system_tells_nothing(public_path: Path) -> None:
     build(public_path / "vault")
     with Crew(public_path) as crew:
@@ -595,7 +591,6 @@ def search_without_notices(path: str) -> None:
         assert_soon_right(vault, {"nougat": NONE, "marzipan": ["facts/new.md"]}, 2 * STALE)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="it takes root to become somebody else")
 def test_what_cannot_be_read_is_not_found_until_it_can(public_path: Path) -> None:
     build(public_path / "vault")
     with Crew(public_path) as crew:

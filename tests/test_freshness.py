@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -39,8 +38,6 @@ from memfs.model import Change
 Git = Callable[..., str]
 MANY, BURST, STEPS = 200, 2_000, 50
 NONE: tuple[str, ...] = ()
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked, and /proc is read")
 
 
 @pytest.fixture(scope="module")

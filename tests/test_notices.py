@@ -6,7 +6,6 @@ import random
 import shutil
 import stat
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,10 +25,7 @@ Script = Callable[..., "subprocess.CompletedProcess[str]"]
 Stamps = dict[str, tuple[int, ...]]
 SOURCES: dict[str, Callable[[str], Notices]] = {"kernel": KernelNotices, "watchdog": WatchdogNotices}
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the kernel's queue is Linux's"),
-    pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning"),  # watchdog's, of directories made in a row
-]
+pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")  # watchdog's, of new directories
 
 
 @pytest.fixture

@@ -888,8 +888,6 @@ class TestSeveralStores:
 
 # --- the real strands-agents --------------------------------------------------------------------------
 
-strands = pytest.importorskip("strands")
-
 
 def scripted(*answers: dict[str, Any]) -> Any:
     """A model of strands that gives these answers, and keeps what it was asked."""

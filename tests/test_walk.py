@@ -1,6 +1,5 @@
 """Any sequence of steps, by several processes: after each one the model, the files and the index agree."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,6 @@ from walking import PLANTS, Tally, walk
 
 SEQUENCES, STEPS = 6, 20
 ENOUGH = 40  # sequences within which a planted bug shows
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and killed")
 
 
 def test_after_every_step_the_model_the_files_and_the_index_agree(tmp_path: Path) -> None:
