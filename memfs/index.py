@@ -17,12 +17,14 @@ from tantivy import Occur, Query
 from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Row
 from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value
+from memfs.origins import PLACED
 from memfs.query import Question
 from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, prepare
 
-SCHEMA = 2
+SCHEMA = 3
 MAX_WORD = 80  # bytes; a longer one is not indexed
 MAX_PREFIXED = 200  # words a prefix stands for
+MAX_SIGHTED = 500  # memories that are looked at for what was said around others
 HEAP, MIN_HEAP = 60_000_000, 15_000_000
 _ALWAYS = ("created", "updated")
 _TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
@@ -35,7 +37,7 @@ class Document(NamedTuple):
     row: Row
     text: str
     keywords: Sequence[str]
-    moments: Mapping[str, int]
+    numbers: Mapping[str, int]  # moments, and the place in a conversation
 
 
 Edit = tuple[int | None, Document | None]  # the row that goes, the document that comes
@@ -125,6 +127,62 @@ class Index:
             return self._run(self._restricted(text, clauses), limit) if text else []
         except BaseException as error:
             raise _translated(error) from error
+
+    @cached_property
+    def has_places(self) -> bool:
+        """Whether some memory has a place in a conversation."""
+        return self.has_keyword(PLACED)
+
+    def has_keyword(self, keyword: str) -> bool:
+        """Tell whether some memory has a keyword."""
+        with _guarded():
+            return self._frequency("keys", keyword) > 0
+
+    def placed(self, question: Question, clauses: Sequence[Clause], limit: int) -> list[tuple[float, int, int | None]]:
+        """The best matches as (score, row, place), best first."""
+        with _guarded():
+            text = self._text(question)
+            return self._run_placed(self._restricted(text, clauses), limit) if text else []
+
+    def sighted(
+        self,
+        terms: Sequence[str],
+        keywords: Sequence[str],
+        *,
+        places: Iterable[int],
+        rows: Iterable[int],
+        clauses: Sequence[Clause],
+    ) -> list[tuple[int, int, int | None]]:
+        """The memories at some places, and of some rows, as (bits, row, place): a bit for each term and keyword."""
+        with _guarded():
+            sought = [*(self._term("text", term) for term in terms), *(self._term("keys", word) for word in keywords)]
+            spots = [*(self._number("place", place) for place in places), *(self._number("row", row) for row in rows)]
+            among = Query.boolean_query([(Occur.Should, spot) for spot in spots])
+            query = Query.boolean_query(
+                [
+                    (Occur.Must, Query.const_score_query(among, 0.0)),
+                    *((Occur.Should, Query.const_score_query(one, float(1 << bit))) for bit, one in enumerate(sought)),
+                ]
+            )
+            found = self._run_placed(self._restricted(query, clauses), MAX_SIGHTED)
+            return [(int(score), row, place) for score, row, place in found]
+
+    def _run_placed(self, query: Query, limit: int) -> list[tuple[float, int, int | None]]:
+        hits = self._searcher.search(query, max(1, min(limit, self.memories)), count=False).hits
+        if not hits:
+            return []
+        addresses = [address for _, address in hits]
+        rows = self._searcher.fast_field_values("row", addresses)
+        places = self._searcher.fast_field_values("place", addresses)
+        found = zip(hits, rows, places, strict=True)
+        return [
+            (score, int(row), None if place is None else int(place))
+            for (score, _), row, place in found
+            if row is not None
+        ]
+
+    def _number(self, field: str, number: int) -> Query:
+        return Query.term_query(self._schema, field, number, "basic")
 
     def newest(self, clauses: Sequence[Clause], limit: int) -> list[tuple[float, int]]:
         """The memories that were changed last as (time, row)."""
@@ -267,7 +325,7 @@ def _write(index: tantivy.Index, first: int, edits: Iterable[Edit], rows: Column
             writer.delete_documents_by_term("row", old)
             dead.append(old)
         if document:
-            fields = {"text": prepare(document.text), "keys": document.keywords, "row": number, **document.moments}
+            fields = {"text": prepare(document.text), "keys": document.keywords, "row": number, **document.numbers}
             writer.add_document(tantivy.Document(**fields))
             rows.append(document.row)
             number += 1
@@ -281,6 +339,7 @@ def _schema() -> tantivy.Schema:
     builder.add_text_field("text", tokenizer_name="memfs")
     builder.add_text_field("keys", tokenizer_name="raw", index_option="basic")
     builder.add_integer_field("row", indexed=True, fast=True)
+    builder.add_integer_field("place", indexed=True, fast=True)
     for name in _TIMES:
         builder.add_integer_field(name, fast=True)
     return builder.build()

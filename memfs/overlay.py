@@ -7,10 +7,11 @@ of both can be compared.
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from memfs.model import Memory
 
+Key = TypeVar("Key")
 K1 = 1.2
 B = 0.75
 
@@ -20,6 +21,8 @@ class Pending(NamedTuple):
 
     memory: Memory | None
     terms: Sequence[str] = ()
+    place: int | None = None  # in a conversation
+    said_by: Sequence[str] = ()  # keywords
 
 
 class Overlay:
@@ -30,6 +33,7 @@ class Overlay:
         self.version = 0
         self._counts: dict[str, Counter[str]] = {}
         self._having: dict[str, set[str]] = {}  # term -> paths
+        self.places: dict[int, set[str]] = {}  # place -> paths
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -55,17 +59,18 @@ class Overlay:
         counts = self._counts[path] = Counter(pending.terms)
         for term in counts:
             self._having.setdefault(term, set()).add(path)
+        if pending.place is not None:
+            self.places.setdefault(pending.place, set()).add(path)
 
     def drop(self, path: str) -> None:
         """Let go of a change that is published."""
-        if self.entries.pop(path, None) is None:
+        if (old := self.entries.pop(path, None)) is None:
             return
         self.version += 1
         for term in self._counts.pop(path):
-            paths = self._having[term]
-            paths.discard(path)
-            if not paths:
-                del self._having[term]
+            _discard(self._having, term, path)
+        if old.place is not None:
+            _discard(self.places, old.place, path)
 
     def frequency(self, term: str) -> int:
         """The number of pending memories that have a term."""
@@ -82,6 +87,13 @@ class Overlay:
     def counts(self, path: str) -> Counter[str]:
         """How often a pending memory has each of its terms."""
         return self._counts[path]
+
+
+def _discard(paths: dict[Key, set[str]], key: Key, path: str) -> None:
+    """Take a path away from those of a key, and the key when it was the last."""
+    paths[key].discard(path)
+    if not paths[key]:
+        del paths[key]
 
 
 def bm25(count: int, length: int, mean_length: float, weight: float) -> float:

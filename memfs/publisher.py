@@ -8,7 +8,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,6 +23,7 @@ from memfs.keywords import moments_of, terms_of
 from memfs.locks import release, try_lock
 from memfs.model import Memory
 from memfs.namespace import is_conflict_copy, is_text
+from memfs.origins import keywords_of, place_of
 from memfs.scan import Marks, diff, read_all, scan
 from memfs.state import make
 
@@ -61,7 +62,20 @@ def document(memory: Memory) -> Document:
     path, status = memory.path, memory.status
     values, body = glance(memory.data) or (memory.header.values, memory.body)
     row = Row(path, memory.stamp, raw_digest(memory.data))
-    return Document(row, _text(_names(path, values), body), terms_of(path, values), moments_of(values, status))
+    keywords, numbers = terms_of(path, values), moments_of(values, status)
+    if "source" in values and (place := place_of(path, values)) is not None:
+        keywords += keywords_of(values, body)
+        numbers["place"] = place
+    return Document(row, _text(_names(path, values), body), keywords, numbers)
+
+
+def origin_of(memory: Memory) -> tuple[int | None, Sequence[str]]:
+    """The place of a memory in a conversation, and the keywords that come with it."""
+    if b"source" not in memory.data:
+        return None, ()
+    values = memory.header.values
+    place = place_of(memory.path, values)
+    return place, () if place is None else keywords_of(values, memory.body)
 
 
 class Publisher:

@@ -32,10 +32,16 @@ class Question(NamedTuple):
     phrases: tuple[tuple[str, ...], ...] = ()
     prefixes: tuple[str, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()  # the terms that each prefix stands for
+    text: str = ""  # as it was asked
 
     @property
     def is_empty(self) -> bool:
         return not (self.terms or self.phrases or self.prefixes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Words only, none of them required."""
+        return bool(self.terms) and not (self.phrases or self.prefixes)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -57,10 +63,10 @@ def understand(text: str, cutter: Cutter) -> Question:
     loose = cutter.asked(asked.words) if asked.words.strip() else []
     terms = tuple(dict.fromkeys(loose))[:MAX_TERMS]
     if not asked.phrases and not asked.prefixes:
-        return Question(terms)
+        return Question(terms, text=text)
     phrases = tuple(filter(None, (cutter.phrase(phrase)[:MAX_TERMS] for phrase in asked.phrases[:8])))
     prefixes = tuple(dict.fromkeys(prepare(prefix, is_question=True).strip().lower() for prefix in asked.prefixes))
-    return Question(terms, phrases, prefixes[:8])
+    return Question(terms, phrases, prefixes[:8], text=text)
 
 
 class Weights(NamedTuple):

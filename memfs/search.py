@@ -1,6 +1,6 @@
 """Searching: a question against the index and the changes on top of it; each hit is read before it is returned."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from heapq import merge
@@ -13,10 +13,12 @@ from memfs.namespace import ARCHIVE, Namespace, fold
 from memfs.overlay import has_all
 from memfs.publisher import text_of
 from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, understand, weigh
+from memfs.ranking import Ranked, Support, told
 from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Marker
 from memfs.sync import Freshness
 from memfs.tree import Tree
+from memfs.witnesses import in_order
 
 TRIES = 4
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
@@ -27,7 +29,9 @@ class Stale(Exception):  # noqa: N818  it never leaves this room: the search is 
     """Memories that are not as they are known."""
 
 
-Candidate = tuple[float, str, Marks]  # a memory that may be a hit: negative score, path, stamp; the best is the least
+Candidate = tuple[float, str, Marks, float, Support | None]
+"""A memory that may be a hit: negative rank, path, stamp, score, what else speaks for it; the best is the least."""
+Found = tuple[Candidate, Memory]
 
 
 class Search:
@@ -66,27 +70,30 @@ class Search:
         found = self._chosen(question, weights, choose, page, now, last=last)
         marker = Marker(weights.of.keys(), self._stem)
         hits = []
-        for score, memory in found:  # not while reading: either is faster by itself
+        for (order, _, _, score, support), memory in found:  # not while reading: either is faster by itself
             text, marks = marker.snippet(memory.body)
-            reasons = self._reasons(memory, question, weights) if why else ()
-            hits.append(Hit(memory, weights.relevance(score), score, text, marks, reasons))
+            reasons = (*self._reasons(memory, question, weights), *told(support, weights.information)) if why else ()
+            hits.append(Hit(memory, weights.relevance(score), -order, text, marks, reasons))
         return hits
 
     def _chosen(
         self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime, *, last: bool
-    ) -> list[tuple[float, Memory]]:
-        """The scores and memories of a page, as they are on disk now; Stale if they are not as they are known."""
+    ) -> list[Found]:
+        """The candidates and memories of a page, as they are on disk now; Stale if they are not as they are known."""
         pending = self._fresh.overlay.entries
         targets = () if "superseded" in choose.include else self._targets(choose.scope, now)
         is_exact = choose.exact  # what the index lets through passes
-        found: list[tuple[float, Memory]] = []
+        found: list[Found] = []
         stale: list[str] = []
         skip = page.offset
         candidates = self._candidates(question, weights, choose.clauses(now), skip + page.limit)
         with self._tree.opened() as root:
-            for order, path, stamp in candidates:
-                if page.min_relevance and weights.relevance(-order) < page.min_relevance:
-                    break
+            for candidate in candidates:
+                _, path, stamp, score, support = candidate
+                if page.min_relevance and weights.relevance(score) < page.min_relevance:
+                    if support is None:
+                        break
+                    continue  # those that speak for each other do not come in the order of their relevance
                 memory = read_one(root, path)
                 if not isinstance(memory, Memory):
                     stale += [path] if memory is None else []
@@ -97,7 +104,7 @@ class Search:
                 elif skip or (targets and _is_superseded(memory, targets)):
                     skip -= not (targets and _is_superseded(memory, targets))
                 else:
-                    found.append((-order, memory))
+                    found.append((candidate, memory))
                     if len(found) == page.limit:
                         break
         if stale and not last:
@@ -141,21 +148,25 @@ class Search:
         self, question: Question, weights: Weights, clauses: Sequence[Clause], wanted: int
     ) -> Iterator[Candidate]:
         """Whatever may be a hit, best first."""
-        published = self._published(question, clauses, wanted)
-        if not self._fresh.overlay:
-            return published
-        if not question.is_empty:
-            stretch = self._stretch(question, weights)
-            published = ((order * stretch, path, stamp) for order, path, stamp in published)
-        return merge(published, self._pending(question, weights))
+        fresh, overlay = self._fresh, self._fresh.overlay
+        stretch = self._stretch(question, weights) if overlay and not question.is_empty else 1.0
+        published = self._published(question, clauses, wanted, stretch)
+        matches = merge(published, self._pending(question, weights)) if overlay else published
+        if not (fresh.index.has_places or overlay.places) or not question.is_plain:
+            return matches
+        return _led(in_order(fresh.index, overlay, question, weights, clauses, stretch), matches)
 
-    def _published(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
+    def _published(
+        self, question: Question, clauses: Sequence[Clause], wanted: int, stretch: float
+    ) -> Iterator[Candidate]:
         index, pending = self._fresh.index, self._fresh.overlay.entries
         known, limit, seen = index.catalog.known, wanted + (8 if pending else 0), 0
         while True:
             found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
-            candidates = [(-score, *known(number)) for score, number in found[seen:]]
-            yield from [one for one in candidates if one[1] not in pending] if pending else candidates
+            for score, number in found[seen:]:
+                path, stamp = known(number)
+                if path not in pending:
+                    yield -score * stretch, path, stamp, score * stretch, None
             if len(found) < limit or limit >= index.memories:
                 return
             seen, limit = len(found), limit * MORE
@@ -164,13 +175,15 @@ class Search:
         overlay = self._fresh.overlay
         if question.is_empty:
             changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
-            return sorted((-moments(m)["updated"], path, m.stamp) for path, m in changed.items())
-        found, mean_length = [], self._fresh.index.mean_length
+            times = [(moments(memory)["updated"], path, memory.stamp) for path, memory in changed.items()]
+            return sorted([(-time, path, stamp, time, None) for time, path, stamp in times])
+        found: list[Candidate] = []
+        mean_length = self._fresh.index.mean_length
         for path in overlay.having(weights.of):
-            memory, terms = overlay.entries[path]
+            memory, terms, *_ = overlay.entries[path]
             if memory and has_all(terms, question.phrases):
                 score = weights.score(overlay.counts(path), len(terms), mean_length)
-                found.append((-score, path, memory.stamp))
+                found.append((-score, path, memory.stamp, score, None))
         return sorted(found)
 
     def _targets(self, scope: Namespace, now: datetime) -> frozenset[str]:
@@ -229,6 +242,14 @@ class Search:
             place = f"it is hit {places[0]}" if places else f"it is not among the first {MAX_LIMIT} hits"
             reasons.append(Reason(f"{place}: others have more of the question, or rarer words of it", score))
         return [*reasons, *parts]
+
+
+def _led(first: Sequence[Ranked], rest: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Memories that are in order, and then the others."""
+    for rank, score, support, witness in first:
+        yield -rank, witness.path, witness.stamp, score, support
+    paths = {one.witness.path for one in first}
+    yield from (candidate for candidate in rest if candidate[1] not in paths)
 
 
 def _names(memory: Memory, targets: Collection[str]) -> Iterator[str]:

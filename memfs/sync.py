@@ -20,7 +20,7 @@ from memfs.model import Change, IndexStatus, Memory, Problem, SyncReport
 from memfs.notices import Noticed, Notices, notices
 from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock
-from memfs.publisher import INDEX, MANY, Progress, Publisher, text_of
+from memfs.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
 from memfs.scan import Changes, Marks, Scan, diff, is_memory, read_all, scan
 from memfs.tree import Tree
 from memfs.watcher import watcher_of
@@ -150,7 +150,7 @@ class Freshness:
                     self.overlay.put(path, self._pending(found))
 
     def _pending(self, memory: Memory | None) -> Pending:
-        return Pending(memory, self.analyzer.terms(text_of(memory)) if memory else ())
+        return Pending(memory, self.analyzer.terms(text_of(memory)), *origin_of(memory)) if memory else Pending(None)
 
     def _learn(self, root: int, noticed: Noticed | None, progress: Progress | None) -> None:
         index, journal = self.published.index, self._tree.journal
