@@ -30,7 +30,7 @@ strands-suite: .venv/ready
 	$(BIN)/python tests/strands_suite.py
 
 locomo: .venv/ready
-	$(BIN)/python -m benchmarks.locomo $(DATA)
+	$(BIN)/python -m benchmarks.locomo --fit $(DATA)
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

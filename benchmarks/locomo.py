@@ -2,8 +2,12 @@
 
 DATA is a file in the form of LoCoMo: conversations with questions, and the turns that answer them. Each turn becomes a
 memory, with speaker and date in its text, session and message number in `source`. The share of the answering turns
-among the first 5 and 10 hits, and the mean reciprocal rank of the first, stand side by side with SQLite FTS5 and the
-keyword search of strands-agents. Questions of category 5, which have no answer, are counted apart.
+among the first 5 and 10 hits, and the mean reciprocal rank of the first, stand side by side with SQLite FTS5, the
+keyword search of strands-agents, and memfs when the memories have no `source`, so that nothing is known of what was
+said around them. Questions of category 5, which have no answer, are counted apart.
+
+Then the same questions are asked of other memories: facts that people drew from the turns, and ten turns a memory.
+`--fit` finds the weights of the ranking anew, each time without one conversation, and scores them on that one.
 """
 
 import argparse
@@ -13,9 +17,11 @@ import re
 import sqlite3
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from memfs import Vault
@@ -23,31 +29,29 @@ from memfs.words import STOP_WORDS
 
 MOST = 10
 UNANSWERED = 5  # the category of questions that nothing answers
+TOGETHER = 10  # turns of a long memory
 _SESSION = re.compile(r"session_(\d+)")
 _TURN = re.compile(r"D\d+:\d+")
 _WORD = re.compile(r"\w+")
-Ask = Callable[[str], Sequence[str]]  # question -> names of turns, the best first
+Ask = Callable[[str], Sequence[str]]  # question -> names of texts, the best first
+Sample = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Turn:
-    """What somebody said."""
+class Text:
+    """What somebody said, or what is known from that; `turns` are what it stands for."""
 
     name: str
     session: int
     number: int
-    speaker: str
-    date: str
-    words: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.speaker}, {self.date}: {self.words}"
+    text: str
+    turns: frozenset[str]
+    namespace: str
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the turns that answer it."""
+    """A question, and the texts that answer it."""
 
     text: str
     category: int
@@ -62,18 +66,21 @@ class Score:
     at_5: float = 0.0
     at_10: float = 0.0
     reciprocal: float = 0.0
+    seconds: list[float] = field(default_factory=list)
 
-    def add(self, question: Question, found: Sequence[str]) -> None:
+    def add(self, question: Question, found: Sequence[str], seconds: float = 0.0) -> None:
         """Count one question."""
         first = next((rank for rank, name in enumerate(found, 1) if name in question.answers), 0)
         self.questions += 1
         self.at_5 += len(question.answers & set(found[:5])) / len(question.answers)
         self.at_10 += len(question.answers & set(found[:MOST])) / len(question.answers)
         self.reciprocal += 1 / first if first else 0.0
+        self.seconds.append(seconds)
 
     def row(self) -> str:
         shares = (self.at_5, self.at_10, self.reciprocal)
-        return "  ".join(f"{share / self.questions:9.3f}" for share in shares)
+        figures = "  ".join(f"{share / self.questions:9.3f}" for share in shares)
+        return f"{self.questions:>9}  {figures}  {median(self.seconds) * 1000:6.2f} ms"
 
 
 @dataclass
@@ -83,52 +90,91 @@ class Scores:
     all: Score = field(default_factory=Score)
     by_category: dict[int, Score] = field(default_factory=dict)
 
-    def add(self, question: Question, found: Sequence[str]) -> None:
-        self.by_category.setdefault(question.category, Score()).add(question, found)
+    def add(self, question: Question, found: Sequence[str], seconds: float = 0.0) -> None:
+        self.by_category.setdefault(question.category, Score()).add(question, found, seconds)
         if question.category != UNANSWERED:
-            self.all.add(question, found)
+            self.all.add(question, found, seconds)
 
 
-def turns_of(conversation: Mapping[str, Any]) -> Iterator[Turn]:
-    """The turns of a conversation, in order."""
+# --- what is loaded and asked
+
+
+def turns_of(sample: Sample) -> Iterator[Text]:
+    """The turns of a conversation, in order, with who said it when."""
+    conversation = sample["conversation"]
     for key, said in conversation.items():
         found = _SESSION.fullmatch(key)
         for one in said if found and isinstance(said, list) else ():
             words = one["text"] + (f" [{one['blip_caption']}]" if one.get("blip_caption") else "")
-            number = int(one["dia_id"].partition(":")[2])
-            session = int(found[1]) if found else 0
-            yield Turn(one["dia_id"], session, number, one["speaker"], conversation.get(f"{key}_date_time", ""), words)
+            number, session = int(one["dia_id"].partition(":")[2]), int(found[1]) if found else 0
+            text = f"{one['speaker']}, {conversation.get(f'{key}_date_time', '')}: {words}"
+            place = f"/chat/session-{session:02d}"
+            yield Text(one["dia_id"], session, number, text, frozenset({one["dia_id"]}), place)
 
 
-def questions_of(sample: Mapping[str, Any]) -> Iterator[Question]:
-    """The questions that name the turns which answer them."""
+def facts_of(sample: Sample) -> Iterator[Text]:
+    """What people noted of the turns, a fact each, with the turn it is from."""
+    for people in sample.get("observation", {}).values():
+        for person, facts in people.items():
+            for fact, named in facts:
+                if turns := _TURN.findall(str(named)):
+                    session, number = map(int, turns[0][1:].split(":"))
+                    place = f"/facts/{person.lower()}"
+                    yield Text(f"{turns[0]} {fact}", session, number, fact, frozenset(turns), place)
+
+
+def long_of(sample: Sample) -> Iterator[Text]:
+    """Ten turns a memory."""
+    sessions: dict[int, list[Text]] = {}
+    for turn in turns_of(sample):
+        sessions.setdefault(turn.session, []).append(turn)
+    for session, turns in sessions.items():
+        for number, start in enumerate(range(0, len(turns), TOGETHER)):
+            part = turns[start : start + TOGETHER]
+            text = "\n\n".join(turn.text for turn in part)
+            yield Text(part[0].name, session, number, text, frozenset(turn.name for turn in part), part[0].namespace)
+
+
+def questions_of(sample: Sample, texts: Iterable[Text]) -> Iterator[Question]:
+    """The questions that some of the texts answer."""
+    texts = list(texts)
     for one in sample["qa"]:
-        if answers := frozenset(_TURN.findall(" ".join(one.get("evidence") or ()))):
+        turns = set(_TURN.findall(" ".join(one.get("evidence") or ())))
+        if answers := frozenset(text.name for text in texts if text.turns & turns):
             yield Question(one["question"], one["category"], answers)
 
 
-def ask_memfs(turns: Iterable[Turn], folder: Path) -> Ask:
-    """A vault with a memory a turn."""
+# --- ways to search
+
+
+def fill(texts: Iterable[Text], folder: Path, *, with_source: bool = True) -> Vault:
+    """A vault with a memory a text."""
     vault = Vault.init(folder)
-    items = [
-        {
-            "text": turn.text,
-            "namespace": f"/chat/session-{turn.session:02d}",
-            "type": "message",
-            "source": f"session {turn.session}, message {turn.number}",
-            "turn": turn.name,
-        }
-        for turn in turns
-    ]
+    items: list[dict[str, Any]] = []
+    for text in texts:
+        source = {"source": f"session {text.session}, message {text.number}"} if with_source else {}
+        items.append({"text": text.text, "namespace": text.namespace, "type": "message", "name": text.name, **source})
     vault.add_many(items)
-    return lambda question: [str(hit.memory.header.get("turn")) for hit in vault.search(question, limit=MOST)]
+    vault.sync()
+    return vault
 
 
-def ask_fts(turns: Iterable[Turn], folder: Path) -> Ask:
+def ask_memfs(texts: Iterable[Text], folder: Path, *, with_source: bool = True) -> Ask:
+    """A vault with a memory a text."""
+    vault = fill(texts, folder, with_source=with_source)
+    return lambda question: [str(hit.memory.header.get("name")) for hit in vault.search(question, limit=MOST)]
+
+
+def ask_plain(texts: Iterable[Text], folder: Path) -> Ask:
+    """The same, with nothing that tells what was said around a memory."""
+    return ask_memfs(texts, folder, with_source=False)
+
+
+def ask_fts(texts: Iterable[Text], folder: Path) -> Ask:
     """FTS5 with its stemmer; any of the words that are no stop words."""
     database = sqlite3.connect(":memory:")
     database.execute("create virtual table turn using fts5(body, name unindexed, tokenize='porter unicode61')")
-    database.executemany("insert into turn(name, body) values (?, ?)", [(turn.name, turn.text) for turn in turns])
+    database.executemany("insert into turn(name, body) values (?, ?)", [(text.name, text.text) for text in texts])
 
     def ask(question: str) -> Sequence[str]:
         words = [word for word in _WORD.findall(question.lower()) if word not in STOP_WORDS]
@@ -139,16 +185,16 @@ def ask_fts(turns: Iterable[Turn], folder: Path) -> Ask:
     return ask
 
 
-def ask_keywords(turns: Iterable[Turn], folder: Path) -> Ask:
-    """The file store of strands-agents, a file a turn."""
+def ask_keywords(texts: Iterable[Text], folder: Path) -> Ask:
+    """The file store of strands-agents, a file a text."""
     from strands.storage.local_file_storage import LocalFileStorage
     from strands.vended_memory_stores.file_memory_store import FileMemoryStore
 
     store = FileMemoryStore(name="turns", storage=LocalFileStorage(str(folder)), max_search_results=MOST)
 
     async def fill() -> None:
-        for turn in turns:
-            await store.add(f"# turn {turn.name.replace(':', ' ')}\n{turn.text}")
+        for text in texts:
+            await store.add(f"# turn {text.name.replace(':', ' ')}\n{text.text}")
 
     async def ask(question: str) -> Sequence[str]:
         found = [entry.content.split("\n", 1)[0].split() for entry in await store.search(question)]
@@ -158,36 +204,39 @@ def ask_keywords(turns: Iterable[Turn], folder: Path) -> Ask:
     return lambda question: asyncio.run(ask(question))
 
 
-WAYS: Mapping[str, Callable[[Iterable[Turn], Path], Ask]] = {
+WAYS: Mapping[str, Callable[[Iterable[Text], Path], Ask]] = {
     "memfs": ask_memfs,
+    "memfs without source": ask_plain,
     "SQLite FTS5": ask_fts,
     "strands keywords": ask_keywords,
 }
+OTHERS: Mapping[str, Callable[[Sample], Iterable[Text]]] = {"facts": facts_of, "long": long_of}
 
 
-def measure(samples: Iterable[Mapping[str, Any]], ways: Sequence[str] = tuple(WAYS)) -> dict[str, Scores]:
+def measure(
+    samples: Iterable[Sample], ways: Sequence[str], texts_of: Callable[[Sample], Iterable[Text]] = turns_of
+) -> dict[str, Scores]:
     """Ask every question of every conversation, each way."""
     scores = {way: Scores() for way in ways}
-    for number, sample in enumerate(samples, 1):
-        print(f"conversation {number} ...", file=sys.stderr)
-        turns, questions = list(turns_of(sample["conversation"])), list(questions_of(sample))
-        for way in ways:
+    for sample in samples:
+        texts = list(texts_of(sample))
+        questions = list(questions_of(sample, texts))
+        for way in ways if texts else ():
             with tempfile.TemporaryDirectory() as folder:
-                ask = WAYS[way](turns, Path(folder) / "turns")
+                ask = WAYS[way](texts, Path(folder) / "texts")
                 for question in questions:
-                    scores[way].add(question, ask(question.text))
+                    start = time.perf_counter()
+                    found = ask(question.text)
+                    scores[way].add(question, found, time.perf_counter() - start)
     return scores
 
 
-def table(scores: Mapping[str, Scores]) -> str:
+def table(scores: Mapping[str, Scores], *, by_category: bool = True) -> str:
     """The scores, a line a way, then a line a way and category."""
-    lines = [f"{'':<26}{'questions':>9}  {'recall@5':>9}  {'recall@10':>9}  {'MRR':>9}"]
-    for way, found in scores.items():
-        if found.all.questions:
-            lines.append(f"{way:<26}{found.all.questions:>9}  {found.all.row()}")
-    for way, found in scores.items():
+    lines = [f"{way:<30}{found.all.row()}" for way, found in scores.items() if found.all.questions]
+    for way, found in scores.items() if by_category else ():
         for category, score in sorted(found.by_category.items()):
-            lines.append(f"{f'{way}, category {category}':<26}{score.questions:>9}  {score.row()}")
+            lines.append(f"{f'{way}, category {category}':<30}{score.row()}")
     return "\n".join(lines)
 
 
@@ -195,9 +244,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.locomo", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("data", type=Path, help="a file in the form of LoCoMo")
     parser.add_argument("--only", choices=WAYS, action="append", help="one way to search; may be given again")
+    parser.add_argument("--fit", action="store_true", help="fit the weights of the ranking to the other conversations")
     options = parser.parse_args(arguments)
     samples = json.loads(options.data.read_text(encoding="utf-8"))
-    print(table(measure(samples, options.only or tuple(WAYS))))
+    print(f"{'':<30}{'questions':>9}  {'recall@5':>9}  {'recall@10':>9}  {'MRR':>9}  a question", flush=True)
+    print(table(measure(samples, options.only or tuple(WAYS))), flush=True)
+    for name, texts_of in OTHERS.items() if not options.only else ():
+        scores = measure(samples, ("memfs", "memfs without source"), texts_of)
+        print(table({f"{way}, {name}": found for way, found in scores.items()}, by_category=False), flush=True)
+    if options.fit:
+        from benchmarks.fitting import report
+
+        print(report(samples))
     return 0
 
 

@@ -13,12 +13,14 @@ from memfs.namespace import fold
 
 PLACED = "%placed"  # the keyword of memories that have a place; no header key is spelled with a bare %
 SAID_BY = "%by="
+ASKS = "%asks"
 MESSAGES = 1 << 20  # numbers of a session that are told apart
 MAX_NAME = 3  # words of a speaker's name
 _SOURCE = re.compile(r"session (\S.{0,200}), messages? (\d{1,6})")
 _SPEAKER = re.compile(
     r"\s*\**([^\W\d_][\w.'’ -]{0,40}?)\**(?:, [^:\n]{1,40}(?::\d\d[^:\n]{0,40})?| ?\([^)\n]{1,40}\))?:\**\s"
 )
+_ASKING = re.compile(r"[?？؟][\"'”’»)*_]*\s*(?:\[[^\[\]]*\]\s*)?\Z")
 _WORD = re.compile(r"[^\W_]{2,}")
 
 
@@ -33,12 +35,17 @@ def place_of(path: str, values: Mapping[str, Any]) -> int | None:
 
 
 def keywords_of(values: Mapping[str, Any], body: str) -> list[str]:
-    """The keywords of a memory that has a place: who said it is `speaker`, else the name its text begins with."""
+    """The keywords of a memory that has a place: who said it, and whether it is a question.
+
+    Who said it is `speaker`, else the name that its text begins with, unless it has several paragraphs: these may be
+    of several people.
+    """
     speaker = values.get("speaker")
     if not isinstance(speaker, str):
-        found = _SPEAKER.match(body, 0, 120)
+        found = _SPEAKER.match(body, 0, 120) if "\n\n" not in body.strip() else None
         speaker = found[1] if found else ""
-    return [PLACED, *(SAID_BY + word for word in words_of(speaker)[:MAX_NAME])]
+    asks = [ASKS] if _ASKING.search(body[-300:]) else []
+    return [PLACED, *asks, *(SAID_BY + word for word in words_of(speaker)[:MAX_NAME])]
 
 
 def words_of(text: str) -> list[str]:

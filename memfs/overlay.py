@@ -22,7 +22,7 @@ class Pending(NamedTuple):
     memory: Memory | None
     terms: Sequence[str] = ()
     place: int | None = None  # in a conversation
-    said_by: Sequence[str] = ()  # keywords
+    spoken: Sequence[str] = ()  # the keywords that come with a place
 
 
 class Overlay:

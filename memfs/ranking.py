@@ -1,10 +1,12 @@
 """The order of hits that come from conversations: what was said around a memory speaks for it. Pure.
 
-A memory counts by its own score, and beyond it by the words of the question that stand only around it, and by who said
-it. `benchmarks.fitting` finds the weights. Without a conversation nothing is added.
+A memory counts by its own score. If it has a place in a conversation, it counts beyond that by how many of the words
+it has, by those that stand only around it, by what it is the answer to, and by who said it. `benchmarks.fitting` finds
+the weights.
 """
 
 from collections.abc import Sequence
+from operator import mul
 from typing import NamedTuple
 
 from memfs.model import Reason
@@ -14,18 +16,21 @@ POOL = 30  # of the best matches are put in order
 CLOSEST = 10  # of them bring the memories around them along
 REACH = 2  # messages before and after
 SHORT = 600  # bytes; a longer memory tells more by itself, and needs the others less
-MAX_WORDS, MAX_NAMES = 20, 4  # a bit each, in a number that a float holds exactly
+MAX_WORDS, MAX_NAMES = 20, 3  # a bit each, in a number that a float holds exactly
 BESIDE = 0.5  # share of its worth that a word around a memory counts for its relevance
 
 
 class Support(NamedTuple):
-    """What speaks for a memory beside its own words: the share of the question around it, and who said it."""
+    """What speaks for a memory beside its own score, as shares of the question."""
 
-    near: float
-    named: float
+    covered: float  # the words it has, however long it is, beyond its score
+    near: float  # words that stand around it only
+    answered: float  # words that were asked right before it
+    named: float  # 1 if the question names who said it
 
 
-WEIGHTS = Support(near=0.6, named=0.37)
+NONE = Support(0.0, 0.0, 0.0, 0.0)
+WEIGHTS = Support(covered=0.82, near=0.61, answered=0.45, named=0.38)
 
 
 class Witness(NamedTuple):
@@ -37,6 +42,7 @@ class Witness(NamedTuple):
     place: int | None
     has: int  # a bit for each word of the question that it has
     is_named: bool  # the question has the name of who said it
+    asks: bool  # it is a question itself
 
 
 class Ranked(NamedTuple):
@@ -64,33 +70,49 @@ def around(places: Sequence[int]) -> set[int]:
     return {place + step for place in places for step in range(-REACH, REACH + 1)}
 
 
-def supports(witnesses: Sequence[Witness], worths: Sequence[float], information: float) -> list[Support]:
-    """What speaks for each of the memories; the less from around it, the longer it is."""
-    there: dict[int, int] = {}
-    for witness in witnesses:
-        if witness.place is not None:
-            there[witness.place] = there.get(witness.place, 0) | witness.has
-    known: dict[int, float] = {}
-    found = []
-    for witness in witnesses:
-        only_around = 0
-        for place in around([witness.place]) if witness.place is not None else ():
-            only_around |= there.get(place, 0)
-        only_around &= ~witness.has
-        if only_around not in known:
-            known[only_around] = worth(only_around, worths) / (information or 1.0)
-        short = min(1.0, SHORT / max(witness.stamp[2], 1))
-        found.append(Support(short * known[only_around], float(witness.is_named)))
-    return found
+class Conversation:
+    """What the memories that may be hits say of each other."""
+
+    def __init__(self, witnesses: Sequence[Witness], worths: Sequence[float], information: float) -> None:
+        self._worths, self._information = worths, information or 1.0
+        self._shares: dict[int, float] = {}
+        self._said: dict[int, int] = {}  # place -> words
+        self._asked: dict[int, int] = {}
+        for witness in witnesses:
+            if witness.place is not None:
+                self._said[witness.place] = self._said.get(witness.place, 0) | witness.has
+                if witness.asks:
+                    self._asked[witness.place] = self._asked.get(witness.place, 0) | witness.has
+
+    def support(self, witness: Witness) -> Support:
+        """What speaks for a memory; the longer it is, the less speaks for it but its own score."""
+        place = witness.place
+        if place is None:
+            return NONE
+        around = 0
+        for other in range(place - REACH, place + REACH + 1):
+            around |= self._said.get(other, 0)
+        short = min(1.0, SHORT / max(witness.stamp[2], 1)) ** 2
+        own, beside = self._share(witness.has), self._share(around & ~witness.has)
+        asked = self._share(self._asked.get(place - 1, 0))
+        covered = max(0.0, own - witness.score / self._information)
+        return Support(short * covered, short * beside, short * asked, short * witness.is_named)
+
+    def _share(self, has: int) -> float:
+        """The share of the question's information that some of its words hold."""
+        if has not in self._shares:
+            self._shares[has] = worth(has, self._worths) / self._information
+        return self._shares[has]
 
 
 def ranked(
     witnesses: Sequence[Witness], worths: Sequence[float], information: float, weights: Support = WEIGHTS
 ) -> list[Ranked]:
     """The memories in the order in which they are shown."""
-    found = []
-    for witness, support in zip(witnesses, supports(witnesses, worths, information), strict=True):
-        rank = witness.score + information * (weights.near * support.near + weights.named * support.named)
+    conversation, found = Conversation(witnesses, worths, information), []
+    for witness in witnesses:
+        support = conversation.support(witness)
+        rank = witness.score + information * sum(map(mul, weights, support))
         found.append(Ranked(rank, witness.score + BESIDE * support.near * information, support, witness))
     return sorted(found, key=lambda one: (-one.rank, one.witness.path))
 
@@ -99,8 +121,11 @@ def told(support: Support | None, information: float) -> list[Reason]:
     """What spoke for a memory beside its own words, in words."""
     if support is None:
         return []
-    reasons = {
-        f"said around it: {support.near:.0%} of the question": WEIGHTS.near * support.near,
-        "said by whom the question names": WEIGHTS.named * support.named,
-    }
-    return [Reason(words, weight * information) for words, weight in reasons.items() if weight]
+    words = (
+        f"in a conversation, all of its words count more: {support.covered:+.0%}",
+        f"said around it: {support.near:.0%} of the question",
+        f"asked right before it: {support.answered:.0%} of the question",
+        "said by whom the question names",
+    )
+    weights = map(mul, WEIGHTS, support)
+    return [Reason(text, weight * information) for text, weight in zip(words, weights, strict=True) if weight]

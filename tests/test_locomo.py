@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.locomo import Question, Score, main, measure, questions_of, turns_of
+from benchmarks.fitting import Case, fit, score
+from benchmarks.locomo import WAYS, Question, Score, facts_of, long_of, main, measure, questions_of, turns_of
 
 TOPICS = ["sushi", "marathon", "violin", "camping", "pottery", "chess", "sailing", "gardening", "baking", "yoga"]
 
@@ -34,7 +35,7 @@ def sample() -> dict[str, Any]:
 
 
 def test_turns_have_speaker_date_and_what_a_picture_shows(sample: dict[str, Any]) -> None:
-    turns = list(turns_of(sample["conversation"]))
+    turns = list(turns_of(sample))
 
     assert [turn.name for turn in turns[:2]] == ["D1:1", "D1:2"]
     assert turns[0].text == "Ada, 1:56 pm on 8 May, 2023: I love sushi on weekends."
@@ -43,7 +44,7 @@ def test_turns_have_speaker_date_and_what_a_picture_shows(sample: dict[str, Any]
 
 
 def test_only_questions_that_name_turns_count(sample: dict[str, Any]) -> None:
-    questions = list(questions_of(sample))
+    questions = list(questions_of(sample, turns_of(sample)))
 
     assert len(questions) == 12
     assert questions[10].answers == {"D1:11", "D2:11"}
@@ -57,9 +58,9 @@ def test_a_score_is_the_share_of_the_answers_and_the_rank_of_the_first() -> None
 
 
 def test_every_way_is_asked_every_question_and_the_unanswerable_are_apart(sample: dict[str, Any]) -> None:
-    scores = measure([sample])
+    scores = measure([sample], tuple(WAYS))
 
-    assert list(scores) == ["memfs", "SQLite FTS5", "strands keywords"]
+    assert list(scores) == ["memfs", "memfs without source", "SQLite FTS5", "strands keywords"]
     for found in scores.values():
         assert found.all.questions == 11
         assert found.by_category[5].questions == 1
@@ -72,5 +73,41 @@ def test_the_table_is_printed(sample: dict[str, Any], tmp_path: Path, capsys: py
 
     assert main([str(data), "--only", "memfs"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["memfs", "11", "1.000", "1.000", "1.000"]
+    assert lines[1].split()[:5] == ["memfs", "11", "1.000", "1.000", "1.000"]
     assert [line.split(",")[1].split()[1] for line in lines[2:]] == ["1", "4", "5"]
+
+
+def test_facts_and_long_memories_stand_for_the_turns_they_are_from(sample: dict[str, Any]) -> None:
+    sample["observation"] = {"session_1_observation": {"Ada": [["Ada sails.", "D1:7"], ["Ada reads.", "nothing"]]}}
+    facts, long = list(facts_of(sample)), list(long_of(sample))
+
+    assert [(fact.text, fact.turns, fact.namespace) for fact in facts] == [
+        ("Ada sails.", frozenset({"D1:7"}), "/facts/ada")
+    ]
+    assert [len(text.turns) for text in long] == [10, 1, 10, 1]
+    assert next(iter(questions_of(sample, long))).answers == {"D1:1", "D2:1"}
+
+
+def test_what_tells_answers_apart_gets_the_weight() -> None:
+    told_by_near = [
+        Case(
+            [(0.5, 0.0, 0.0, 0.0, 0.0), (0.4, 0.0, 0.5, 0.0, 0.0), (0.45, 0.0, 0.0, 0.5, 0.0)], [False, True, False], 1
+        )
+    ] * 5
+    weights = fit(told_by_near)
+
+    assert weights[2] > weights[3]
+    assert score(told_by_near, (1.0, 0.0, 0.0, 0.0, 0.0)) == (1.0, 1.0)
+    assert score([Case([(0.5,), (0.4,)], [False, True], 2)], (1.0,)) == (0.5, 0.5)
+
+
+def test_the_fit_is_scored_on_conversations_it_did_not_see(
+    sample: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps([sample, sample]))
+
+    assert main([str(data), "--only", "memfs", "--fit"]) == 0
+    out = capsys.readouterr().out
+    assert "weights of the others, no. 2" in out
+    assert "fitted to all: score 1.00" in out
