@@ -55,8 +55,8 @@ class Ranked(NamedTuple):
 
 
 def worths_of(weights: Weights) -> dict[str, float]:
-    """The words of a question that are told apart, the rarest of them, in the order of their bits."""
-    best = sorted(weights.of, key=weights.of.__getitem__, reverse=True)[:MAX_WORDS]
+    """The words of a question that are told apart, the rarest of them, in the order of their bits: the rarest last."""
+    best = sorted(weights.of, key=weights.of.__getitem__)[-MAX_WORDS:]
     return {term: weights.of[term] for term in best}
 
 

@@ -64,6 +64,8 @@ def gather(
     places = close.union(place for _, place in matches if place is not None)
     rows = [row for row, (score, place) in published.items() if place is None and score >= least]
     seen = index.sighted([*sought.worths], [*sought.names, ASKS], places=places, rows=rows, clauses=clauses)
+    crowded_out = published.keys() - {row for _, row, _ in seen}  # by hundreds of others at the same places
+    seen += [(0, row, published[row][1]) for row in crowded_out if published[row][0] >= least]
     witnesses = []
     for bits, row, place in seen:
         path, stamp = known(row)

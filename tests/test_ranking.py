@@ -135,6 +135,17 @@ def test_an_edited_turn_speaks_with_its_new_words(chat: Vault) -> None:
     assert bodies(chat, "pottery workshop", min_relevance=0.9)[1:] == []
 
 
+def test_a_crowd_at_one_place_hides_nobody(tmp_path: Path) -> None:
+    with Vault.init(tmp_path / "vault") as vault:
+        source = "session import, message 1"
+        items = [{"text": f"Nobody of room {at} sails a boat.", "source": source} for at in range(1_200)]
+        vault.add_many([*items, {"text": "Walter collects stamps, and sails.", "source": source}])
+        vault.sync()
+
+        assert bodies(vault, "who sails and collects stamps?", limit=1) == ["Walter collects stamps, and sails."]
+        assert len(bodies(vault, "nobody sails a boat", limit=1000)) == 1000
+
+
 # --- the pure parts
 
 
