@@ -1,14 +1,17 @@
 """How often a question finds its memory first, by how much the names of a memory count beside its body.
 
-`python -m benchmarks.ranking` asks the example vault, and a vault of titled memories among which titles mislead.
+`python -m benchmarks.ranking` asks the example vault, and a vault of titled memories among which titles mislead. The
+last line is what `Vault.search` finds, with all that counts beside scores.
 """
 
 import os
 import random
+import shutil
 import tempfile
 from pathlib import Path
 
 from benchmarks.corpus import word
+from memfs import Vault
 from memfs.files import open_root
 from memfs.index import Analyzer, Index, index_in_memory
 from memfs.keywords import NoneOf
@@ -57,18 +60,33 @@ Found = dict[str, str]  # question -> path of the memory it is about
 def main() -> None:
     """Print a table: variant, share found first, mean reciprocal rank, for each vault."""
     with tempfile.TemporaryDirectory() as folder:
-        titled = _titled(Path(folder))
+        vaults = ((EXAMPLE, QUESTIONS), (Path(folder), _titled(Path(folder))))
         print(
             f"{'names counted':>13}  {'example vault, first':>20}  {'mrr':>5}  {'titled vault, first':>19}  {'mrr':>5}"
         )
         for times in VARIANTS:
-            cells = []
-            for root, questions in ((EXAMPLE, QUESTIONS), (Path(folder), titled)):
-                ranks = _ranks(root, questions, times)
-                first = sum(rank == 1 for rank in ranks) / len(ranks)
-                cells.append((f"{first:.0%}", f"{sum(1 / rank for rank in ranks if rank) / len(ranks):.3f}"))
-            (one, one_mrr), (two, two_mrr) = cells
-            print(f"{times:>13}  {one:>20}  {one_mrr:>5}  {two:>19}  {two_mrr:>5}")
+            cells = [_share(_ranks(root, questions, times)) for root, questions in vaults]
+            print(_line(str(times), cells))
+        print(_line("memfs", [_share(_searched(root, q)) for root, q in vaults]))
+
+
+def _line(name: str, cells: list[tuple[str, str]]) -> str:
+    (one, one_mrr), (two, two_mrr) = cells
+    return f"{name:>13}  {one:>20}  {one_mrr:>5}  {two:>19}  {two_mrr:>5}"
+
+
+def _share(ranks: list[int]) -> tuple[str, str]:
+    first = sum(rank == 1 for rank in ranks) / len(ranks)
+    return f"{first:.0%}", f"{sum(1 / rank for rank in ranks if rank) / len(ranks):.3f}"
+
+
+def _searched(root: Path, questions: Found) -> list[int]:
+    """The place of each question's memory among ten hits of a search; 0 if it is not there."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(root, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".memfs"))
+        with Vault(folder) as vault:
+            found = {path: [hit.memory.path for hit in vault.search(question)] for question, path in questions.items()}
+    return [paths.index(path) + 1 if path in paths else 0 for path, paths in found.items()]
 
 
 def _ranks(root: Path, questions: Found, times: int) -> list[int]:
