@@ -16,7 +16,7 @@ from tantivy import Occur, Query
 
 from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Row
 from memfs.generations import Draft, Generation
-from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value
+from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, joined, spell, unspell
 from memfs.origins import PLACED
 from memfs.query import Question
 from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, prepare
@@ -25,7 +25,7 @@ SCHEMA = 3
 MAX_WORD = 80  # bytes; a longer one is not indexed
 MAX_PREFIXED = 200  # words a prefix stands for
 MAX_SIGHTED = 500  # memories that are looked at for what was said around others
-HEAP, MIN_HEAP = 60_000_000, 15_000_000
+HEAP, MIN_HEAP = 128_000_000, 15_000_000
 _ALWAYS = ("created", "updated")
 _TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
 _MEAN_LENGTH = 50.0
@@ -36,7 +36,7 @@ class Document(NamedTuple):
 
     row: Row
     text: str
-    keywords: Sequence[str]
+    keywords: list[str]
     numbers: Mapping[str, int]  # moments, and the place in a conversation
 
 
@@ -100,10 +100,10 @@ class Index:
 
     def values(self, key: str, without: Sequence[str] = ()) -> list[str]:
         """The indexed values of a header key, among the memories that have none of some keywords."""
-        start = f"{key}="
+        start = f"{spell(key)}="
         with _guarded():
             among = self._restricted(Query.all_query(), [NoneOf(tuple(without))]) if without else None
-            return [term[len(start) :] for term, _ in self._searcher.terms_with_prefix("keys", start, among)]
+            return [unspell(term[len(start) :]) for term, _ in self._searcher.terms_with_prefix("keys", start, among)]
 
     @cached_property
     def mean_length(self) -> float:
@@ -136,7 +136,7 @@ class Index:
     def has_keyword(self, keyword: str) -> bool:
         """Tell whether some memory has a keyword."""
         with _guarded():
-            return self._frequency("keys", keyword) > 0
+            return self._frequency("keys", spell(keyword)) > 0
 
     def placed(self, question: Question, clauses: Sequence[Clause], limit: int) -> list[tuple[float, int, int | None]]:
         """The best matches as (score, row, place), best first."""
@@ -155,7 +155,7 @@ class Index:
     ) -> list[tuple[int, int, int | None]]:
         """The memories at some places, and of some rows, as (bits, row, place): a bit for each term and keyword."""
         with _guarded():
-            sought = [*(self._term("text", term) for term in terms), *(self._term("keys", word) for word in keywords)]
+            sought = [*(self._term("text", term) for term in terms), *map(self._keyword, keywords)]
             spots = [*(self._number("place", place) for place in places), *(self._number("row", row) for row in rows)]
             among = Query.boolean_query([(Occur.Should, spot) for spot in spots])
             query = Query.boolean_query(
@@ -192,7 +192,7 @@ class Index:
     def rows_of(self, keyword: str) -> list[int]:
         """The rows that have a keyword."""
         with _guarded():
-            return [row for _, row in self._run(self._term("keys", keyword), self.memories)]
+            return [row for _, row in self._run(self._keyword(keyword), self.memories)]
 
     def all_rows(self) -> list[int]:
         """The row of every document."""
@@ -209,6 +209,9 @@ class Index:
 
     def _term(self, field: str, term: str) -> Query:
         return Query.term_query(self._schema, field, term, "freq")
+
+    def _keyword(self, keyword: str) -> Query:
+        return self._term("keys", spell(keyword))
 
     def _text(self, question: Question) -> Query | None:
         parts = [(Occur.Should, self._term("text", term)) for term in question.terms]
@@ -233,8 +236,8 @@ class Index:
         if isinstance(clause, Between):
             return self._between(clause)
         if isinstance(clause, NoneOf):
-            known = [term for term in clause.terms if self._frequency("keys", term)]
-            return [(Occur.MustNot, self._term("keys", term)) for term in known]
+            known = [term for term in clause.terms if self._frequency("keys", spell(term))]
+            return [(Occur.MustNot, self._keyword(term)) for term in known]
         terms: Sequence[str] = clause.terms if isinstance(clause, AnyOf) else ()
         if isinstance(clause, Value):
             terms = [f"{clause.key}={value}" for value in self.values(clause.key) if clause.accepts(value)]
@@ -243,10 +246,10 @@ class Index:
     def _any(self, terms: Sequence[str]) -> Query:
         """Any of some keywords; a set of terms costs more to begin with, and less for each."""
         if len(terms) == 1:
-            return self._term("keys", terms[0])
+            return self._keyword(terms[0])
         if len(terms) > MAX_TERMS:
-            return Query.term_set_query(self._schema, "keys", list(terms))
-        return Query.boolean_query([(Occur.Should, self._term("keys", term)) for term in terms])
+            return Query.term_set_query(self._schema, "keys", [spell(term) for term in terms])
+        return Query.boolean_query([(Occur.Should, self._keyword(term)) for term in terms])
 
     def _between(self, clause: Between) -> list[tuple[Occur, Query]]:
         """A range of a time; a memory that does not have it passes."""
@@ -325,8 +328,7 @@ def _write(index: tantivy.Index, first: int, edits: Iterable[Edit], rows: Column
             writer.delete_documents_by_term("row", old)
             dead.append(old)
         if document:
-            fields = {"text": prepare(document.text), "keys": document.keywords, "row": number, **document.numbers}
-            writer.add_document(tantivy.Document(**fields))
+            writer.add_document(_fields(number, document))
             rows.append(document.row)
             number += 1
     writer.commit()
@@ -334,10 +336,21 @@ def _write(index: tantivy.Index, first: int, edits: Iterable[Edit], rows: Column
     return dead
 
 
+def _fields(number: int, document: Document) -> tantivy.Document:
+    """A document as tantivy takes it; one field at a time, for it guesses the types of what comes together."""
+    fields = tantivy.Document()
+    fields.add_text("text", prepare(document.text))
+    fields.add_text("keys", joined(document.keywords))
+    fields.add_integer("row", number)
+    for name, value in document.numbers.items():
+        fields.add_integer(name, value)
+    return fields
+
+
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", tokenizer_name="memfs")
-    builder.add_text_field("keys", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("keys", tokenizer_name="whitespace", index_option="basic")
     builder.add_integer_field("row", indexed=True, fast=True)
     builder.add_integer_field("place", indexed=True, fast=True)
     for name in _TIMES:

@@ -6,13 +6,15 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from memfs import Stamp, Vault
 from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
 from memfs.doctor import _differences, _faults
 from memfs.files import MAX_FILE, digest, open_root
 from memfs.generations import MAX_CHUNKS, Generation, _link
-from memfs.index import Analyzer, publish
+from memfs.index import Analyzer, Document, index_in_memory, publish
 from memfs.journal import Journal
 from memfs.publisher import document
 from memfs.scan import Changes, diff, read_one, scan
@@ -38,6 +40,26 @@ def catalog(*chunks: tuple[list[Row], list[int]]) -> Catalog:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_question_is_cut_in_every_language(language: str) -> None:
     assert Analyzer(language).asked("Kiwi42")
+
+
+# --- keywords
+
+
+@given(
+    st.lists(
+        st.text(st.sampled_from("ab=% \t\n\f\r\x0b\x1c\x1f\x85\xa0\u2028sné日"), min_size=1), min_size=1, unique=True
+    )
+)
+@example(["a b", "a", "b", "a\x1fsb", "a\tb", " ", "\x1f", "\x1fs"])
+def test_a_keyword_is_one_whatever_spaces_it_has(texts: list[str]) -> None:
+    keywords = [f"x={text}" for text in texts]
+    documents = [Document(row(f"{at}.md"), "tea", ["tags=tea", one], {}) for at, one in enumerate(keywords)]
+
+    index = index_in_memory([(None, document) for document in documents], "english")
+
+    assert [index.rows_of(one) for one in keywords] == [[at] for at in range(len(keywords))]
+    assert sorted(index.values("x")) == sorted(texts)
+    assert sorted(index.values("x", without=keywords[:1])) == sorted(texts[1:])
 
 
 # --- rows
