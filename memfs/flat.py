@@ -6,13 +6,13 @@ What a plain scalar stands for, and what a known key may hold, is the same for e
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from functools import lru_cache
 from typing import Any
 
 from memfs.errors import InvalidMemoryError, shown
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS, as_time
 
 MAX_FLAT = 3000  # characters: a longer header goes the slow way, which counts its values
+MAX_LINES = 4096
 _CHARS = r"[^\x00-\x20\x7f-\xa0\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff:#]+"
 _QUOTED = r"\"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff\"\\]*\""
 _FLAT_VALUE = rf"(?:{_QUOTED}|(?=[\w/(.+$]){_CHARS}(?:(?: +|:){_CHARS})*)"
@@ -28,6 +28,7 @@ _WORDS = {
 }  # fmt: skip
 _NULLS = frozenset(word for word, value in _WORDS.items() if value is None)
 _WANTS_TEXT = TEXT_KEYS | LIST_KEYS | TIME_KEYS
+_LINES: dict[str, tuple[str, Any]] = {}  # what lines say: one is often one of many like it
 
 
 def read_flat(header: str) -> dict[str, Any] | None:
@@ -39,25 +40,21 @@ def read_flat(header: str) -> dict[str, Any] | None:
     values: dict[str, Any] = {}
     lists: dict[str, list[Any]] = {}
     empty: list[str] = []
-    key = ""
+    last = ""
     try:
         for line in header[:-1].split("\n"):
-            if line[:3] == "  -":
-                if key not in lists:
-                    if values[key] is not _BEGUN:
+            key, value = _LINES.get(line) or _read_line(line)
+            if not key:
+                if last not in lists:
+                    if values[last] is not _BEGUN:
                         return None
-                    values[key] = lists[key] = []
-                lists[key].append(_item(key, line))
+                    values[last] = lists[last] = []
+                lists[last].append(value[last in _WANTS_TEXT])
                 continue
-            if line[:6] == "id: m-" and _OUR_ID.fullmatch(line):
-                key, value = "id", line[4:]
-            elif line[:9] == "created: ":  # hardly ever twice the same
-                key, value = _read_created(line)
-            else:
-                key, value = _line(line)
             if key in values:
                 return None
             values[key] = value
+            last = key
             if value is None or value is _BEGUN:
                 empty.append(key)
     except (InvalidMemoryError, KeyError, ValueError):
@@ -74,7 +71,22 @@ def read_flat(header: str) -> dict[str, Any] | None:
 
 
 def _read_line(line: str) -> tuple[str, Any]:
-    """Read one line."""
+    """Read one line: a key and its value; of an item of a list no key, and its value by whether the list wants texts.
+
+    What it says is kept in `_LINES`, unless it is hardly ever twice the same.
+    """
+    if line[:6] == "id: m-" and _OUR_ID.fullmatch(line):
+        return "id", line[4:]
+    if line[:9] == "created: " and _OUR_TIME.fullmatch(line):
+        return "created", datetime.fromisoformat(line[9:])
+    said = _read_item(line) if line[:3] == "  -" else _read_pair(line)
+    if len(_LINES) >= MAX_LINES:
+        _LINES.clear()
+    _LINES[line] = said
+    return said
+
+
+def _read_pair(line: str) -> tuple[str, Any]:
     if not _FLAT_LINE.fullmatch(line):
         raise ValueError(line)
     key, _, text = line.partition(":")
@@ -84,21 +96,12 @@ def _read_line(line: str) -> tuple[str, Any]:
     return key, CHECKS[key](key, value) if value is not None and key in CHECKS else value
 
 
-_line = lru_cache(maxsize=4096)(_read_line)  # a line is often one of many like it
-
-
-def _read_created(line: str) -> tuple[str, Any]:
-    if _OUR_TIME.fullmatch(line):
-        return "created", datetime.fromisoformat(line[9:])
-    return _read_line(line)
-
-
-@lru_cache(maxsize=4096)
-def _item(key: str, line: str) -> Any:
-    """Read one item of a list."""
+def _read_item(line: str) -> tuple[str, Any]:
     if not _FLAT_ITEM.fullmatch(line):
         raise ValueError(line)
-    return line[5:-1] if line[4:5] == '"' else resolve(key, line[4:])
+    if line[4:5] == '"':
+        return "", (line[5:-1], line[5:-1])
+    return "", (resolve("", line[4:]), resolve("tags", line[4:]))
 
 
 def resolve(key: str, plain: str) -> Any:
