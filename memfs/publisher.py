@@ -246,7 +246,9 @@ class Publisher:
             if number % 500 == 0:
                 self._get_on(number, len(paths), progress)
             if isinstance(found, Memory):
-                if stamps.get(path) != found.stamp:
+                if base is None:
+                    yield None, document(found)
+                elif stamps.get(path) != found.stamp:
                     yield rows.get(path), document(found)
             elif found is None and path in rows:
                 yield rows[path], None
