@@ -127,12 +127,55 @@ class Chunk:
         for start, end in pairwise((*self._runs, self.count)):
             yield self.known(self.first + start)[0].rpartition("/")[0], range(self.first + start, self.first + end)
 
-    def known_from(self, rows: range) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The paths and the stamps of rows that follow each other."""
+    def paths_of(self, rows: range) -> str:
+        """The paths of rows that follow each other, with a NUL between two."""
         start, end = rows.start - self.first, rows.stop - self.first
-        text = self._data[self._paths + (self._ends[start - 1] + 1 if start else 0) : self._paths + self._ends[end - 1]]
-        stamps = memoryview(self._data)[self._stamps + start * _STAMP.size : self._stamps + end * _STAMP.size]
-        return zip(text.decode().split("\0"), _STAMP.iter_unpack(stamps), strict=True)
+        first = self._paths + (self._ends[start - 1] + 1 if start else 0)
+        return self._data[first : self._paths + self._ends[end - 1]].decode()
+
+    def stamps_of(self, rows: range) -> Iterable[tuple[int, ...]]:
+        """The stamps of rows that follow each other."""
+        start, end = (self._stamps + (number - self.first) * _STAMP.size for number in (rows.start, rows.stop))
+        return _STAMP.iter_unpack(memoryview(self._data)[start:end])
+
+
+class Directory:
+    """The rows of one directory that are alive."""
+
+    def __init__(self, place: str, runs: Sequence[tuple[Chunk, range]], dead: Sequence[int]) -> None:
+        self._prefix, self._runs = f"{place}/" if place else "", runs
+        self._gone = [dead[bisect_left(dead, rows.start) : bisect_left(dead, rows.stop)] for _, rows in runs]
+
+    def __len__(self) -> int:
+        return sum(len(rows) for _, rows in self._runs) - sum(map(len, self._gone))
+
+    def holds(self, names: Sequence[str], stamps: Sequence[tuple[int, ...]]) -> bool:
+        """Tell whether these, sorted by name, are the files of the rows, all of them and as they were."""
+        try:
+            return self._is_one_run_of(names, stamps) or self.stamps() == {
+                self._prefix + name: stamp for name, stamp in zip(names, stamps, strict=True)
+            }
+        except UNREADABLE as error:
+            raise IndexDamaged("its rows cannot be read") from error
+
+    def _is_one_run_of(self, names: Sequence[str], stamps: Sequence[tuple[int, ...]]) -> bool:
+        """Tell the same where it takes the least: the rows of an index that was built at once are sorted, too."""
+        if len(self._runs) != 1 or self._gone[0]:
+            return False
+        chunk, rows = self._runs[0]
+        paths = self._prefix + f"\0{self._prefix}".join(names)
+        return chunk.paths_of(rows) == paths and [*chunk.stamps_of(rows)] == stamps
+
+    def stamps(self) -> dict[str, tuple[int, ...]]:
+        """The stamp of every path."""
+        stamps: dict[str, tuple[int, ...]] = {}
+        try:
+            for (chunk, rows), gone in zip(self._runs, self._gone, strict=True):
+                known = zip(chunk.paths_of(rows).split("\0"), chunk.stamps_of(rows), strict=True)
+                stamps.update(known if not gone else compress(known, [number not in gone for number in rows]))
+        except UNREADABLE as error:
+            raise IndexDamaged("its rows cannot be read") from error
+        return stamps
 
 
 class Catalog:
@@ -213,17 +256,12 @@ class Catalog:
         except UNREADABLE as error:
             raise IndexDamaged("its rows cannot be read") from error
 
-    def stamps_in(self, folder: str) -> dict[str, tuple[int, ...]]:
-        """The stamp of every path in a directory that has a living row."""
-        stamps: dict[str, tuple[int, ...]] = {}
+    def directory(self, place: str) -> Directory:
+        """The rows of the files that lie in a directory, not below it."""
         try:
-            for chunk, rows in self._folders.get(folder, ()):
-                known, dead = chunk.known_from(rows), self._dead
-                gone = dead[bisect_left(dead, rows.start) : bisect_left(dead, rows.stop)]
-                stamps.update(known if not gone else compress(known, [number not in gone for number in rows]))
+            return Directory(place, self._folders.get(place, ()), self._dead)
         except UNREADABLE as error:
             raise IndexDamaged("its rows cannot be read") from error
-        return stamps
 
     def merged(self) -> bytes:
         """All rows as one chunk, dead ones included, for rows keep their numbers."""

@@ -31,7 +31,7 @@ MAX_FILE = 8 * 1024 * 1024
 STATE = ".memfs"
 PARTIAL = 0o200
 TRIES = 100
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 READ = os.O_RDONLY | FILE
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
@@ -141,7 +141,7 @@ def is_at(root: int, segments: tuple[str, ...], fd: int) -> bool:
 
 def _step(parent: int, segment: str, segments: tuple[str, ...], *, create: bool) -> int:
     try:
-        return os.open(segment, _DIRECTORY, dir_fd=parent)
+        return os.open(segment, DIRECTORY, dir_fd=parent)
     except FileNotFoundError:
         if not create:
             raise

@@ -98,16 +98,12 @@ class Publisher:
             self._stamps = self.index.catalog.stamps() if self.index else {}
         return self._stamps
 
-    def stamps_in(self, folder: str) -> dict[str, Marks]:
-        """The stamps of the memories of a directory in the index."""
-        return self.index.catalog.stamps_in(folder) if self.index else {}
-
     def stamps_but(self, folders: Collection[str]) -> dict[str, Marks]:
         """The stamps of the memories in all other directories."""
         if not folders or self.index is None:
             return self.stamps()
         catalog = self.index.catalog
-        others = [catalog.stamps_in(folder) for folder in catalog.folders() if folder not in folders]
+        others = [catalog.directory(folder).stamps() for folder in catalog.folders() if folder not in folders]
         return {path: stamp for stamps in others for path, stamp in stamps.items()}
 
     @property

@@ -3,23 +3,32 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from memfs.errors import InvalidNamespaceError
-from memfs.files import MAX_FILE, folder, open_folder, read, read_below
+from memfs.files import DIRECTORY, MAX_FILE, open_folder, read, read_below
 from memfs.frontmatter import understand
+from memfs.kernel import open_beneath
 from memfs.model import Memory, Problem
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_path
 
 Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan
-Known = Callable[[str], Mapping[str, Marks]]
 stamp_of: Callable[[os.stat_result], Marks] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
 _NOT_NAMES = ".~#"
 _KIND = 0o170000  # of a mode
 _NO_MEMORY = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EFBIG, errno.ENAMETOOLONG, errno.EXDEV}
+
+
+class Known(Protocol):
+    """What is known of the files of one directory."""
+
+    def __len__(self) -> int: ...
+
+    def holds(self, names: Sequence[str], stamps: Sequence[Marks]) -> bool:
+        """Tell whether it is just these files, sorted by name, as they are."""
 
 
 class Scan(NamedTuple):
@@ -79,12 +88,12 @@ def scan(
     before: Callable[[str], None] | None = None,
     *,
     names_only: bool = False,
-    known: Known | None = None,
+    known: Callable[[str], Known] | None = None,
 ) -> Scan:
     """Look at every memory below a directory; `before` is called with each directory before it is listed.
 
-    With `names_only` stamps are empty: for memories that are read anyway. With `known`, which tells the stamps that
-    are known in a directory, those that are as known are only counted.
+    With `names_only` stamps are empty: for memories that are read anyway. With `known`, which tells what is known of
+    a directory, those that are as known are only counted.
     """
     found = Scan({}, [], [], {})
     waiting = [tuple(start.split("/")) if start else ()]
@@ -97,7 +106,8 @@ def scan(
         if before:
             before(place)
         try:
-            with folder(root, segments) as fd:
+            fd = _open(root, place, segments)
+            try:
                 prefix = f"{place}/" if place else ""
                 if names_only:
                     below = _look_at_names(fd, prefix, found)
@@ -105,6 +115,8 @@ def scan(
                     below = _compare(fd, place, found, known(place))
                 else:
                     below = _look(fd, prefix, found, os.listdir(fd))
+            finally:
+                os.close(fd)
         except (FileNotFoundError, InvalidNamespaceError):
             continue
         except OSError as error:
@@ -114,6 +126,14 @@ def scan(
             below = [name for name in below if fold(name) != SESSIONS]
         waiting += [(*segments, name) for name in below]
     return found
+
+
+def _open(root: int, place: str, segments: tuple[str, ...]) -> int:
+    """Open a directory, in one call where the system has it."""
+    with suppress(OSError):  # which part of the way is in the way is told by those who go it step by step
+        if place and (fd := open_beneath(root, place, DIRECTORY)) is not None:
+            return fd
+    return open_folder(root, segments)
 
 
 def _look(fd: int, prefix: str, found: Scan, names: list[str]) -> list[str]:
@@ -142,17 +162,16 @@ def _look(fd: int, prefix: str, found: Scan, names: list[str]) -> list[str]:
     return below
 
 
-def _compare(fd: int, place: str, found: Scan, known: Mapping[str, Marks]) -> list[str]:
+def _compare(fd: int, place: str, found: Scan, known: Known) -> list[str]:
     """As `_look`, unless a directory holds what is known of it, and nothing else."""
-    prefix = f"{place}/" if place else ""
-    with os.scandir(fd) as listed:
-        entries = list(listed)
-    if len(entries) == len(known):
+    names = os.listdir(fd)
+    if len(names) == len(known):
+        names.sort()
         with suppress(OSError):
-            if all(known.get(prefix + one.name) == stamp_of(one.stat(follow_symlinks=False)) for one in entries):
-                found.same[place] = len(entries)
+            if known.holds(names, [stamp_of(os.lstat(name, dir_fd=fd)) for name in names]):
+                found.same[place] = len(names)
                 return []
-    return _look(fd, prefix, found, [entry.name for entry in entries])
+    return _look(fd, f"{place}/" if place else "", found, names)
 
 
 def _look_at_names(fd: int, prefix: str, found: Scan) -> list[str]:

@@ -192,7 +192,7 @@ class Freshness:
             self._guarded = None
         is_brief = not self._looks and not self.overlay  # who looks again keeps what is known at hand, and tells by it
         is_new = self.published.index is None and not self.overlay
-        known = self.published.stamps_in if is_brief and not is_new else None
+        known = self.index.catalog.directory if is_brief and not is_new else None
         self._looks += 1
         found = scan(root, before=self._source.watch if self._source else None, names_only=is_new, known=known)
         self._looked, self.last_scan = time.monotonic(), self._clock()

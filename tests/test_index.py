@@ -79,7 +79,7 @@ def test_a_catalog_knows_the_living_rows_of_each_directory() -> None:
     first = [row("a.md", 1), row("n/a.md", 2), row("n/b.md", 3), row("n/m/x.md", 4), row("n/z.md", 5)]
     rows = catalog((first, []), ([row("n/b.md", 6), row("日/x.md", 7)], [2, 3]), ([], [0]))
 
-    known = {folder: rows.stamps_in(folder) for folder in rows.folders()}
+    known = {folder: rows.directory(folder).stamps() for folder in rows.folders()}
 
     assert {folder: [*paths] for folder, paths in known.items()} == {
         "": [],
@@ -88,7 +88,30 @@ def test_a_catalog_knows_the_living_rows_of_each_directory() -> None:
         "日": ["日/x.md"],
     }
     assert {path: stamp for paths in known.values() for path, stamp in paths.items()} == rows.stamps()
-    assert rows.stamps_in("elsewhere") == {}
+    assert rows.directory("elsewhere").stamps() == {}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "is_all"),
+    [
+        ([(["n/a.md", "n/b.md", "n/c.md"], [])], True),
+        ([(["n/c.md", "n/a.md", "n/b.md"], [])], True),
+        ([(["n/a.md", "n/c.md"], []), (["n/b.md"], [])], True),
+        ([(["n/a.md", "n/x.md", "n/b.md", "n/c.md"], [1])], True),
+        ([(["n/a.md", "n/b.md", "n/c.md"], [1])], False),
+        ([(["n/a.md", "n/b.md"], [])], False),
+        ([(["n/a.md", "n/b.md", "n/d.md"], [])], False),
+        ([(["n/a.md", "n/b.md", "m/c.md"], [])], False),
+    ],
+    ids=["sorted", "unsorted", "in two chunks", "beside a dead one", "one dead", "one less", "another", "elsewhere"],
+)
+def test_a_directory_holds_its_files_as_they_were(chunks: list[tuple[list[str], list[int]]], is_all: bool) -> None:
+    known = catalog(*[([row(path, 7) for path in paths], dead) for paths, dead in chunks]).directory("n")
+    names, stamps = ["a.md", "b.md", "c.md"], [(7, 7, 7, 7)] * 3
+
+    assert known.holds(names, stamps) == is_all
+    assert not known.holds(names, [*stamps[:2], (7, 8, 7, 7)])
+    assert len(known) == len(known.stamps())
 
 
 def test_merged_rows_keep_their_numbers() -> None:
@@ -116,7 +139,7 @@ def test_rows_that_cannot_be_read_are_damage() -> None:
     data = Chunk.make(0, [row("aaaa.md"), row("b.md")], [])
     rows = Catalog([Chunk(data.replace(b"aaaa", b"a\xff\xfea"))])
 
-    for read in (rows.rows, rows.stamps, rows.folders, lambda: rows.row(0), lambda: rows.stamps_in("")):
+    for read in (rows.rows, rows.stamps, rows.folders, lambda: rows.row(0), lambda: rows.directory("").stamps()):
         with pytest.raises(IndexDamaged):
             read()
     with pytest.raises(IndexDamaged):
@@ -217,7 +240,7 @@ def test_a_look_counts_what_is_as_known_and_tells_the_rest(tmp_path: Path) -> No
         (tmp_path / "less/b.md").unlink()
         (tmp_path / "less/c.md").symlink_to("a.md")
         catalogued = catalog(([Row(path, Stamp(*before[path]), bytes(8)) for path in sorted(before)], []))
-        found, all_of_it = scan(root, known=catalogued.stamps_in), scan(root)
+        found, all_of_it = scan(root, known=catalogued.directory), scan(root)
     finally:
         os.close(root)
 
