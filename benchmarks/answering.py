@@ -1,37 +1,37 @@
-"""How soon there is an answer: after a pause, in a new process, after a write elsewhere, from the command line."""
+"""How soon there is an answer: after a pause, in a new process, after a write elsewhere."""
 
 import json
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count, islice
+from statistics import median
 
 from benchmarks.corpus import texts, word
-from benchmarks.floors import LIMIT, Raw
-from benchmarks.measure import Row, Times, interleaved
+from benchmarks.floors import Raw
+from benchmarks.measure import BLOCK, Row, Taken, Times, interleaved
 from benchmarks.place import SCRATCH, Place
 from benchmarks.processes import CHILD, FailedError, Helper, command, spent
 from benchmarks.searching import FLOOR, asked, taken
+from benchmarks.serving import LIMIT
 from benchmarks.writing import FLOOR as WRITE
 from benchmarks.writing import durable
 from memfs import Vault
 
 FIRST = 0.010  # seconds
 SEEN = 1.5
-COMMAND_CPU = 0.25  # seconds
-COMMAND_MOST = 10_000  # memories for which that is the goal
+ROUND_TRIP = "a durable write, a known answer over a pipe"
 IDLE_SHARE = 0.01
 PAUSE = 1.1  # seconds
 WATCH_LIMIT = 60.0  # seconds until a watcher must watch
 
 
 def rows(place: Place) -> list[Row]:
-    """The first answers, a write that another process sees, one command, and a watcher with nothing to do."""
+    """The first answers, a write that another process finds, and a watcher with nothing to do."""
     found = [_after_a_pause(place)]
     with suppress(FailedError), _watched(place):
         found.append(_new_process(place))
-    return [*found, _seen_elsewhere(place), *_commands(place), _idle(place)]
+    return [*found, *seen_elsewhere(place, [*CHILD, "answer", str(place.indexed)]), _idle(place)]
 
 
 def _after_a_pause(place: Place) -> Row:
@@ -79,50 +79,62 @@ def _new_process(place: Place) -> Row:
     return Row("first answer of a new process, memfs watch running", Times(times), limit=FIRST)
 
 
-def _seen_elsewhere(place: Place) -> Row:
-    """From before the add to the answer of a process that was told of it and asked; that answer must be the memory."""
-    new, number = iter(list(islice(texts(7), place.size.writes + 2))), count(900_000)
+def seen_elsewhere(place: Place, words: Sequence[str]) -> list[Row]:
+    """An add, after which a process that answers with paths must find the memory; and all of that, its answer too."""
+    calls = place.size.writes // 2
+    new, number = iter(list(islice(texts(7), 2 * (calls + BLOCK)))), count(900_000)
     floor = place.folder / "floor"
     floor.mkdir()
-    with Helper([*CHILD, "answer", str(place.indexed)]) as other, Vault(place.indexed) as vault:
+    known = place.questions[0].text
+    with Helper(words) as other, Vault(place.indexed) as vault:
 
-        def add() -> None:
+        def add() -> Taken:
             name = word(next(number))
-            path = vault.add(f"About {name}: {next(new)}", f"/{SCRATCH}").path
+            text = f"About {name}: {next(new)}"
+            start = time.perf_counter()
+            path = vault.add(text, f"/{SCRATCH}").path
+            taken = Taken(time.perf_counter() - start)
             if (seen := other.ask(f"what about {name}?")) != path:
                 raise FailedError(f"{path} was added, {seen or 'nothing'} was found")
+            return taken
 
-        def plain() -> None:
-            durable(floor, f"{next(number)}.md", next(new).encode())
+        def plain() -> Taken:
+            name, data = f"{next(number)}.md", next(new).encode()
+            start = time.perf_counter()
+            durable(floor, name, data)
+            taken = Taken(time.perf_counter() - start)
+            other.ask(known)
+            return taken
 
-        subjects = {"ours": add, "floor": plain}
-        for subject in subjects.values():
-            subject()
-        times = interleaved(subjects, place.size.writes // 2)
+        times = _rounds({"ours": add, "floor": plain}, calls)
     place.cleared()
-    return Row("vault.add, until another process finds it", times["ours"], WRITE, times["floor"], SEEN)
-
-
-def _commands(place: Place) -> list[Row]:
-    """CPU time of whole processes."""
-    search = [*command(), "search", "--vault", str(place.indexed), "--limit", str(LIMIT), place.questions[0].text]
-    commands = {
-        "memfs search": search,
-        "import tantivy": [sys.executable, "-c", "import tantivy"],
-        "pass": [sys.executable, "-c", "pass"],
-    }
-    times: dict[str, Times] = {name: Times([]) for name in commands}
-    for turn in range(place.size.starts + 1):
-        for name, words in commands.items():
-            cpu = spent(words).cpu
-            if turn:
-                times[name].rounds.append(cpu)
-    goal = COMMAND_CPU if place.size.memories <= COMMAND_MOST else None
-    bare = "python -c pass, CPU"
+    (add_times, all_of_it), (write_times, all_of_that) = times["ours"], times["floor"]
     return [
-        Row("memfs search, CPU of the command", times["memfs search"], bare, times["pass"], limit=goal),
-        Row("python -c 'import tantivy', CPU", times["import tantivy"], bare, times["pass"]),
+        Row("vault.add, until another process can find it", add_times, WRITE, write_times, SEEN),
+        Row("the same, and its answer over a pipe", all_of_it, ROUND_TRIP, all_of_that),
     ]
+
+
+def _rounds(subjects: Mapping[str, Callable[[], Taken]], calls: int) -> dict[str, tuple[Times, Times]]:
+    """Blocks of each subject: what it says it took, and what the whole of it took."""
+    whole: dict[str, list[float]] = {name: [] for name in subjects}
+
+    def clocked(name: str) -> Callable[[], Taken]:
+        def call() -> Taken:
+            start = time.perf_counter()
+            taken = subjects[name]()
+            whole[name].append(time.perf_counter() - start)
+            return taken
+
+        return call
+
+    told = interleaved({name: clocked(name) for name in subjects}, calls)
+    block = min(BLOCK, calls)
+    rounds = {
+        name: Times([median(values[start : start + block]) for start in range(0, len(values), block)])
+        for name, values in whole.items()
+    }
+    return {name: (told[name], rounds[name]) for name in subjects}
 
 
 def _idle(place: Place) -> Row:

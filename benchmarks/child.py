@@ -1,26 +1,11 @@
 """python -m benchmarks.child ACTION ...: what is measured in a process of its own. Prints figures as JSON."""
 
-import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-LIMIT = 5
-
-
-def _timed(call: Callable[[], object]) -> None:
-    start, before = time.perf_counter(), _cpu()
-    call()
-    wall = time.perf_counter() - start
-    print(json.dumps({"wall": wall, "cpu": _cpu() - before}))
-
-
-def _cpu() -> float:
-    """What this process and those it waited for have used."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+from benchmarks.serving import LIMIT, timed
 
 
 def build(root: str) -> None:
@@ -29,14 +14,21 @@ def build(root: str) -> None:
 
     with Vault(root) as vault:
         vault.status()
-        _timed(vault.sync)
+        timed(vault.sync)
 
 
 def build_raw(root: str, target: str) -> None:
     """A whole index, by tantivy alone."""
     from benchmarks.floors import Raw
 
-    _timed(lambda: Raw.build(Path(root), Path(target)))
+    timed(lambda: Raw.build(Path(root), Path(target)))
+
+
+def build_fts(root: str, target: str) -> None:
+    """A whole index, by SQLite."""
+    from benchmarks.floors import Fts
+
+    timed(lambda: Fts.build(Path(root), Path(target)))
 
 
 def first(root: str, other: str, question: str) -> None:
@@ -50,7 +42,7 @@ def first(root: str, other: str, question: str) -> None:
         with Vault(root) as vault:
             assert vault.search(question, limit=LIMIT)
 
-    _timed(ask)
+    timed(ask)
 
 
 def hold(root: str, *questions: str) -> None:
@@ -70,6 +62,16 @@ def hold_raw(folder: str, *questions: str) -> None:
     raw = Raw(Path(folder))
     for question in questions:
         raw.ask(question)
+    print(_peak())
+
+
+def hold_fts(file: str, *questions: str) -> None:
+    """The same, with SQLite."""
+    from benchmarks.floors import Fts
+
+    fts = Fts(Path(file))
+    for question in questions:
+        fts.ask(question.replace(",", "").rstrip("?").split())
     print(_peak())
 
 
@@ -96,11 +98,11 @@ def idle(root: str, seconds: str) -> None:
     with Vault(root, watch=True) as vault:
         vault.search("anything")
         time.sleep(1)  # the watcher has started, and what follows on a start is over
-        _timed(lambda: time.sleep(float(seconds)))
+        timed(lambda: time.sleep(float(seconds)))
 
 
 ACTIONS: dict[str, Callable[..., None]] = {
-    action.__name__: action for action in (build, build_raw, first, hold, hold_raw, answer, idle)
+    action.__name__: action for action in (build, build_raw, build_fts, first, hold, hold_raw, hold_fts, answer, idle)
 }
 
 if __name__ == "__main__":

@@ -57,6 +57,14 @@ class Sample(NamedTuple):
         """The file, as memfs lays it out."""
         return f"---\n{self.header}---\n\n{self.body}\n"
 
+    @property
+    def tags(self) -> list[str]:
+        return [line.removeprefix("  - ") for line in self.header.splitlines() if line.startswith("  - ")]
+
+    def value(self, key: str) -> str:
+        """What the header says of a key."""
+        return next(line for line in self.header.splitlines() if line.startswith(f"{key}: ")).partition(": ")[2]
+
 
 class Question(NamedTuple):
     """A natural question, and the memory it was made from."""
@@ -65,9 +73,14 @@ class Question(NamedTuple):
     about: Sample
 
     @property
+    def typed(self) -> list[str]:
+        """All of its words."""
+        return self.text.replace(",", "").rstrip("?").split()
+
+    @property
     def words(self) -> list[str]:
         """What is left of it without stop words."""
-        return [word for word in self.text.replace(",", "").rstrip("?").split() if word not in STOP]
+        return [word for word in self.typed if word not in STOP]
 
     @property
     def namespace(self) -> str:

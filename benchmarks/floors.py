@@ -2,14 +2,14 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import tantivy
 
 from benchmarks.corpus import STOP
+from benchmarks.serving import LIMIT
 
-LIMIT = 5  # hits of a question
 Found = list[tuple[str, str, str]]  # path, body, snippet
 
 
@@ -30,11 +30,10 @@ class Raw:
 
     def __init__(self, folder: Path) -> None:
         self._index = tantivy.Index.open(str(folder))
-        self._schema = self._index.schema
+        self.schema = self._index.schema
         self._searcher = self._index.searcher()
-        builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase())
-        builder = builder.filter(tantivy.Filter.custom_stopword(STOP)).filter(tantivy.Filter.stemmer("English"))
-        self._analyzer = builder.build()
+        self._stems = _analyzer()
+        self._analyzer = _analyzer(tantivy.Filter.custom_stopword(STOP))
 
     @staticmethod
     def build(root: Path, folder: Path) -> None:
@@ -52,18 +51,41 @@ class Raw:
 
     def ask(self, question: str) -> Found:
         """The best hits for any of the words of a question."""
+        return self.found(self.any_of(question))
+
+    def any_of(self, question: str) -> tantivy.Query:
+        """Any of the words of a question."""
         terms = [
-            (tantivy.Occur.Should, tantivy.Query.term_query(self._schema, "body", term, "freq"))
+            (tantivy.Occur.Should, tantivy.Query.term_query(self.schema, "body", term, "freq"))
             for term in self._analyzer.analyze(question)
         ]
-        query = tantivy.Query.boolean_query(terms)
-        snippets = tantivy.SnippetGenerator.create(self._searcher, query, self._schema, "body")
+        return tantivy.Query.boolean_query(terms)
+
+    def phrase(self, text: str) -> Found:
+        """The best hits for words side by side."""
+        words: list[str | tuple[int, str]] = [*self._stems.analyze(text)]
+        return self.found(tantivy.Query.phrase_query(self.schema, "body", words))
+
+    def prefix(self, start: str) -> Found:
+        """Some memories with a word that begins so."""
+        return self.found(tantivy.Query.regex_query(self.schema, "body", f"{start}.*"))
+
+    def found(self, query: tantivy.Query, order: str | None = None) -> Found:
+        """The best hits of a query, or the first by a field, with bodies and snippets."""
+        snippets = tantivy.SnippetGenerator.create(self._searcher, query, self.schema, "body")
         found = []
-        for _, address in self._searcher.search(query, LIMIT, count=False).hits:
+        for _, address in self._searcher.search(query, LIMIT, count=False, order_by_field=order).hits:
             document = self._searcher.doc(address)
             snippet = snippets.snippet_from_doc(document).fragment()
             found.append((document["path"][0], document["body"][0], snippet))
         return found
+
+
+def _analyzer(*filters: tantivy.Filter) -> tantivy.TextAnalyzer:
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    for step in (tantivy.Filter.lowercase(), *filters, tantivy.Filter.stemmer("English")):
+        builder = builder.filter(step)
+    return builder.build()
 
 
 class Fts:
@@ -82,7 +104,7 @@ class Fts:
         database.commit()
         database.close()
 
-    def ask(self, words: list[str]) -> Found:
+    def ask(self, words: Sequence[str]) -> Found:
         """The best hits for any of the words."""
         sql = (
             "select path, body, snippet(memory, 0, '', '', '', 24) from memory where memory match ?"

@@ -1,4 +1,4 @@
-"""Interleaved timing, and the table."""
+"""How much is measured, and interleaved timing."""
 
 import os
 import platform
@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
+
+from benchmarks.figures import Figure, Unit, shown
 
 BLOCK = 10  # calls in a row, so that what a subject leaves to the disk is paid for by itself
-HEAD = ("what", "p50", "beside", "p50", "ratio", "goal")
-Unit = Literal["time", "bytes", "share"]
 
 
 class Size(NamedTuple):
@@ -30,23 +30,30 @@ class Size(NamedTuple):
     builds: int  # of a whole index
     waits: int  # for a second, before a question
     idle: float  # seconds of watching where nothing happens
+    load: int  # memories of a bulk load
+    loads: int
 
 
 _TINY = Size(
-    memories=20, passes=2, writes=16, crowd=10, starts=1, parses=20,
-    questions=10, adds=(2, 4), builds=1, waits=1, idle=0.2,
+    memories=20, passes=2, writes=16, crowd=10, starts=1, parses=20, questions=10, adds=(2, 4), builds=1, waits=1,
+    idle=0.2, load=20, loads=1,
 )  # fmt: skip
 _SMALL = Size(
-    memories=1_000, passes=15, writes=200, crowd=1_000, starts=9, parses=2_000,
-    questions=200, adds=(100, 250, 500), builds=5, waits=5, idle=3,
+    memories=1_000, passes=15, writes=200, crowd=1_000, starts=9, parses=2_000, questions=200, adds=(100, 250, 500),
+    builds=5, waits=5, idle=3, load=1_000, loads=3,
 )  # fmt: skip
-_LARGE = _SMALL._replace(starts=15, parses=5_000, questions=400, waits=9)
+_LARGE = _SMALL._replace(starts=15, parses=5_000, questions=400, waits=9, load=10_000, loads=2)
 SIZES = {
     "tiny": _TINY,
     "small": _SMALL,
     "10k": _LARGE._replace(memories=10_000, passes=9, writes=500, idle=20),
     "100k": _LARGE._replace(memories=100_000, passes=5, writes=1_000, builds=3, idle=60),
+    "1M": _SMALL._replace(memories=1_000_000, passes=1, starts=5, questions=100, builds=1, idle=20),
 }
+
+
+class Taken(float):
+    """Seconds that a subject has measured itself, where not all of a call is what is asked for."""
 
 
 class Times(NamedTuple):
@@ -61,7 +68,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: a subject, beside its floor if it has one."""
+    """What was measured for one line of the table: a subject, beside its floor if it has one."""
 
     name: str
     times: Times
@@ -81,24 +88,22 @@ class Row:
         return median([one / other if other else 0.0 for one, other in pairs])
 
     @property
-    def goals(self) -> list[tuple[str, bool]]:
-        """The goals in words, and whether each is met."""
-        found = []
-        if self.goal is not None:
-            found.append((f"{self.goal:g}x", (self.ratio or 0) <= self.goal))
-        if self.least is not None:
-            found.append((f">= {self.least:,g}x", (self.ratio or 0) >= self.least))
-        if self.limit is not None:
-            found.append((shown(self.limit, self.unit), self.times.p50 <= self.limit))
-        return found
+    def figure(self) -> Figure:
+        """The line itself."""
+        beside = self.floor_times.p50 if self.floor_times else None
+        return Figure(self.name, self.unit, self.times.p50, self.floor, beside, self.ratio, self._goals)
 
     @property
-    def cells(self) -> tuple[str, ...]:
-        """What the columns of `HEAD` hold."""
-        floor = shown(self.floor_times.p50, self.unit) if self.floor_times else ""
-        ratio = "" if self.ratio is None else f"{self.ratio:,.{2 if self.ratio < 100 else 0}f}x"
-        goals = ", ".join(f"{words} {'met' if met else 'MISSED'}" for words, met in self.goals)
-        return self.name, shown(self.times.p50, self.unit), self.floor, floor, ratio, goals
+    def _goals(self) -> dict[str, bool]:
+        """The goals in words, and whether each is met."""
+        found = {}
+        if self.goal is not None:
+            found[f"{self.goal:g}x"] = (self.ratio or 0) <= self.goal
+        if self.least is not None:
+            found[f">= {self.least:,g}x"] = (self.ratio or 0) >= self.least
+        if self.limit is not None:
+            found[shown(self.limit, self.unit)] = self.times.p50 <= self.limit
+        return found
 
 
 def joined(rows: Sequence[Row]) -> Row:
@@ -118,7 +123,7 @@ def interleaved(
 ) -> dict[str, Times]:
     """Time the subjects side by side: a block of calls of each a round, every round beginning with another.
 
-    Of a subject that is `slow` a block is one call.
+    Of a subject that is `slow` a block is one call. One that answers with `Taken` is believed.
     """
     times: dict[str, Times] = {name: Times([]) for name in subjects}
     names = list(subjects)
@@ -127,33 +132,10 @@ def interleaved(
             taken = []
             for _ in range(1 if name in slow else min(block, calls)):
                 start = time.perf_counter()
-                subjects[name]()
-                taken.append(time.perf_counter() - start)
+                answer = subjects[name]()
+                taken.append(answer if isinstance(answer, Taken) else time.perf_counter() - start)
             times[name].rounds.append(median(taken) / items)
     return times
-
-
-def table(rows: Sequence[Row]) -> str:
-    """The rows, aligned."""
-    lines = [row.cells for row in rows]
-    widths = [max(len(line[column]) for line in (HEAD, *lines)) for column in range(len(HEAD))]
-    left = {0, 2}
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in (HEAD, tuple("-" * width for width in widths), *lines)
-    )
-
-
-def shown(value: float, unit: Unit) -> str:
-    """A figure with its unit, short."""
-    if unit == "share":
-        return f"{value * 100:.3g} %"
-    scales = {"time": ((1, "s"), (1e-3, "ms"), (1e-6, "us")), "bytes": ((1e6, "MB"), (1, "B"))}[unit]
-    scale, name = next((pair for pair in scales if value >= pair[0]), scales[-1])
-    return f"{value / scale:.3g} {name}" if value / scale < 100 else f"{value / scale:,.0f} {name}"
 
 
 def circumstances(folder: Path) -> str:

@@ -12,12 +12,23 @@ from pathlib import Path
 from benchmarks import corpus
 from benchmarks.corpus import Question
 from benchmarks.floors import Fts, Raw
+from benchmarks.keyed import Keyed
 from benchmarks.measure import Size
 from memfs import Vault
 
 STATE = ".memfs"
 SCRATCH = "scratch"  # the namespace for what a benchmark adds
 _GIT = ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "core.compression=0", "-c", "gc.auto=0"]
+_GIT += ["-c", "core.bigFileThreshold=1"]  # which puts all objects into one file
+
+
+def bytes_below(folder: Path, *, without: str = "") -> int:
+    """The size of all files below a directory, but for one directory in it."""
+    found = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != without]
+        found += sum(os.lstat(os.path.join(place, name)).st_size for name in names)
+    return found
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,11 @@ class Place:
         return self._kept("raw", lambda folder: Raw.build(self.root, folder))
 
     @cached_property
+    def keyed(self) -> Path:
+        """The same, with what filters need."""
+        return self._kept("keyed", lambda folder: Keyed.fill(corpus.samples(self.size.memories), folder))
+
+    @cached_property
     def fts(self) -> Path:
         """The database of FTS5."""
         return self._kept("fts.db", lambda file: Fts.build(self.root, file))
@@ -67,7 +83,7 @@ class Place:
 
     def _kept(self, name: str, make: Callable[[Path], None]) -> Path:
         """A file or a directory that is made once for a corpus; a half-made one is never taken."""
-        sources = (Path(__file__).with_name(name).read_bytes() for name in ("corpus.py", "floors.py"))
+        sources = (Path(__file__).with_name(name).read_bytes() for name in ("corpus.py", "floors.py", "keyed.py"))
         folder = self.cache / f"{self.size.memories}-{zlib.crc32(b''.join(sources)):08x}"
         folder.mkdir(parents=True, exist_ok=True)
         final, part = folder / name, folder / f"{name}.part"

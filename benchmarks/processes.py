@@ -1,6 +1,7 @@
 """Other processes: what one spends, and one to talk to."""
 
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 CHECKOUT = Path(__file__).parents[1]
+PATIENCE = 180  # seconds
 CHILD = (sys.executable, "-m", "benchmarks.child")
 
 
@@ -57,8 +59,14 @@ class Helper:
     def ask(self, line: str) -> str:
         """Send a line, wait for the answer."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(line + "\n")
+        return self.hear()
+
+    def hear(self) -> str:
+        """Wait for a line."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            raise FailedError(f"no answer in {PATIENCE} s")
         answer = self.process.stdout.readline()
         if not answer:
             raise FailedError(f"exit {self.process.wait(10)}")

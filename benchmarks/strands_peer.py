@@ -1,19 +1,22 @@
-"""Run by the environment of strands-agents: answers every line with the number of entries found for it."""
+"""Run by the environment of strands-agents: its file store over the files of a vault, of which nothing is built."""
 
 import asyncio
 import importlib
 import sys
+from pathlib import Path
+
+from benchmarks.serving import LIMIT, serve
 
 storage = importlib.import_module("strands.storage")
 stores = importlib.import_module("strands.vended_memory_stores.file_memory_store")
 
 
 def main(root: str) -> None:
-    """Search the files of the vault itself."""
-    files = storage.LocalFileStorage(root).namespace("facts")
-    store = stores.FileMemoryStore(name="bench", storage=files, max_search_results=5)
-    for line in sys.stdin:
-        print(len(asyncio.run(store.search(line.rstrip("\n")))), flush=True)
+    """Search the files themselves, which lie in a directory of its storage."""
+    folder = Path(root)
+    files = storage.LocalFileStorage(str(folder.parent)).namespace(folder.name)
+    store = stores.FileMemoryStore(name="bench", storage=files, max_search_results=LIMIT)
+    serve(lambda: None, lambda question: [entry.metadata["path"] for entry in asyncio.run(store.search(question))])
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def _trial(size: Size, folder: Path) -> list[Row]:
         ]
 
 
-def durable(folder: Path, name: str, data: bytes, *, sync: bool = True) -> None:
+def durable(folder: str | Path, name: str, data: bytes, *, sync: bool = True) -> None:
     """The floor: what a durable write of a file costs when nothing else is done."""
     temporary, final = f"{folder}/.{name}.part", f"{folder}/{name}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -56,10 +56,11 @@ def durable(folder: Path, name: str, data: bytes, *, sync: bool = True) -> None:
         os.close(fd)
     os.replace(temporary, final)
     if sync:
-        _sync(folder)
+        sync_folder(folder)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: str | Path) -> None:
+    """Make the names in a directory durable."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -121,7 +122,7 @@ def _batch(vault: Vault, floor: Path, size: Size) -> Row:
     def plain() -> None:
         for _ in range(many):
             durable(place, f"many-{next(number)}.md", next(new).encode(), sync=False)
-        _sync(place)
+        sync_folder(place)
 
     taken = interleaved(
         {

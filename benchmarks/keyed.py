@@ -1,0 +1,70 @@
+"""Tantivy by itself with what filters need: namespaces, types and tags as terms, dates and numbers as columns."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+import tantivy
+
+from benchmarks.corpus import Sample
+from benchmarks.floors import Found, Raw
+
+Query = tantivy.Query
+Must = tantivy.Occur.Must
+
+
+class Keyed(Raw):
+    """An index of tantivy that keeps the bodies, and knows the headers."""
+
+    @staticmethod
+    def fill(samples: Iterable[Sample], folder: Path) -> None:
+        """Index memories."""
+        folder.mkdir(parents=True)
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("path", stored=True, tokenizer_name="raw")
+        builder.add_text_field("body", stored=True, tokenizer_name="en_stem")
+        builder.add_text_field("keys", tokenizer_name="raw", index_option="basic")
+        builder.add_date_field("created", fast=True)
+        builder.add_integer_field("importance", fast=True)
+        writer = tantivy.Index(builder.build(), path=str(folder)).writer()
+        for sample in samples:
+            writer.add_document(_document(sample))
+        writer.commit()
+        writer.wait_merging_threads()
+
+    def ask_in(self, question: str, *keys: str) -> Found:
+        """The best hits for any of the words of a question, among those with all of the keys."""
+        terms = [
+            (Must, Query.const_score_query(Query.term_query(self.schema, "keys", key, "basic"), 0)) for key in keys
+        ]
+        return self.found(Query.boolean_query([(Must, self.any_of(question)), *terms]))
+
+    def ask_between(self, question: str, start: datetime, end: datetime) -> Found:
+        """The best hits that were created then."""
+        span = Query.range_query(self.schema, "created", tantivy.FieldType.Date, start, end)
+        return self._among(question, span)
+
+    def ask_above(self, question: str, importance: int) -> Found:
+        """The best hits that are at least so important."""
+        above = Query.range_query(self.schema, "importance", tantivy.FieldType.Integer, importance)
+        return self._among(question, above)
+
+    def newest(self) -> Found:
+        """The memories that were created last."""
+        return self.found(Query.all_query(), "created")
+
+    def _among(self, question: str, *those: Query) -> Found:
+        narrow = [(Must, Query.const_score_query(query, 0)) for query in those]
+        return self.found(Query.boolean_query([(Must, self.any_of(question)), *narrow]))
+
+
+def _document(sample: Sample) -> tantivy.Document:
+    places = sample.path.split("/")[:-1]
+    document = tantivy.Document(path=sample.path, body=sample.body)
+    for number in range(len(places)):
+        document.add_text("keys", f"in=/{'/'.join(places[: number + 1])}")
+    for key in (f"type={sample.type}", *(f"tag={tag}" for tag in sample.tags)):
+        document.add_text("keys", key)
+    document.add_date("created", datetime.fromisoformat(sample.value("created")))
+    document.add_integer("importance", int(sample.value("importance")))
+    return document
