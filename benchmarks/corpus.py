@@ -61,10 +61,6 @@ class Sample(NamedTuple):
     def tags(self) -> list[str]:
         return [line.removeprefix("  - ") for line in self.header.splitlines() if line.startswith("  - ")]
 
-    def value(self, key: str) -> str:
-        """What the header says of a key."""
-        return next(line for line in self.header.splitlines() if line.startswith(f"{key}: ")).partition(": ")[2]
-
 
 class Question(NamedTuple):
     """A natural question, and the memory it was made from."""

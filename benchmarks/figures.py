@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 HEAD = ("what", "p50", "beside", "p50", "ratio", "goal")
 Unit = Literal["time", "bytes", "share", "rate"]
-_SCALES = {"time": ((1, "s"), (1e-3, "ms"), (1e-6, "us")), "bytes": ((1e6, "MB"), (1e3, "kB"), (1, "B"))}
+_SCALES = {"time": ((1, "s"), (1e-3, "ms"), (1e-6, "us")), "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))}
 
 
 class Figure(NamedTuple):

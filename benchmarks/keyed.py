@@ -1,12 +1,10 @@
 """Tantivy by itself with what filters need: namespaces, types and tags as terms, dates and numbers as columns."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 import tantivy
 
-from benchmarks.corpus import Sample
 from benchmarks.floors import Found, Raw
 
 Query = tantivy.Query
@@ -17,8 +15,8 @@ class Keyed(Raw):
     """An index of tantivy that keeps the bodies, and knows the headers."""
 
     @staticmethod
-    def fill(samples: Iterable[Sample], folder: Path) -> None:
-        """Index memories."""
+    def build(root: Path, folder: Path) -> None:
+        """Index a tree."""
         folder.mkdir(parents=True)
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("path", stored=True, tokenizer_name="raw")
@@ -27,8 +25,9 @@ class Keyed(Raw):
         builder.add_date_field("created", fast=True)
         builder.add_integer_field("importance", fast=True)
         writer = tantivy.Index(builder.build(), path=str(folder)).writer()
-        for sample in samples:
-            writer.add_document(_document(sample))
+        for path in (root / "facts").rglob("*.md"):
+            _, header, body = path.read_text(encoding="utf-8").split("---\n", 2)
+            writer.add_document(_document(path.relative_to(root).as_posix(), header, body))
         writer.commit()
         writer.wait_merging_threads()
 
@@ -58,13 +57,15 @@ class Keyed(Raw):
         return self.found(Query.boolean_query([(Must, self.any_of(question)), *narrow]))
 
 
-def _document(sample: Sample) -> tantivy.Document:
-    places = sample.path.split("/")[:-1]
-    document = tantivy.Document(path=sample.path, body=sample.body)
+def _document(path: str, header: str, body: str) -> tantivy.Document:
+    values = dict(line.split(": ", 1) for line in header.splitlines() if ": " in line)
+    tags = [line.removeprefix("  - ") for line in header.splitlines() if line.startswith("  - ")]
+    places = path.split("/")[:-1]
+    document = tantivy.Document(path=path, body=body)
     for number in range(len(places)):
         document.add_text("keys", f"in=/{'/'.join(places[: number + 1])}")
-    for key in (f"type={sample.type}", *(f"tag={tag}" for tag in sample.tags)):
+    for key in (f"type={values['type']}", *(f"tag={tag}" for tag in tags)):
         document.add_text("keys", key)
-    document.add_date("created", datetime.fromisoformat(sample.value("created")))
-    document.add_integer("importance", int(sample.value("importance")))
+    document.add_date("created", datetime.fromisoformat(values["created"]))
+    document.add_integer("importance", int(values["importance"]))
     return document

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import corpus
 from benchmarks.corpus import Question
-from benchmarks.floors import Fts, Raw
+from benchmarks.floors import Raw
 from benchmarks.keyed import Keyed
 from benchmarks.measure import Size
 from memfs import Vault
@@ -20,6 +20,11 @@ STATE = ".memfs"
 SCRATCH = "scratch"  # the namespace for what a benchmark adds
 _GIT = ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "core.compression=0", "-c", "gc.auto=0"]
 _GIT += ["-c", "core.bigFileThreshold=1"]  # which puts all objects into one file
+
+
+def _mark(source: str) -> str:
+    """What differs when a module does."""
+    return f"{zlib.crc32(Path(__file__).with_name(source).read_bytes()):08x}"
 
 
 def bytes_below(folder: Path, *, without: str = "") -> int:
@@ -59,17 +64,12 @@ class Place:
     @cached_property
     def raw(self) -> Path:
         """The index of tantivy by itself."""
-        return self._kept("raw", lambda folder: Raw.build(self.root, folder))
+        return self._kept("raw", lambda folder: Raw.build(self.root, folder), "floors.py")
 
     @cached_property
     def keyed(self) -> Path:
         """The same, with what filters need."""
-        return self._kept("keyed", lambda folder: Keyed.fill(corpus.samples(self.size.memories), folder))
-
-    @cached_property
-    def fts(self) -> Path:
-        """The database of FTS5."""
-        return self._kept("fts.db", lambda file: Fts.build(self.root, file))
+        return self._kept("keyed", lambda folder: Keyed.build(self.root, folder), "keyed.py")
 
     @cached_property
     def questions(self) -> list[Question]:
@@ -81,15 +81,14 @@ class Place:
         with Vault(self.root) as vault:
             vault.sync()
 
-    def _kept(self, name: str, make: Callable[[Path], None]) -> Path:
-        """A file or a directory that is made once for a corpus; a half-made one is never taken."""
-        sources = (Path(__file__).with_name(name).read_bytes() for name in ("corpus.py", "floors.py", "keyed.py"))
-        folder = self.cache / f"{self.size.memories}-{zlib.crc32(b''.join(sources)):08x}"
+    def _kept(self, name: str, make: Callable[[Path], None], *sources: str) -> Path:
+        """A directory that is made once for a corpus and what makes it; a half-made one is never taken."""
+        folder = self.cache / f"{self.size.memories}-{_mark('corpus.py')}"
         folder.mkdir(parents=True, exist_ok=True)
-        final, part = folder / name, folder / f"{name}.part"
+        final = folder / "-".join([name, *map(_mark, sources)])
+        part = final.with_suffix(".part")
         if not final.exists():
             shutil.rmtree(part, ignore_errors=True)
-            part.unlink(missing_ok=True)
             make(part)
             part.rename(final)
         return final

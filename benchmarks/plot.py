@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from benchmarks.figures import Measured, Unit, shown
 
-WIDTH, HEIGHT = 860, 590
+WIDTH, HEIGHT = 880, 580
 ROOM = 250, 190  # of the curves of a panel
-STEP = 425, 285  # from one panel to the next
+STEP = 440, 280  # from one panel to the next
 LEFT, TOP = 66, 52
 LABEL = 14  # pixels that a name needs in height
 LIGHT = {"text": "#3d444d", "title": "#1f2328", "ground": "#ffffff", "grid": "#d8dee4"}
