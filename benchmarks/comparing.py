@@ -23,8 +23,8 @@ SEARCH, BUILD = "vault.search", "memfs, cold build"
 FTS = "SQLite FTS5"
 FTS_GOAL = 10
 LARGE = 10_000  # memories from which on the goals beside peers hold
-SLOW = 0.02  # seconds
-ROUNDS, SLOW_ROUNDS = 20, 7
+SLOW = 0.02  # seconds; of what takes longer, a round is one question
+ROUNDS = 20
 SHARE = 40  # questions whose answers are looked at
 Ask = Callable[[Question], tuple[Taken, list[str]]]
 
@@ -144,5 +144,4 @@ def _questions(place: Place, vault: Vault, name: str, ask: Ask, goal: float | No
 def _beside(place: Place, vault: Vault, peer: Callable[[], object], *, slow: bool) -> dict[str, Times]:
     """Blocks of a peer's questions and of ours."""
     ours = asked(place.questions, lambda q: taken(vault.search(q.text, limit=LIMIT)))
-    rounds = SLOW_ROUNDS if slow else ROUNDS
-    return interleaved({"peer": peer, "ours": ours}, rounds * BLOCK, slow=["peer"] if slow else [])
+    return interleaved({"peer": peer, "ours": ours}, ROUNDS * BLOCK, slow=["peer"] if slow else [])
