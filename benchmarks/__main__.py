@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -56,8 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="run-", dir=cache) as folder:
         place = Place(size, Path(folder), cache, peers=not options.no_peers)
         for name in options.only or GROUPS:
-            print(f"{name} ...", file=sys.stderr)
+            start = time.monotonic()
             rows += GROUPS[name](place)
+            print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
     measured = Measured(size.memories, where, tuple(row.figure for row in rows), tuple(place.notes))
     print(f"memfs benchmarks, size {options.size}, {where}\n\n{table(measured.figures)}")
     for note in measured.notes:
