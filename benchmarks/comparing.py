@@ -94,7 +94,7 @@ def _ripgrep(place: Place) -> list[Row]:
 def peer_rows(place: Place, peer: Peer) -> list[Row]:
     """What one peer takes; nothing if it cannot be had."""
     if place.size.memories > peer.most:
-        place.notes.append(f"{peer.name}: left out above {peer.most:,} memories")
+        place.notes.append(f"{peer.name}: left out above {peer.most:,} memories, which take it minutes")
         return []
     state = place.folder / peer.name
     state.mkdir()

@@ -1,7 +1,7 @@
 """Whole processes: imports and commands, beside bare python."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from benchmarks.measure import Row, Times
@@ -26,14 +26,22 @@ def rows(place: Place) -> list[Row]:
         "import memfs; memfs.Vault": lambda: _python("import memfs; memfs.Vault"),
         "memfs --version": lambda: [*command(), "--version"],
         "memfs search": lambda: [*command(), "search", *vault, "--limit", str(LIMIT), place.questions[0].text],
-        "memfs add": lambda: [*command(), "add", *vault, "-n", f"/{SCRATCH}", f"Text number {next(number)}."],
         "memfs list of a namespace": lambda: [*command(), "list", *vault, place.questions[0].namespace],
     }
+    writes = {
+        BARE: commands[BARE],
+        "memfs add": lambda: [*command(), "add", *vault, "-n", f"/{SCRATCH}", f"Text number {next(number)}."],
+    }
+    found = [*_runs(place, commands), *_runs(place, writes)]  # apart: a search after an add has more to do
+    place.cleared()
+    return found
+
+
+def _runs(place: Place, commands: Mapping[str, Callable[[], list[str]]]) -> list[Row]:
     taken: dict[str, list[Spent]] = {name: [] for name in commands if _works(name, commands[name](), place)}
     for _ in range(place.size.starts):
         for name, runs in taken.items():
             runs.append(spent(commands[name]()))
-    place.cleared()
     found = [_rows(name, runs, taken[BARE], place) for name, runs in taken.items() if name != BARE]
     return [row for some in found for row in some]
 

@@ -78,10 +78,10 @@ ROWS = [
     "memfs --version, wall",
     "memfs search, wall",
     "memfs search, CPU",
-    "memfs add, wall",
-    "memfs add, CPU",
     "memfs list of a namespace, wall",
     "memfs list of a namespace, CPU",
+    "memfs add, wall",
+    "memfs add, CPU",
     "parse, flat header",
     "parse, header with a comment",
 ]
