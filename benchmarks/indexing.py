@@ -51,7 +51,7 @@ def _builds(place: Place) -> list[Row]:
 def _scans(place: Place) -> list[Row]:
     root, raw, question = place.indexed, place.raw, place.questions[0].text
     if not (root / ".git").exists():
-        place.notes.append("scan with nothing changed: skipped: no git")
+        place.notes.append("scan with nothing changed: skipped: the vault is not in git")
         return []
 
     def sync() -> None:

@@ -17,6 +17,7 @@ from benchmarks.measure import Size
 from memfs import Vault
 
 STATE = ".memfs"
+COMMITTED = 200_000  # memories that git takes in before one loses patience
 SCRATCH = "scratch"  # the namespace for what a benchmark adds
 _GIT = ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "core.compression=0", "-c", "gc.auto=0"]
 _GIT += ["-c", "core.bigFileThreshold=1"]  # which puts all objects into one file
@@ -48,7 +49,7 @@ class Place:
 
     @cached_property
     def root(self) -> Path:
-        """The vault of the corpus, committed to git, without what earlier runs left in it."""
+        """The vault of the corpus, committed to git if it is not too large, without what earlier runs left in it."""
         root = self._kept("vault", self._fill)
         shutil.rmtree(root / SCRATCH, ignore_errors=True)
         shutil.rmtree(root / STATE, ignore_errors=True)
@@ -105,6 +106,6 @@ class Place:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             os.write(fd, sample.text.encode())
             os.close(fd)
-        if shutil.which("git"):
+        if shutil.which("git") and self.size.memories <= COMMITTED:
             for command in (["init", "-q"], [*_GIT, "add", "-A"], [*_GIT, "commit", "-qm", "corpus"]):
                 subprocess.run(["git", *command], cwd=root, check=True)
