@@ -91,6 +91,13 @@ class Condition(NamedTuple):
             else f"{self.key} is {shown_value(found)}, not {self.operator} {shown_value(self.value)}"
         )
 
+    def fulfilled_by(self, values: Mapping[str, Any]) -> bool:
+        """Tell whether values that are no header's fulfil this."""
+        found = _find(values, self.key)
+        if self.operator in EXISTENCE:
+            return (found is not None) == (self.operator == "EXISTS")
+        return found is not None and self.holds(found)
+
     def holds(self, have: object) -> bool:
         """Tell whether a value compares as asked."""
         if isinstance(have, list | tuple):

@@ -4,6 +4,7 @@ MemfsError
 ├── VaultError
 │   ├── VaultNotFoundError        no vault at this directory, or above it
 │   ├── MemoryNotFoundError       no memory with this id or path
+│   ├── SessionNotFoundError      no session, log, branch or event of this name
 │   ├── MemoryExistsError         the name is taken
 │   ├── MemoryChangedError        the file changed since it was read
 │   ├── MalformedMemoryError      the file cannot be edited without touching more than asked
@@ -67,6 +68,17 @@ class MemoryNotFoundError(VaultError):
     def __init__(self, ref: str) -> None:
         self.ref = ref
         super().__init__(ref)
+
+
+class SessionNotFoundError(VaultError):
+    """No session, log, branch or event has this name."""
+
+    template = "{0!r}: no such session, log, branch or event"
+    hint = "See which there are with `memfs sessions list`."
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
 
 
 class MemoryExistsError(VaultError):

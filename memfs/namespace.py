@@ -24,6 +24,8 @@ _PLACEHOLDERS = {
 }  # fmt: skip
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID = re.compile(f"[a-z]-[0-7][{_BASE32}]{{25}}")
+_DIGITS = str.maketrans(_BASE32, "0123456789abcdefghijklmnopqrstuv")
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 _CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
 _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
@@ -194,7 +196,14 @@ def first_line(text: str) -> str:
     return next((line.lstrip("# ") for line in text[:1000].splitlines() if line.strip("#- \t")), "")
 
 
-def new_id(now: datetime) -> str:
-    """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32."""
+def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
+    """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32; it sorts behind the id `after`."""
     number = int(now.timestamp() * 1000) << 80 | secrets.randbits(80)
-    return "m-" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+    if after and (least := int(after[2:].translate(_DIGITS), 32) + 1) < 1 << 128:
+        number = max(number, least)
+    return f"{kind}-" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+
+
+def is_id(text: object, kind: str) -> bool:
+    """Tell whether this is an id that `new_id` may have made."""
+    return isinstance(text, str) and text[:2] == f"{kind}-" and _ID.fullmatch(text) is not None

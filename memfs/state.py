@@ -191,6 +191,25 @@ class State:
             _discard(root, tmp, swap, path, out)
         return stamp_named(written, os.stat(name, dir_fd=parent, follow_symlinks=False))
 
+    def erase(self, root: int, parent: int, name: str, old: Settled, data: bytes) -> None:
+        """Put `data` where `old` was read, and keep nothing of that. MemoryChangedError if it is not there any more."""
+        part = f"{os.getpid()}.{next(self._counter)}.part"  # of a killed writer it is dropped by the next one
+        with self._room(root) as tmp:
+            write(tmp, part, data, like=old.content)
+            try:
+                if not old.is_at(parent, name):
+                    raise MemoryChangedError(name)
+                exchange(tmp, part, parent, name)
+                old.close()
+                if not _holds(tmp, part, old.content.data):  # a person saved in between
+                    exchange(tmp, part, parent, name)
+                    if not _holds(tmp, part, data):  # and again: that is the newer one
+                        exchange(tmp, part, parent, name)
+                    raise MemoryChangedError(name)
+            finally:
+                os.unlink(part, dir_fd=tmp)
+            os.fsync(tmp)
+
     def _undo(self, tmp: int, swap: str, parent: int, path: str, ours: bytes, theirs: bytes, keep: Keep) -> bytes:
         """Put back what a person saved in between; the bytes that are left over."""
         name = path.rpartition("/")[2]
@@ -276,6 +295,14 @@ def _peek(parent: int, name: str) -> bytes | None:
         return read(parent, name, _ANY_SIZE).data
     except OSError:
         return None
+
+
+def _holds(parent: int, name: str, data: bytes) -> bool:
+    """Tell whether a file has these bytes."""
+    try:
+        return read(parent, name, len(data)).data == data
+    except OSError:
+        return False
 
 
 def _claim(rooms: int, name: str) -> int:

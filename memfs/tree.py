@@ -154,7 +154,7 @@ class Tree:
 
     def _add(self, segments: tuple[str, ...], text: str, keys: Mapping[str, Any], dirty: Dirty) -> Written:
         same = text_key(text)
-        with self._hold(segments, create=True) as hold:
+        with self.hold(segments, create=True) as hold:
             with self._mutex:
                 names = self._names.setdefault(hold.segments, Names())
             names.refresh(hold.parent, hold.gate)
@@ -178,7 +178,7 @@ class Tree:
         """Apply `change` to a memory's text. A save that comes in between is kept, and `change` applied to it,
         unless `seen` names the file to change."""
         segments = tuple(path.split("/"))
-        with self._hold(segments[:-1]) as hold:
+        with self.hold(segments[:-1]) as hold:
             self._rescue(hold.root)
             keep = partial(self.versions.keep_once, hold.root)
             deadline = time.monotonic() + self._timeout
@@ -207,7 +207,7 @@ class Tree:
 
     def _revive(self, path: str, data: bytes) -> Written:
         segments = tuple(path.split("/"))
-        with self._hold(segments[:-1], create=True) as hold:
+        with self.hold(segments[:-1], create=True) as hold:
             try:
                 with _in_a_namespace_that_is_there(hold.parent):
                     self.state.create(hold.root, hold.parent, data, segments[-1:])
@@ -226,7 +226,7 @@ class Tree:
 
     def _move(self, path: str, to: tuple[str, ...], name: str, outcome: str, dirty: Dirty) -> Written:
         segments = tuple(path.split("/"))
-        with self._hold(segments[:-1]) as hold:
+        with self.hold(segments[:-1]) as hold:
             with _readable(path):
                 _read(hold.root, segments)
             to = spelled(hold.root, to)
@@ -256,7 +256,7 @@ class Tree:
     def remove(self, path: str, dirty: Dirty, *, seen: Stamp | None = None) -> Written:
         """Delete a memory and its kept versions."""
         segments = tuple(path.split("/"))
-        with self._hold(segments[:-1]) as hold:
+        with self.hold(segments[:-1]) as hold:
             with _readable(path):
                 memory = _read(hold.root, segments)
             if seen is not None and seen != memory.stamp:
@@ -287,7 +287,7 @@ class Tree:
     # --- the lock
 
     @contextmanager
-    def _hold(self, segments: tuple[str, ...], *, create: bool = False) -> Iterator[Hold]:
+    def hold(self, segments: tuple[str, ...], *, create: bool = False) -> Iterator[Hold]:
         """Lock a namespace, in the directory that has its name once the lock is held."""
         label = "/" + "/".join(segments)
         deadline = time.monotonic() + self._timeout

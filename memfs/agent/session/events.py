@@ -1,0 +1,296 @@
+"""Events: the lines of a session's log, as values and as text. Pure.
+
+A line is a JSON object. The first one says whose log it is; each other is an event with an `id`, a `time` and one of
+`message`, `state`, `payload`, `fork` and `removed`. Bytes are spelled `{"memfs:bytes": base64}`.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from operator import lt
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from memfs.agent.messages import Message
+from memfs.errors import InvalidMemoryError
+from memfs.model import Problem, as_time
+from memfs.namespace import is_id
+
+VERSION = 1
+KIND = "e"  # begins the id of an event
+MAX_LINE = 32 * 1024 * 1024
+KINDS = ("message", "state", "payload", "fork", "removed")
+RESERVED = frozenset({*KINDS, "memfs", "id", "time", "metadata", "branch", "redacted"})
+_MARKER = '"memfs:'  # begins a spelling of ours, and a key that looks like one
+_SPELLED = re.compile("memfs:+bytes")
+_CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Event(NamedTuple):
+    """One line of a log: a message, a state, a payload of one's own, a fork, or what is left of a removed one."""
+
+    id: str
+    kind: str
+    record: dict[str, Any]  # the line
+
+    @property
+    def time(self) -> datetime:
+        """When it happened."""
+        return moment(self.record.get("time"))
+
+    @property
+    def message(self) -> Message:
+        found: Message = self.record.get("message", _NOTHING)
+        return found
+
+    @property
+    def role(self) -> str:
+        return str(self.message.get("role", self.record.get("role", "")))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        found = self.record.get("metadata")
+        return found if isinstance(found, dict) else _NOTHING
+
+    @property
+    def branch(self) -> str:
+        return str(self.record.get("branch", ""))
+
+    @property
+    def is_redacted(self) -> bool:
+        return "redacted" in self.record
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What a filter can ask for: metadata, and else the role, kind, time, id and branch."""
+        own = {"id": self.id, "kind": self.kind, "role": self.role, "time": self.time, "branch": self.branch}
+        return {**own, **self.metadata}
+
+
+class Head(NamedTuple):
+    """What the first line of a log says: its schema, and whose log it is."""
+
+    version: int
+    record: Mapping[str, Any]
+
+    @property
+    def actor(self) -> str:
+        return str(self.record.get("actor", ""))
+
+
+class Reading(NamedTuple):
+    """What the lines of a log say: events in order, each once, and what could not be understood."""
+
+    head: Head | None
+    events: list[Event]
+    problems: list[Problem]
+
+
+def moment(value: object) -> datetime:
+    """A time as it was written; the first of all where it says none."""
+    with suppress(ValueError, OverflowError):
+        found = as_time(value)
+        return found if isinstance(found, datetime) else datetime(found.year, found.month, found.day, tzinfo=UTC)
+    return datetime.min.replace(tzinfo=UTC)
+
+
+def time_text(time: datetime) -> str:
+    """A time as memfs writes it in a log."""
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+# --- writing ------------------------------------------------------------------------------------------
+
+
+def head_line(**facts: str) -> bytes:
+    """The first line of a log."""
+    return line_of({"memfs": VERSION, **{key: value for key, value in facts.items() if value}})
+
+
+def line_of(record: Mapping[str, Any]) -> bytes:
+    """A record as a line; InvalidMemoryError if JSON has no word for something in it."""
+    try:
+        text = _dumps(record)
+        if _MARKER in text:
+            text = _dumps(_spelled(record))
+        data = _encoded(text, record)
+    except (TypeError, ValueError) as error:
+        raise InvalidMemoryError("event", f"cannot be stored: {error}") from None
+    except RecursionError:
+        raise InvalidMemoryError("event", "is nested too deep") from None
+    if len(data) > MAX_LINE:
+        raise InvalidMemoryError("event", f"is larger than {MAX_LINE // (1024 * 1024)} MiB")
+    return data
+
+
+def _dumps(record: Any, *, ascii_only: bool = False) -> str:
+    return json.dumps(record, ensure_ascii=ascii_only, separators=(",", ":"), default=_default)
+
+
+def _encoded(text: str, record: Mapping[str, Any]) -> bytes:
+    """Text as bytes; a lone surrogate, which UTF-8 cannot hold, is spelled by JSON."""
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return _dumps(_spelled(record), ascii_only=True).encode() + b"\n"
+
+
+def _default(value: object) -> object:
+    if isinstance(value, bytes | bytearray):
+        return {"memfs:bytes": base64.b64encode(value).decode()}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"JSON has no word for {type(value).__name__}")
+
+
+def _spelled(value: Any) -> Any:
+    """A value in which a mapping that looks like bytes of ours is not taken for one."""
+    if isinstance(value, Mapping):
+        if len(value) == 1 and isinstance(key := next(iter(value)), str) and _SPELLED.fullmatch(key):
+            return {key.replace(":", "::", 1): _spelled(value[key])}
+        return {key: _spelled(inner) for key, inner in value.items()}
+    return [_spelled(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+def _unspelled(value: dict[str, Any]) -> Any:
+    if len(value) == 1:
+        (key,) = value
+        if key == "memfs:bytes":
+            with suppress(ValueError, TypeError):
+                return base64.b64decode(value[key], validate=True)
+        elif _SPELLED.fullmatch(key):
+            return {key.replace("::", ":", 1): value[key]}
+    return value
+
+
+_scan: Any = vars(json.JSONDecoder())["scan_once"]
+_scan_spelled: Any = vars(json.JSONDecoder(object_hook=_unspelled))["scan_once"]
+
+
+def understand(data: bytes, path: str, *, first: int = 1) -> Reading:
+    """Read the lines of a log; what is wrong with one costs that line alone."""
+    head: Head | None = None
+    events: list[Event] = []
+    problems: list[Problem] = []
+    known: dict[str, int] = {}
+    for number, line in enumerate(_lines(data), first):
+        if not line or line == "\r":
+            continue
+        try:
+            event = _event(line)
+        except _NotAnEventError as fault:
+            problems.append(Problem(path, number, str(fault), hint=fault.hint))
+            continue
+        if isinstance(event, Head):
+            head = head or event
+        elif (at := known.setdefault(event.id, len(events))) == len(events):
+            events.append(event)
+        elif event.record != events[at].record:
+            problems += _settle(events, at, event, Problem(path, number, f"another event with the id {event.id!r}"))
+    return Reading(head, _in_order(events), problems)
+
+
+def _lines(data: bytes) -> Sequence[str | bytes]:
+    try:
+        return data.decode().split("\n")
+    except UnicodeDecodeError:
+        return data.split(b"\n")
+
+
+class _NotAnEventError(Exception):
+    hint = ""
+
+
+def _event(line: str | bytes) -> Event | Head:
+    if isinstance(line, bytes):
+        try:
+            line = line.decode()
+        except UnicodeDecodeError as error:
+            raise _NotAnEventError(f"not UTF-8 at byte {error.start}: skipped") from None
+    record = _value(line)
+    if type(record) is not dict:
+        raise _NotAnEventError("not a JSON object: skipped")
+    if type(name := record.get("id")) is str and name:
+        if type(record.get("message")) is dict:
+            return Event(name, "message", record)
+        for kind in KINDS[1:]:
+            if kind in record:
+                return Event(name, kind, record)
+        raise _NotAnEventError(f"an event without any of {', '.join(KINDS)}: skipped")
+    if type(version := record.get("memfs")) is int:
+        return Head(version, record)
+    raise _NotAnEventError("an event without an id: skipped")
+
+
+def _value(line: str) -> Any:
+    """The JSON value of a line."""
+    try:
+        if len(line) > MAX_LINE:
+            raise _NotAnEventError(f"longer than {MAX_LINE // (1024 * 1024)} MiB: skipped")
+        value, end = (_scan_spelled if _MARKER in line else _scan)(line, 0)
+        if end == len(line) or not line[end:].strip():
+            return value
+    except (StopIteration, ValueError):
+        pass
+    except RecursionError:
+        raise _NotAnEventError("nested too deep: skipped") from None
+    if line.startswith(_CONFLICT):
+        fault = _NotAnEventError("a conflict marker of git: skipped")
+        fault.hint = "Delete the line; .gitattributes with `sessions/**/*.jsonl merge=union` keeps git from adding one."
+        raise fault
+    raise _NotAnEventError("not JSON, or cut short: skipped") from None
+
+
+def _settle(events: list[Event], at: int, other: Event, problem: Problem) -> list[Problem]:
+    """Have one of two events with one id: what was redacted or removed stays so."""
+    one = events[at]
+    if is_final(other) and not is_final(one):
+        events[at], one, other = other, other, one
+    if not is_final(one):
+        return [problem]
+    if is_final(other):
+        return []
+    return [Problem(problem.path, problem.line, f"{problem.reason}, which was redacted", hint="Redact it again.")]
+
+
+def is_final(event: Event) -> bool:
+    """Tell whether nothing of the original is left in an event."""
+    return event.kind == "removed" or event.is_redacted
+
+
+def _in_order(events: list[Event]) -> list[Event]:
+    """The events by id; one with an id of another kind stays behind the one it follows."""
+    ids = [event.id for event in events]
+    if all(map(lt, ids, ids[1:])):
+        return events
+    last = ""
+    keys = [last := event.id if is_id(event.id, KIND) else last for event in events]
+    return [events[at] for at in sorted(range(len(events)), key=keys.__getitem__)]
+
+
+def last_id(events: Sequence[Event]) -> str:
+    """The last of the ids that memfs made, of events in order; empty if there is none."""
+    return next((event.id for event in reversed(events) if is_id(event.id, KIND)), "")
+
+
+def with_line(data: bytes, name: str, line: bytes) -> bytes:
+    """The bytes of a log with one line in the place of all that have this id, or are what is left of such a one."""
+    lines, is_placed = [], False
+    spelled = json.dumps(name)[1:-1].encode(), name.encode()
+    for old in data.split(b"\n"):
+        found = understand(old, "") if any(one in old for one in spelled) else None
+        if found is None or (found.events and found.events[0].id != name):
+            lines.append(old)
+        elif found.events and not is_placed:
+            lines.append(line.removesuffix(b"\n"))
+            is_placed = True
+    return b"\n".join(lines)

@@ -1,0 +1,276 @@
+"""LogFile: the lines of a log on disk, appended and replaced under the lock of its directory.
+
+What was appended by this process is known, so an append reads nothing; what others appended is read when the size of
+the file tells of it, from there on.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from memfs.agent.session.events import (
+    KIND,
+    VERSION,
+    Event,
+    Reading,
+    last_id,
+    line_of,
+    time_text,
+    understand,
+    with_line,
+)
+from memfs.agent.session.names import LARGEST, check_file
+from memfs.errors import (
+    InvalidNamespaceError,
+    MemoryChangedError,
+    MemoryNotFoundError,
+    SessionNotFoundError,
+    StorageError,
+    VaultError,
+)
+from memfs.files import FILE, TRIES, folder, open_root, read_open, write_all
+from memfs.locks import Mutex
+from memfs.namespace import is_id, new_id
+from memfs.protocols import Clock
+from memfs.state import Settled, settled
+from memfs.tree import Hold, Tree
+
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE
+_READ = os.O_RDONLY | FILE
+Check = Callable[[Sequence[Event]], None]
+
+
+class _Known:
+    """What is known of the file as it was left: which one it is, how far it was read, and the ids in it."""
+
+    def __init__(self) -> None:
+        self.inode, self.position, self.modified = 0, 0, 0
+        self.last = ""
+        self.ids: set[str] = set()
+
+    def is_all_of(self, status: os.stat_result) -> bool:
+        return (self.inode, self.position, self.modified) == (status.st_ino, status.st_size, status.st_mtime_ns)
+
+    def may_go_on(self, status: os.stat_result) -> bool:
+        return self.inode == status.st_ino and 0 < self.position <= status.st_size
+
+    def add(self, events: Sequence[Event]) -> None:
+        self.ids.update([event.id for event in events])
+        self.last = max(self.last, last_id(events))
+
+    def remember(self, status: os.stat_result) -> None:
+        self.inode, self.position, self.modified = status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class LogFile:
+    """A file of events in a directory of the vault. Thread-safe; any number of processes may append to it."""
+
+    def __init__(
+        self,
+        root: Path,
+        segments: tuple[str, ...],
+        name: str,
+        *,
+        head: Callable[[], bytes],
+        clock: Clock,
+        timeout: float,
+    ) -> None:
+        self._root, self._segments, self._name = root, segments, name
+        self.path = "/".join((*segments, name))
+        self._head, self._clock = head, clock
+        self._tree = Tree(root, clock=clock, lock_timeout=timeout)
+        self._known, self._mutex = _Known(), Mutex()
+        self._is_named = False  # whether the name of the file is known to be on the disk
+
+    def close(self) -> None:
+        """Give back what writing holds; the file can still be used."""
+        self._tree.close()
+
+    def exists(self) -> bool:
+        """Tell whether there is such a file."""
+        try:
+            with self._folder() as parent:
+                os.stat(self._name, dir_fd=parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        return True
+
+    def read(self) -> Reading:
+        """Everything the file says; of none at all, nothing. StorageError if it is there and cannot be read."""
+        try:
+            with self._folder() as parent:
+                return self._reading(parent)
+        except FileNotFoundError:
+            return Reading(None, [], [])
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+
+    def append(self, drafts: Sequence[Event], check: Check | None = None) -> list[Event]:
+        """Add events durably, all or none; `check` is shown all there are under the lock, and may raise."""
+        with self._mutex:
+            for _ in range(TRIES):
+                with suppress(_GoneError), self._held(create=True) as hold:
+                    if check:
+                        check(self._reading(hold.parent).events)
+                    return self._write(hold, drafts)
+        raise StorageError(self.path, "its directory is deleted again and again")
+
+    def replace(self, name: str, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Event:
+        """Have another line in the place of an event's; nothing of the file as it was is left."""
+        with self._mutex, self._held() as hold:
+            for _ in range(TRIES):
+                with suppress(MemoryChangedError), self._settled(hold, name) as old:
+                    event = find(self._understood(old.content.data).events, name)
+                    if event.kind == "removed":
+                        raise SessionNotFoundError(name)
+                    record = change(event.record)
+                    data = with_line(old.content.data, name, line_of(record))
+                    self._tree.state.erase(hold.root, hold.parent, self._name, old, data)
+                    os.fsync(hold.parent)
+                    self._known = _Known()
+                    return Event(name, kind, record)
+        raise MemoryChangedError(self.path)
+
+    @contextmanager
+    def _settled(self, hold: Hold, name: str) -> Iterator[Settled]:
+        try:
+            with settled(hold.parent, self._name, LARGEST) as old:
+                yield old
+        except FileNotFoundError:
+            raise SessionNotFoundError(name) from None
+
+    def _write(self, hold: Hold, drafts: Sequence[Event]) -> list[Event]:
+        """Append under the lock."""
+        fd = _opened(hold.parent, self._name)
+        try:
+            status = os.fstat(fd)
+            seal = self._catch_up(fd, status)
+            events, lines = self._numbered(drafts)
+            if not status.st_size:
+                lines.insert(0, self._head())
+            if lines:
+                _put(fd, status.st_size, seal + b"".join(lines))
+            if not self._is_named:
+                os.fsync(hold.parent)
+                self._is_named = True
+            self._known.add(events)
+            self._known.remember(os.fstat(fd))
+            return events
+        finally:
+            os.close(fd)
+
+    def _numbered(self, drafts: Sequence[Event]) -> tuple[list[Event], list[bytes]]:
+        """Events with their ids and times, and the lines of those that are not there yet."""
+        events, lines, last, fresh = [], [], self._known.last, set[str]()
+        for draft in drafts:
+            now = self._clock()
+            name = draft.id or new_id(now, kind=KIND, after=last)
+            time = draft.record["time"] or time_text(now)
+            event = Event(name, draft.kind, {**draft.record, "id": name, "time": time})
+            events.append(event)
+            if name not in self._known.ids and name not in fresh:
+                lines.append(line_of(event.record))
+                fresh.add(name)
+                last = max(last, name) if is_id(name, KIND) else last
+        return events, lines
+
+    def _catch_up(self, fd: int, status: os.stat_result) -> bytes:
+        """Take in what others appended, and no more; what to write first, where the last line was cut short."""
+        check_file(status, self.path)
+        if self._known.is_all_of(status):
+            return b""
+        start = self._known.position if self._known.may_go_on(status) else 0
+        if start and os.pread(fd, 1, start - 1) != b"\n":
+            start = 0
+        if not start:
+            self._known = _Known()
+        data = _span(fd, start, status.st_size)
+        self._known.add(self._understood(data).events)
+        return b"" if data.endswith(b"\n") or not data else b"\n"
+
+    def _reading(self, parent: int) -> Reading:
+        fd = os.open(self._name, _READ, dir_fd=parent)
+        try:
+            check_file(os.fstat(fd), self.path)
+            data, status = read_open(fd, LARGEST)
+        finally:
+            os.close(fd)
+        reading = self._understood(data)
+        with self._mutex:
+            if not self._known.inode and data.endswith(b"\n") and len(data) == status.st_size:
+                self._known.add(reading.events)
+                self._known.remember(status)
+        return reading
+
+    def _understood(self, data: bytes) -> Reading:
+        reading = understand(data, self.path)
+        if reading.head and reading.head.version > VERSION:
+            raise StorageError(self.path, f"of schema version {reading.head.version}: made by a newer memfs")
+        return reading
+
+    @contextmanager
+    def _folder(self) -> Iterator[int]:
+        root = open_root(self._root)
+        try:
+            with folder(root, self._segments) as parent:
+                yield parent
+        finally:
+            os.close(root)
+
+    @contextmanager
+    def _held(self, *, create: bool = False) -> Iterator[Hold]:
+        """Lock the session's directory; one whose name differs in case only is another's."""
+        try:
+            with self._tree.hold(self._segments, create=create) as hold:
+                if hold.segments != self._segments:
+                    reason = f"the same name as {hold.segments[-1]!r} but for case"
+                    raise InvalidNamespaceError(self._segments[-1], reason)
+                yield hold
+        except MemoryNotFoundError:
+            raise SessionNotFoundError("/".join(self._segments)) from None
+
+
+class _GoneError(VaultError):
+    """The directory was deleted while its lock was held: by git, say, which has no empty ones."""
+
+
+def _unreadable(path: str, error: OSError) -> StorageError:
+    return StorageError(path, f"cannot be read: {error.strerror or error}")
+
+
+def find(events: Iterable[Event], name: str) -> Event:
+    """The event with this id."""
+    for event in events:
+        if event.id == name:
+            return event
+    raise SessionNotFoundError(name)
+
+
+def _opened(parent: int, name: str) -> int:
+    try:
+        return os.open(name, _APPEND, 0o666, dir_fd=parent)
+    except FileNotFoundError:
+        raise _GoneError(name) from None
+
+
+def _span(fd: int, start: int, end: int) -> bytes:
+    """The bytes of an open file from here to there."""
+    pieces = []
+    while start < end and (piece := os.pread(fd, end - start, start)):
+        pieces.append(piece)
+        start += len(piece)
+    return b"".join(pieces)
+
+
+def _put(fd: int, size: int, data: bytes) -> None:
+    """Append durably, or leave the file as it was."""
+    try:
+        write_all(fd, data)
+    except BaseException:
+        with suppress(OSError):
+            os.ftruncate(fd, size)
+        raise

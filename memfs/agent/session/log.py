@@ -1,0 +1,211 @@
+"""SessionLog: one agent's append-only log of one session, `sessions/<session>/<agent>.agent.jsonl` in a vault."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from memfs.agent.messages import Message
+from memfs.agent.session.events import KINDS, RESERVED, Event, Reading, head_line, line_of, moment, time_text
+from memfs.agent.session.file import LogFile, find
+from memfs.agent.session.history import SPOKEN, Branch, branches, conditions, history, matching, page, state_of
+from memfs.agent.session.names import LOG, file_of, segments_of
+from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, shown
+from memfs.model import Problem
+from memfs.protocols import Clock, system_clock
+from memfs.vault import LOCK_TIMEOUT, Vault
+
+MAX_NAME = 1000  # characters of an id, or of the name of a branch
+
+
+class SessionLog:
+    """The events of one agent in one session. Thread-safe; any number of processes may append to one log."""
+
+    def __init__(
+        self,
+        vault: Vault | str | os.PathLike[str],
+        session: str,
+        agent: str = "main",
+        *,
+        actor: str = "",
+        suffix: str = LOG,
+        clock: Clock = system_clock,
+        lock_timeout: float = LOCK_TIMEOUT,
+    ) -> None:
+        self._root = root_of(vault)
+        self.session, self.agent, self.actor = session, agent, actor
+        self._clock = clock
+        place, name = segments_of(session), file_of(agent, suffix)
+        self._file = LogFile(self._root, place, name, head=self._head, clock=clock, timeout=lock_timeout)
+        self.path = self._file.path
+
+    def __repr__(self) -> str:
+        return f"SessionLog({str(self._root)!r}, {self.session!r}, {self.agent!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what appending holds; the log can still be used."""
+        self._file.close()
+
+    # --- appending
+
+    def append(self, message: Message, *, id: str = "", **about: Any) -> Event:  # noqa: A002  the word of the line
+        """Add a message; durable when it returns. One whose `id` is there already is not added again.
+
+        `about` may hold `metadata`, `branch`, `time`, and facts of one's own, which the line then has too.
+        """
+        return self._file.append([self._draft("message", _message(message), id=id, **about)])[0]
+
+    def append_many(self, items: Iterable[Mapping[str, Any]]) -> list[Event]:
+        """Add messages at once, all or none: each item holds `message`, and what else `append` takes."""
+        drafts = []
+        for item in items:
+            if not isinstance(item, Mapping):
+                raise InvalidMemoryError("item", f"{shown(item)} is not a mapping with a message")
+            about = {key: value for key, value in item.items() if key != "message"}
+            drafts.append(self._draft("message", _message(item.get("message")), **about))
+        return self._file.append(drafts)
+
+    def append_payload(self, payload: Any, *, id: str = "", **about: Any) -> Event:  # noqa: A002
+        """Add any JSON value as an event."""
+        return self._file.append([self._draft("payload", payload, id=id, **about)])[0]
+
+    def set_state(self, state: Any, *, name: str = "", **about: Any) -> Event:
+        """Add what a state is from now on."""
+        if name:
+            about["name"] = name
+        return self._file.append([self._draft("state", state, **about)])[0]
+
+    def fork(self, branch: str, *, at: str, parent: str = "") -> Branch:
+        """Begin a branch behind an event of its parent; events appended with `branch=` are its own."""
+        if not isinstance(branch, str) or not branch:
+            raise InvalidMemoryError("branch", f"{shown(branch)} is not a name")
+
+        def check(events: Sequence[Event]) -> None:
+            if branch in branches(events):
+                raise MemoryExistsError(f"{self.path}: branch {branch!r}")
+            find(history(events, parent), at)
+
+        if not self.exists():
+            raise SessionNotFoundError(self.path)
+        self._file.append([self._draft("fork", {"branch": branch, "from": parent, "at": at})], check)
+        return Branch(branch, parent, at)
+
+    # --- reading
+
+    def events(
+        self,
+        *,
+        branch: str = "",
+        parents: bool = True,
+        kinds: Iterable[str] | None = SPOKEN,
+        where: Iterable[Any] = (),
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Event]:
+        """The events of a branch in order; `where` are conditions on metadata, as a search takes them."""
+        wanted = conditions(where)
+        found = history(self.read().events, branch, parents=parents)
+        if kinds is not None:
+            chosen = frozenset(kinds)
+            found = [event for event in found if event.kind in chosen]
+        return page(matching(found, wanted), limit, offset)
+
+    def messages(self, *, branch: str = "", limit: int | None = None, offset: int = 0) -> list[dict[str, Any]]:
+        """The messages of a branch in order, as they were given."""
+        found = self.events(branch=branch, kinds=("message",), limit=limit, offset=offset)
+        return [event.record["message"] for event in found]
+
+    def event(self, id: str) -> Event:  # noqa: A002
+        """One event by its id."""
+        return find(self.read().events, id)
+
+    def state(self, name: str = "") -> Any:
+        """The last state of this name; None if there is none."""
+        found = state_of(self.read().events, name)
+        return None if found is None else found.record["state"]
+
+    def branches(self) -> list[Branch]:
+        """The branches, the trunk first."""
+        return list(branches(self.read().events).values())
+
+    def problems(self) -> list[Problem]:
+        """What in the log could not be understood."""
+        return self.read().problems
+
+    def exists(self) -> bool:
+        """Tell whether there is such a log."""
+        return self._file.exists()
+
+    def read(self) -> Reading:
+        """Everything the log says; of none at all, nothing. StorageError if it is there and cannot be read."""
+        return self._file.read()
+
+    # --- taking back
+
+    def redact(self, id: str, message: Message, **about: Any) -> Event:  # noqa: A002
+        """Have another message in the place of one; nothing of the original is left in the vault.
+
+        Metadata and other facts of the line stay, but for those that `about` gives anew.
+        """
+        fresh = self._draft("message", _message(message), **about).record | {"redacted": time_text(self._clock())}
+
+        def redacted(old: dict[str, Any]) -> dict[str, Any]:
+            kept = {key: value for key, value in old.items() if key not in KINDS}
+            return kept | fresh | {"id": id, "time": fresh["time"] or old.get("time", "")}
+
+        return self._file.replace(id, "message", redacted)
+
+    def remove(self, id: str) -> Event:  # noqa: A002
+        """Take an event out; its id stays, so that it is not added again."""
+        return self._file.replace(id, "removed", lambda old: {"id": id, "time": old.get("time", ""), "removed": True})
+
+    def _draft(
+        self,
+        kind: str,
+        value: Any,
+        *,
+        id: str = "",  # noqa: A002
+        time: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        branch: str = "",
+        **facts: Any,
+    ) -> Event:
+        """An event before it has its id, checked."""
+        if taken := facts.keys() & RESERVED:
+            raise InvalidMemoryError(min(taken), "is a word of the log itself")
+        for subject, text in (("id", id), ("branch", branch)):
+            if not isinstance(text, str) or len(text) > MAX_NAME:
+                raise InvalidMemoryError(subject, f"{shown(text)} is not a text of at most {MAX_NAME} characters")
+        if isinstance(time, str) and moment(time) == moment(None):
+            raise InvalidMemoryError("time", f"{shown(time)} is not a time")
+        record = {"id": id, "time": time_text(time) if isinstance(time, datetime) else time or "", kind: value}
+        if metadata:
+            record["metadata"] = dict(metadata)
+        if branch:
+            record["branch"] = branch
+        line_of(record | facts)  # what cannot be stored is refused before the disk is touched
+        return Event(id, kind, record | facts)
+
+    def _head(self) -> bytes:
+        now = time_text(self._clock())
+        return head_line(session=self.session, agent=self.agent, actor=self.actor, created=now)
+
+
+def root_of(vault: Vault | str | os.PathLike[str]) -> Path:
+    """The directory of a vault; a scope handle reaches no sessions."""
+    if isinstance(vault, Vault) and vault.namespace.segments:
+        raise InvalidNamespaceError(str(vault.namespace), "sessions lie outside of this scope")
+    return (vault if isinstance(vault, Vault) else Vault(vault)).root
+
+
+def _message(given: object) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidMemoryError("message", f"{shown(given)} is not a mapping")
+    return dict(given)

@@ -1,0 +1,445 @@
+"""The log of a session: appended by any number of processes, torn by none, read whatever is in it."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Git, Script
+from hypothesis import given
+from hypothesis import strategies as some
+
+from memfs import Vault, errors
+from memfs.agent.session import SessionLog
+from memfs.agent.session.events import understand
+
+KEYS = ["memfs:bytes", "memfs::bytes", "memfs:::bytes", "id", "message"]
+JSON = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False) | some.text() | some.binary(),
+    lambda inner: some.lists(inner) | some.dictionaries(some.text() | some.sampled_from(KEYS), inner),
+    max_leaves=20,
+)
+
+
+@pytest.fixture
+def log(vault: Vault) -> SessionLog:
+    return SessionLog(vault, "s-1", actor="alice")
+
+
+def said(text: str, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": [{"text": text}]}
+
+
+def file_of(vault: Vault, log: SessionLog) -> Path:
+    return vault.root / log.path
+
+
+def start(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    """Run Python text in a process of its own, with its streams open."""
+    head = "import sys, os; from memfs.agent.session import SessionLog\n"
+    command = [sys.executable, "-c", head + code, *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+# --- what is appended is there ------------------------------------------------------------------------
+
+
+def test_a_message_is_a_line_of_json_in_the_vault(vault: Vault, log: SessionLog) -> None:
+    event = log.append(said("Hello"), metadata={"channel": "web"})
+
+    head, line = map(json.loads, file_of(vault, log).read_text().splitlines())
+    assert log.path == "sessions/s-1/main.agent.jsonl"
+    assert (head["memfs"], head["session"], head["agent"], head["actor"]) == (1, "s-1", "main", "alice")
+    assert line == {
+        "id": event.id, "time": line["time"], "message": said("Hello"), "metadata": {"channel": "web"},
+    }  # fmt: skip
+
+
+@given(JSON)
+def test_what_is_restored_equals_what_was_given(value: Any) -> None:
+    from memfs.agent.session.events import line_of
+
+    line = line_of({"id": "e-1", "time": "", "message": {"role": "user", "content": value}})
+
+    assert line.count(b"\n") == 1
+    (event,) = understand(line, "x").events
+    assert repr(event.message["content"]) == repr(value)
+
+
+def test_a_lone_surrogate_survives(log: SessionLog) -> None:
+    log.append(said("half \ud83d of it, \u2028 and \x00"))
+
+    assert log.messages() == [said("half \ud83d of it, \u2028 and \x00")]
+
+
+def test_the_same_id_is_appended_once(vault: Vault, log: SessionLog) -> None:
+    log.append(said("once"), id="turn-1")
+    log.append(said("twice"), id="turn-1")
+    SessionLog(vault, "s-1").append(said("thrice"), id="turn-1")
+    log.append_many([{"message": said("four"), "id": "turn-2"}, {"message": said("five"), "id": "turn-2"}])
+
+    assert log.messages() == [said("once"), said("four")]
+
+
+def test_ids_sort_as_messages_were_appended_also_when_the_clock_goes_back(vault: Vault) -> None:
+    times = iter([datetime(2026, 1, 1, 0, 0, 9 - second // 2, tzinfo=UTC) for second in range(20)])
+    log = SessionLog(vault, "s-1", clock=lambda: next(times))
+
+    ids = [log.append(said(str(number))).id for number in range(8)]
+
+    assert ids == sorted(set(ids))
+    assert [message["content"][0]["text"] for message in log.messages()] == list("01234567")
+
+
+def test_what_json_has_no_word_for_is_refused_before_the_disk_is_touched(vault: Vault, log: SessionLog) -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    for bad in ({"content": object()}, {"content": circle}, {"content": {1, 2}}):
+        with pytest.raises(errors.InvalidMemoryError):
+            log.append(bad)
+    with pytest.raises(errors.InvalidMemoryError, match="message"):
+        log.append("text")  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidMemoryError, match="a word of the log"):
+        log.append(said("x"), redacted=True)
+    with pytest.raises(errors.InvalidMemoryError, match="not a time"):
+        log.append(said("x"), time="yesterday")
+
+    assert not (vault.root / "sessions").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "/", ".", "..", "con", "-x", "~x", " ", "x.md", "ü%41", "{0}", "a\\b"])
+def test_any_name_is_one_segment(vault: Vault, name: str) -> None:
+    if not name.strip():
+        with pytest.raises(errors.InvalidNamespaceError):
+            SessionLog(vault, name)
+        return
+    log = SessionLog(vault, name, name, actor=name)
+    log.append(said("x"))
+
+    found = [path for path in vault.root.rglob("*.jsonl") if path.is_file()]
+    assert [path.parent.parent for path in found] == [vault.root / "sessions"]
+    assert SessionLog(vault, name, name).messages() == [said("x")]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "\ud800", None, 7])
+def test_what_cannot_be_a_name_is_refused(vault: Vault, name: Any) -> None:
+    with pytest.raises(errors.InvalidNamespaceError):
+        SessionLog(vault, name)
+    with pytest.raises(errors.InvalidNamespaceError):
+        SessionLog(vault, "s-1", name)
+
+
+def test_a_session_whose_name_differs_in_case_only_is_refused(vault: Vault) -> None:
+    SessionLog(vault, "Alice").append(said("mine"))
+
+    with pytest.raises(errors.InvalidNamespaceError, match="but for case"):
+        SessionLog(vault, "alice").append(said("yours"))
+    assert SessionLog(vault, "alice").messages() == []
+
+
+def test_a_scope_handle_reaches_no_sessions(vault: Vault) -> None:
+    with pytest.raises(errors.InvalidNamespaceError, match="outside of this scope"):
+        SessionLog(vault.scope("/facts"), "s-1")
+
+
+# --- several processes --------------------------------------------------------------------------------
+
+WRITER = """
+log = SessionLog(sys.argv[1], "s-1", actor="alice")
+print("ready", flush=True); sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    log.append({"role": "user", "content": [{"text": f"{sys.argv[2]}:{number}"}]})
+"""
+
+
+def test_four_processes_lose_nothing_and_keep_their_order(vault: Vault, log: SessionLog) -> None:
+    log.append(said("first:0"))
+    writers = [start(WRITER, vault.root, name, 50) for name in "abcd"]
+    for writer in writers:
+        assert writer.stdout
+        writer.stdout.readline()
+    for writer in writers:
+        assert writer.stdin
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
+    log.append(said("last:0"))
+
+    events = log.events()
+    texts = [event.message["content"][0]["text"].split(":") for event in events]
+    assert len({event.id for event in events}) == len(events) == 202
+    assert [event.id for event in events] == sorted(event.id for event in events)
+    for name in "abcd":
+        assert [int(number) for who, number in texts if who == name] == list(range(50))
+    assert (texts[0][0], texts[-1][0]) == ("first", "last")
+    for writer in writers:
+        for stream in (writer.stdin, writer.stdout):
+            assert stream
+            stream.close()
+
+
+KILLED = """
+log = SessionLog(sys.argv[1], "s-1")
+number = 0
+while True:
+    log.append({"role": "user", "content": [{"text": f"{sys.argv[2]}:{number} " + "x" * 20000}]})
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_what_was_acknowledged_survives_kill_9(vault: Vault, log: SessionLog) -> None:
+    chance, told = random.Random(7), {}
+    for turn in range(12):
+        writer = start(KILLED, vault.root, turn)
+        assert writer.stdout
+        for _ in range(chance.randrange(1, 12)):
+            told[turn] = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        rest = writer.stdout.read().split("\n")
+        told[turn] = max([told[turn], *(int(line) for line in rest[:-1])])
+        writer.wait()
+        writer.stdout.close()
+        assert writer.stdin
+        writer.stdin.close()
+    log.append(said("after"))
+
+    texts = [message["content"][0]["text"].split()[0] for message in log.messages()]
+    for turn, last in told.items():
+        got = [int(text.split(":")[1]) for text in texts if text.startswith(f"{turn}:")]
+        assert got == list(range(len(got)))
+        assert last < len(got) <= last + 2
+    assert texts[-1] == "after"
+
+
+def test_an_append_reads_nothing_of_the_log_again(
+    vault: Vault, log: SessionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        log.append(said(f"{number}"))
+    read: list[int] = []
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at))  # type: ignore[func-returns-value]
+
+    log.append(said("mine"))
+    assert read == []
+
+    before = file_of(vault, log).stat().st_size
+    SessionLog(vault, "s-1").append(said("another's"))
+    read.clear()
+    log.append(said("mine again"))
+    assert sum(read) == file_of(vault, log).stat().st_size - before - len(line(vault, log, -1)) + 1
+
+
+def line(vault: Vault, log: SessionLog, at: int) -> bytes:
+    return file_of(vault, log).read_bytes().splitlines(keepends=True)[at]
+
+
+def test_a_forked_child_appends_beside_its_parent(vault: Vault, log: SessionLog) -> None:
+    log.append(said("before"))
+    child = os.fork()
+    if not child:
+        for number in range(20):
+            log.append(said(f"child {number}"))
+        os._exit(0)
+    for number in range(20):
+        log.append(said(f"parent {number}"))
+    assert os.waitpid(child, 0)[1] == 0
+
+    events = log.events()
+    assert len(events) == len({event.id for event in events}) == 41
+
+
+# --- what people, editors and git do to it ------------------------------------------------------------
+
+
+def test_a_torn_last_line_is_skipped_and_sealed(vault: Vault, log: SessionLog) -> None:
+    log.append(said("whole"))
+    with file_of(vault, log).open("ab") as file:
+        file.write(b'{"id":"e-x","time":"2026-01-01T00:00:00Z","message":{"role":"us')
+
+    assert log.messages() == [said("whole")]
+    log.append(said("next"))
+    SessionLog(vault, "s-1").append(said("and next"))
+    assert log.messages() == [said("whole"), said("next"), said("and next")]
+    assert [(one.line, one.reason) for one in log.problems()] == [(3, "not JSON, or cut short: skipped")]
+
+
+def test_a_last_line_without_its_end_is_read_and_kept(vault: Vault, log: SessionLog) -> None:
+    log.append(said("one"))
+    file = file_of(vault, log)
+    file.write_bytes(file.read_bytes().rstrip(b"\n"))
+
+    assert log.messages() == [said("one")]
+    log.append(said("two"))
+    assert log.messages() == [said("one"), said("two")]
+    assert log.problems() == []
+
+
+def test_lines_that_are_no_events_are_problems_and_stop_nobody(vault: Vault, log: SessionLog) -> None:
+    log.append(said("good"))
+    bad = [
+        b"<<<<<<< HEAD", b"=======", b">>>>>>> other", b"not json", b"[1, 2]", b'{"no": "id"}', b'{"id": "x"}',
+        b'{"id": 7, "message": {}}', b'{"id": "y", "message": "text"}', b'\xff\xfe{"id": "z"}', b'{"id": "n\x00"}',
+        b"[" * 100_000, b'{"id": "d", "message": ' + b'{"a":' * 100_000,
+        b'{"id": "i", "message": {"n": ' + b"9" * 5000 + b"}}",
+    ]  # fmt: skip
+    with file_of(vault, log).open("ab") as file:
+        file.write(b"".join(line + b"\n" for line in bad))
+    log.append(said("better"))
+
+    assert log.messages() == [said("good"), said("better")]
+    problems = log.problems()
+    assert [one.line for one in problems] == list(range(3, 3 + len(bad)))
+    assert {one.path for one in problems} == {log.path}
+    assert "conflict marker" in problems[0].reason
+    assert "merge=union" in problems[0].hint
+
+
+def test_a_log_of_a_newer_memfs_is_refused(vault: Vault, log: SessionLog) -> None:
+    log.append(said("x"))
+    file = file_of(vault, log)
+    file.write_text(file.read_text().replace('"memfs":1', '"memfs":2'))
+
+    with pytest.raises(errors.StorageError, match="made by a newer memfs"):
+        log.messages()
+    with pytest.raises(errors.StorageError, match="made by a newer memfs"):
+        SessionLog(vault, "s-1").append(said("y"))
+
+
+def test_git_merges_two_branches_of_a_session_with_every_turn(vault: Vault, log: SessionLog, git: Git) -> None:
+    git(vault.root, "init", "-q")
+    log.append_many([{"message": said("one")}, {"message": said("two")}])
+    git(vault.root, "add", ".")
+    git(vault.root, "commit", "-qm", "begun")
+    git(vault.root, "switch", "-qc", "laptop")
+    log.append(said("laptop 1"))
+    log.append(said("laptop 2"))
+    git(vault.root, "commit", "-qam", "laptop")
+    git(vault.root, "switch", "-q", "main")
+    log.append(said("desk 1"))
+    git(vault.root, "commit", "-qam", "desk")
+    git(vault.root, "merge", "-q", "-m", "merged", "laptop")
+    log.append(said("after"))
+
+    texts = [message["content"][0]["text"] for message in log.messages()]
+    assert texts == ["one", "two", "laptop 1", "laptop 2", "desk 1", "after"]
+    assert log.problems() == []
+    ids = [event.id for event in log.events()]
+    assert ids == sorted(set(ids))
+
+
+def test_two_machines_that_begin_one_session_are_merged_too(vault: Vault, git: Git) -> None:
+    git(vault.root, "init", "-q")
+    git(vault.root, "add", ".")
+    git(vault.root, "commit", "-qm", "vault")
+    for name in ("laptop", "desk"):
+        git(vault.root, "switch", "-qc", name, "main")
+        SessionLog(vault, "s-1", actor="alice").append_many(
+            [{"message": said("common"), "id": "t-1"}, {"message": said(name)}]
+        )
+        git(vault.root, "add", "sessions")
+        git(vault.root, "commit", "-qm", name)
+    git(vault.root, "merge", "-q", "-m", "merged", "laptop")
+
+    log = SessionLog(vault, "s-1")
+    texts = [message["content"][0]["text"] for message in log.messages()]
+    assert sorted(texts) == ["common", "desk", "laptop"]
+    head = log.read().head
+    assert head is not None
+    assert head.actor == "alice"
+
+
+# --- what cannot be read or written -------------------------------------------------------------------
+
+
+def test_a_read_error_raises_and_is_never_an_empty_history(vault: Vault, log: SessionLog) -> None:
+    log.append(said("there"))
+    file = file_of(vault, log)
+    file.rename(file.with_suffix(".aside"))
+    file.symlink_to(file.with_suffix(".aside"))
+    with pytest.raises(errors.StorageError, match="cannot be read"):
+        log.messages()
+
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(errors.StorageError, match="not a regular file"):
+        log.messages()
+    with pytest.raises(errors.StorageError, match="not a regular file"):
+        log.append(said("x"))
+
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(errors.StorageError):
+        log.messages()
+
+
+def test_a_log_that_may_not_be_read_raises(public_path: Path, run_script: Script) -> None:
+    vault = Vault.init(public_path / "vault")
+    SessionLog(vault, "s-1").append(said("there"))
+    (vault.root / "sessions/s-1/main.agent.jsonl").chmod(0)
+
+    done = run_script(
+        "from memfs.agent.session import SessionLog\n"
+        "try: print(SessionLog(sys.argv[1], 's-1').messages())\n"
+        "except errors.StorageError as error: print('raised', error)",
+        vault.root, ordinary=True,
+    )  # fmt: skip
+
+    assert done.stdout.startswith("raised sessions/s-1/main.agent.jsonl: cannot be read"), done.stderr
+
+
+def test_a_vault_that_cannot_be_written_can_be_read(mount_tmpfs: Callable[[str], Path]) -> None:
+    disk = mount_tmpfs("size=4m")
+    vault = Vault.init(disk / "vault")
+    with SessionLog(vault, "s-1") as writer:
+        writer.append(said("there"))
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+
+    log = SessionLog(vault, "s-1")
+    assert log.messages() == [said("there")]
+    with pytest.raises(errors.ReadOnlyError):
+        log.append(said("x"))
+
+
+def test_a_full_disk_loses_nothing_and_leaves_no_half_line(mount_tmpfs: Callable[[str], Path]) -> None:
+    vault = Vault.init(mount_tmpfs("size=1m") / "vault")
+    log = SessionLog(vault, "s-1")
+    told: list[str] = []
+
+    def fill() -> None:
+        while True:
+            told.append(log.append(said(f"{len(told)} " + "x" * 50_000)).id)
+
+    with pytest.raises(errors.NoSpaceError):
+        fill()
+
+    assert [event.id for event in log.events()] == told
+    assert log.problems() == []
+    log.append(said("there is room for a little"))
+    assert len(log.events()) == len(told) + 1
+
+
+def test_a_hostile_log_of_50_mb_never_takes_the_process_down(vault: Vault, run_script: Script) -> None:
+    SessionLog(vault, "s-1").append(said("good"))
+    with (vault.root / "sessions/s-1/main.agent.jsonl").open("ab") as file:
+        file.write(b'{"id":"long","message":{"content":"' + b"x" * (34 << 20) + b'"}}\n')
+        file.write(b'{"id":"%d","message":{"content":"' % 1 + b"\x00" * 1_000_000 + b'"}}\n')
+        file.write(b"[" * 5_000_000 + b"\n" + b"\xff" * 5_000_000 + b"\n" + b"\n" * 5_000_000)
+
+    done = run_script(
+        "from memfs.agent.session import SessionLog\n"
+        "log = SessionLog(sys.argv[1], 's-1')\n"
+        "log.append({'role': 'user', 'content': 'more'})\n"
+        "print(len(log.messages()), [one.line for one in log.problems()])",
+        vault.root, memory=2 << 30,
+    )  # fmt: skip
+
+    assert done.stdout == "2 [3, 4, 5, 6]\n", done.stderr
