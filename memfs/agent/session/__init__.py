@@ -7,10 +7,16 @@ if TYPE_CHECKING:
     from memfs.agent.session.events import Event
     from memfs.agent.session.history import Branch
     from memfs.agent.session.log import SessionLog
+    from memfs.agent.session.sessions import Actor, Session, Sessions
 
-__all__ = ["Branch", "Event", "SessionLog"]
+__all__ = ["Actor", "Branch", "Event", "Session", "SessionLog", "Sessions"]
 
-_HOMES = {"Branch": "history", "Event": "events", "SessionLog": "log"}
+_HOMES = {
+    "Branch": "history",
+    "Event": "events",
+    "SessionLog": "log",
+    **dict.fromkeys(("Actor", "Session", "Sessions"), "sessions"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -30,13 +30,14 @@ class SessionLog:
         *,
         actor: str = "",
         suffix: str = LOG,
+        archived: bool = False,
         clock: Clock = system_clock,
         lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         self._root = root_of(vault)
         self.session, self.agent, self.actor = session, agent, actor
         self._clock = clock
-        place, name = segments_of(session), file_of(agent, suffix)
+        place, name = segments_of(session, archived=archived), file_of(agent, suffix)
         self._file = LogFile(self._root, place, name, head=self._head, clock=clock, timeout=lock_timeout)
         self.path = self._file.path
 

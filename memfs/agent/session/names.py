@@ -6,38 +6,50 @@ import stat
 from urllib.parse import unquote
 
 from memfs.errors import InvalidNamespaceError
-from memfs.namespace import SESSIONS, Namespace, encode, is_text
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, encode, is_text
 
 LOG = ".agent.jsonl"
 MULTI = ".multi.jsonl"  # the state of several agents that work together
-SESSION = "session.jsonl"  # of a session that a framework made before any of its agents
+SESSION = "session.jsonl"  # of a session itself, which some frameworks make before any of its agents
 LARGEST = 256 * 1024 * 1024  # bytes of a log that is read
 
 
-def segments_of(session: str) -> tuple[str, ...]:
+def place_of(*, archived: bool = False) -> tuple[str, ...]:
+    """The directory of all sessions, or of those that expired."""
+    return (ARCHIVE, SESSIONS) if archived else (SESSIONS,)
+
+
+def segments_of(session: str, *, archived: bool = False) -> tuple[str, ...]:
     """The directory of a session."""
-    return (SESSIONS, segment_of(session, "a session"))
+    return (*place_of(archived=archived), _segment(session, "a session"))
 
 
 def file_of(agent: str, suffix: str = LOG) -> str:
-    """The file of an agent's log."""
-    return segment_of(agent, "an agent") + suffix if agent or suffix == LOG else suffix.removeprefix(".")
+    """The file of an agent's log, or of the session's own."""
+    return suffix if suffix == SESSION else _segment(agent, "an agent") + suffix
 
 
-def segment_of(name: str, what: str) -> str:
-    """Any name as one segment of a path; InvalidNamespaceError if it is none, or too long for one."""
-    if not isinstance(name, str) or not name.strip() or not is_text(name):
-        raise InvalidNamespaceError(
-            str(name)[:100], f"not the name of {'an agent' if what == 'agent' else 'a session'}"
-        )
-    (segment,) = Namespace.parse(encode(name)).segments
-    return segment
+def parts_of(file: str) -> tuple[str, str] | None:
+    """Agent and suffix of the file of a log; None if it is none that memfs makes."""
+    if file == SESSION:
+        return "", SESSION
+    for suffix in (LOG, MULTI):
+        if file.endswith(suffix) and (agent := name_of(file.removesuffix(suffix))):
+            return agent, suffix
+    return None
 
 
 def name_of(segment: str) -> str | None:
     """The name that has this segment; None if it is not one that memfs makes."""
     name = unquote(segment, errors="surrogateescape")
-    return name if name and is_text(name) and encode(name) == segment else None
+    return name if name.strip() and is_text(name) and encode(name) == segment else None
+
+
+def _segment(name: str, what: str) -> str:
+    if not isinstance(name, str) or not name.strip() or not is_text(name):
+        raise InvalidNamespaceError(str(name)[:100], f"cannot name {what}")
+    (segment,) = Namespace.parse(encode(name)).segments
+    return segment
 
 
 def check_file(status: os.stat_result, path: str) -> None:

@@ -1,0 +1,382 @@
+"""Sessions over time: redacted, branched, listed, checked, expired."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Git, Snapshot
+
+from memfs import Vault, errors
+from memfs.agent.session import Branch, SessionLog, Sessions
+
+SECRET = "sk-live-4242-secret"
+
+
+@pytest.fixture
+def log(vault: Vault) -> SessionLog:
+    return SessionLog(vault, "s-1", actor="alice")
+
+
+def said(text: str, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": [{"text": text}]}
+
+
+def texts(log: SessionLog, **about: Any) -> list[str]:
+    return [message["content"][0]["text"] for message in log.messages(**about)]
+
+
+def holding(root: Path, text: str) -> list[str]:
+    """The files below a directory that hold a text."""
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return [path.relative_to(root).as_posix() for path in files if text.encode() in path.read_bytes()]
+
+
+# --- redaction ----------------------------------------------------------------------------------------
+
+
+def test_redaction_leaves_no_byte_of_the_original(vault: Vault, log: SessionLog, git: Git) -> None:
+    git(vault.root, "init", "-q")
+    log.append(said("before"))
+    event = log.append(said(SECRET), metadata={"channel": "web"}, index=1)
+    log.append(said("after"))
+    assert holding(vault.root, SECRET) == [log.path]
+
+    redacted = log.redact(event.id, said("[redacted]"))
+
+    assert holding(vault.root, SECRET) == []
+    assert texts(log) == ["before", "[redacted]", "after"]
+    assert redacted == log.event(event.id)
+    assert (redacted.is_redacted, redacted.metadata, redacted.record["index"]) == (True, {"channel": "web"}, 1)
+    log.append(said(SECRET), id=event.id)
+    log.append(said("more"))
+    assert texts(log) == ["before", "[redacted]", "after", "more"]
+
+
+def test_an_event_that_is_removed_stays_so(vault: Vault, log: SessionLog) -> None:
+    event = log.append_payload({"blob": SECRET})
+    log.append(said("after"))
+
+    log.remove(event.id)
+
+    assert holding(vault.root, SECRET) == []
+    log.append_payload({"blob": SECRET}, id=event.id)
+    assert [one.kind for one in log.events()] == ["message"]
+    with pytest.raises(errors.SessionNotFoundError):
+        log.redact(event.id, said("x"))
+    with pytest.raises(errors.SessionNotFoundError):
+        log.remove("e-nothing")
+    with pytest.raises(errors.SessionNotFoundError):
+        SessionLog(vault, "nothing").remove(event.id)
+    assert not (vault.root / "sessions/nothing").exists()
+
+
+def test_redaction_changes_no_other_byte(vault: Vault, log: SessionLog) -> None:
+    event = log.append(said(SECRET))
+    file = vault.root / log.path
+    odd = b'not json\r\n{"id": "e-7",  "message" : {"role":"user"} }\n\xff\n\n<<<<<<< HEAD\ncut short'
+    with file.open("ab") as stream:
+        stream.write(odd)
+    file.chmod(0o640)
+    head = file.read_bytes().splitlines(keepends=True)[0]
+
+    log.redact(event.id, said("-"))
+
+    data = file.read_bytes()
+    assert data.startswith(head)
+    assert data.endswith(odd)
+    assert data.count(b"\n") == head.count(b"\n") + 1 + odd.count(b"\n")
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_a_killed_append_left_of_a_message_is_redacted_too(vault: Vault, log: SessionLog) -> None:
+    log.append(said("before"))
+    with (vault.root / log.path).open("ab") as file:
+        file.write(
+            b'{"id":"turn-1","time":"2026-01-01T00:00:00Z","message":{"role":"user","content":"' + SECRET.encode()
+        )
+    log.append(said(SECRET), id="turn-1")
+
+    log.redact("turn-1", said("-"))
+
+    assert holding(vault.root, SECRET) == []
+    assert texts(log) == ["before", "-"]
+
+
+def test_a_merge_does_not_bring_a_redacted_message_back(vault: Vault, log: SessionLog, git: Git) -> None:
+    git(vault.root, "init", "-q")
+    event = log.append(said(SECRET))
+    git(vault.root, "add", ".")
+    git(vault.root, "commit", "-qm", "begun")
+    git(vault.root, "switch", "-qc", "laptop")
+    log.append(said("laptop"))
+    git(vault.root, "commit", "-qam", "laptop")
+    git(vault.root, "switch", "-q", "main")
+    log.redact(event.id, said("-"))
+    git(vault.root, "commit", "-qam", "redacted")
+    git(vault.root, "merge", "-q", "-m", "merged", "laptop")
+
+    assert texts(log) == ["-", "laptop"]
+    if SECRET in (vault.root / log.path).read_text():
+        assert "which was redacted" in log.problems()[0].reason
+        log.redact(event.id, said("-"))
+    assert SECRET not in (vault.root / log.path).read_text()
+    assert texts(log) == ["-", "laptop"]
+
+
+REDACTOR = """
+import sys
+from memfs.agent.session import SessionLog
+log = SessionLog(sys.argv[1], "s-1")
+print("begun", flush=True)
+for event in log.events():
+    log.redact(event.id, {"role": "user", "content": [{"text": "-"}]})
+"""
+
+
+def test_a_killed_redaction_leaves_the_old_line_or_the_new(vault: Vault, log: SessionLog) -> None:
+    chance, number = random.Random(3), 0
+    for _ in range(12):
+        for _ in range(6):
+            log.append(said(f"{number} {SECRET} " + "x" * 200_000))
+            number += 1
+        process = subprocess.Popen([sys.executable, "-c", REDACTOR, vault.root], stdout=subprocess.PIPE)
+        assert process.stdout
+        process.stdout.readline()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(chance.random() * 0.03)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+        assert len(log.events()) == number
+        assert log.problems() == []
+        for event in SessionLog(vault, "s-1").events():
+            log.redact(event.id, said("-"))
+        SessionLog(vault, "s-1").append(said("the next writer clears what the killed one left"))
+        number += 1
+        assert holding(vault.root, SECRET) == []
+
+
+# --- branches -----------------------------------------------------------------------------------------
+
+
+def test_a_branch_has_what_its_parent_had_and_its_own(log: SessionLog) -> None:
+    one, two = log.append(said("1")), log.append(said("2"))
+    log.append(said("3"))
+
+    log.fork("other", at=two.id)
+    a = log.append(said("a"), branch="other")
+    log.append(said("4"))
+    log.append(said("b"), branch="other")
+    log.fork("third", at=a.id, parent="other")
+    log.append(said("x"), branch="third")
+    log.fork("early", at=one.id, parent="third")
+
+    assert texts(log) == ["1", "2", "3", "4"]
+    assert texts(log, branch="other") == ["1", "2", "a", "b"]
+    assert texts(log, branch="third") == ["1", "2", "a", "x"]
+    assert texts(log, branch="early") == ["1"]
+    assert [event.message["content"][0]["text"] for event in log.events(branch="other", parents=False)] == ["a", "b"]
+    assert log.branches() == [
+        Branch(""), Branch("other", "", two.id), Branch("third", "other", a.id), Branch("early", "third", one.id),
+    ]  # fmt: skip
+    assert texts(log, branch="other", limit=2, offset=1) == ["2", "a"]
+
+
+def test_a_branch_begins_at_an_event_that_its_parent_has(log: SessionLog) -> None:
+    with pytest.raises(errors.SessionNotFoundError):
+        log.fork("x", at="e-1")
+    one = log.append(said("1"))
+    log.fork("other", at=one.id)
+    own = log.append(said("a"), branch="other")
+
+    with pytest.raises(errors.SessionNotFoundError):
+        log.fork("third", at=own.id)
+    with pytest.raises(errors.SessionNotFoundError):
+        log.fork("third", at=one.id, parent="nothing")
+    with pytest.raises(errors.MemoryExistsError):
+        log.fork("other", at=one.id)
+    with pytest.raises(errors.SessionNotFoundError):
+        log.messages(branch="nothing")
+    assert texts(log, branch="other") == ["1", "a"]
+
+
+def test_forks_that_go_in_circles_end(vault: Vault, log: SessionLog) -> None:
+    one = log.append(said("1"))
+    with (vault.root / log.path).open("a") as file:
+        for name, parent in (("a", "b"), ("b", "a")):
+            file.write(f'{{"id":"{name}","fork":{{"branch":"{name}","from":"{parent}","at":"{one.id}"}}}}\n')
+
+    assert texts(log, branch="a") == []
+    assert texts(log) == ["1"]
+
+
+# --- events and their metadata ------------------------------------------------------------------------
+
+
+def test_events_are_filtered_by_metadata_role_and_time(log: SessionLog) -> None:
+    log.append(said("1"), metadata={"channel": "web", "score": 3}, time="2026-01-01T10:00:00Z")
+    log.append(said("2", "assistant"), metadata={"channel": "mail"}, time=datetime(2026, 1, 2, tzinfo=UTC))
+    log.append(said("3"), metadata={"score": 7, "tags": ["a", "b"]}, time="2026-01-03T10:00:00+02:00")
+    log.append_payload([1, 2])
+
+    def found(*where: Any) -> list[str]:
+        return [event.message["content"][0]["text"] for event in log.events(kinds=["message"], where=where)]
+
+    assert found(("channel", "EQUALS", "web")) == ["1"]
+    assert found(("score", "EXISTS")) == ["1", "3"]
+    assert found(("score", "NOT_EXISTS")) == ["2"]
+    assert found(("score", ">", 3)) == ["3"]
+    assert found(("score", "<=", 3), ("channel", "CONTAINS", "EB")) == ["1"]
+    assert found(("tags", "CONTAINS", "a")) == ["3"]
+    assert found(("role", "EQUALS", "assistant")) == ["2"]
+    assert found(("time", "AFTER", "2026-01-01"), ("time", "BEFORE", "2026-01-03")) == ["2"]
+    assert [event.record["payload"] for event in log.events(kinds=["payload"])] == [[1, 2]]
+    with pytest.raises(errors.InvalidSearchError):
+        log.events(where=[("score", "LIKE", 3)])
+    with pytest.raises(errors.InvalidSearchError):
+        log.events(limit=-1)
+
+
+def test_a_state_is_the_last_of_its_name(log: SessionLog) -> None:
+    assert log.state() is None
+    log.set_state({"turn": 1})
+    log.set_state([1], name="plan")
+    log.set_state({"turn": 2})
+
+    assert (log.state(), log.state("plan"), log.state("nothing")) == ({"turn": 2}, [1], None)
+    assert log.messages() == []
+
+
+# --- all sessions of a vault --------------------------------------------------------------------------
+
+
+def filled(vault: Vault) -> Sessions:
+    """Three sessions of two actors, of January, February and March."""
+    for month, (session, actor) in enumerate((("s-1", "alice"), ("s/2", "bob"), ("s-3", "alice")), 1):
+        now = datetime(2026, month, 1, tzinfo=UTC)
+        log = SessionLog(vault, session, actor=actor, clock=lambda: now)  # noqa: B023  used at once
+        log.append(said("one"))
+        log.append(said("two", "assistant"), metadata={"channel": "web"})
+    SessionLog(vault, "s-3", "helper", clock=lambda: datetime(2026, 3, 2, tzinfo=UTC)).append(said("three"))
+    return Sessions(vault, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
+
+
+def test_sessions_and_actors_are_listed(vault: Vault) -> None:
+    sessions = filled(vault)
+
+    assert [(one.name, one.actor, one.agents, one.messages) for one in sessions.list()] == [
+        ("s-1", "alice", ("main",), 2), ("s/2", "bob", ("main",), 2), ("s-3", "alice", ("helper", "main"), 3),
+    ]  # fmt: skip
+    assert [one.name for one in sessions.list(actor="alice")] == ["s-1", "s-3"]
+    assert [one.name for one in sessions.list(where=[("updated", "AFTER", "2026-02-15")])] == ["s-3"]
+    assert [one.name for one in sessions.list(where=[("messages", ">=", 3)])] == ["s-3"]
+    assert [(one.name, one.sessions, one.messages) for one in sessions.actors()] == [("alice", 2, 5), ("bob", 1, 2)]
+    assert sessions.read("s/2").path == "sessions/s%2F2"
+    assert [log.agent for log in sessions.logs("s-3")] == ["helper", "main"]
+    for name in ("nothing", "", "../x"):
+        with pytest.raises(errors.SessionNotFoundError):
+            sessions.read(name)
+
+
+def test_sessions_are_no_memories(vault: Vault, snapshot: Snapshot) -> None:
+    vault.add("Alice likes tuna.", "/facts")
+    filled(vault)
+    (vault.root / "sessions/s-1/note.md").write_text("A zebra.\n")
+
+    assert vault.search("zebra") == vault.search("one two") == []
+    assert len(vault.list()) == vault.sync().memories == 1
+    with pytest.raises(errors.VaultError):
+        vault.read("sessions/s-1/note.md")
+    before = snapshot(vault.root, ".memfs")
+    Sessions(vault).list()
+    Sessions(vault).check()
+    assert snapshot(vault.root, ".memfs") == before
+
+
+def test_copies_of_logs_are_problems_and_stop_nobody(vault: Vault) -> None:
+    sessions = filled(vault)
+    place = vault.root / "sessions/s-1"
+    copies = [
+        "main.agent (copy).jsonl", "main.agent.jsonl~", ".main.agent.jsonl.swp", "main (copy).agent.jsonl",
+        "#main.agent.jsonl#", "main.agent.jsonl.orig",
+    ]  # fmt: skip
+    for name in copies:
+        shutil.copy(place / "main.agent.jsonl", place / name)
+    shutil.copytree(place, vault.root / "sessions/s-1 (copy)")
+    (place / ".gitkeep").touch()
+    (vault.root / "sessions/main.agent.jsonl").touch()
+    with (place / "main.agent.jsonl").open("a") as file:
+        file.write("<<<<<<< HEAD\n")
+
+    assert [one.name for one in sessions.list()] == ["s-1", "s/2", "s-3"]
+    assert sessions.read("s-1").messages == 2
+    found = [(problem.path.removeprefix("sessions/"), problem.line) for problem in sessions.check()]
+    assert {(f"s-1/{name}", 1) for name in copies} < set(found)
+    assert ("s-1/main.agent.jsonl", 4) in found
+    assert ("main.agent.jsonl", 1) in found
+    assert len(found) == len(copies) + 1 + 1 + len(copies) + 1
+
+
+def test_a_log_that_cannot_be_read_hides_no_other(vault: Vault) -> None:
+    sessions = filled(vault)
+    bad = vault.root / "sessions/s-3/helper.agent.jsonl"
+    bad.unlink()
+    os.mkfifo(bad)
+
+    assert [(one.name, one.messages) for one in sessions.list()] == [("s-1", 2), ("s/2", 2), ("s-3", 2)]
+    (problem,) = sessions.check()
+    assert (problem.path, problem.reason) == ("sessions/s-3/helper.agent.jsonl", "cannot be read: not a regular file")
+
+
+def test_old_sessions_move_to_the_archive_as_a_whole(vault: Vault) -> None:
+    sessions = filled(vault)
+    was = (vault.root / "sessions/s-1/main.agent.jsonl").read_bytes()
+    SessionLog(vault, "s/2", clock=lambda: datetime(2026, 3, 9, tzinfo=UTC)).append(said("still talking"))
+
+    assert [one.name for one in sessions.expired(30)] == ["s-1"]
+    assert [one.name for one in sessions.list()] == ["s-1", "s-3", "s/2"]
+    assert [(one.name, one.path) for one in sessions.expire(30)] == [("s-1", "archive/sessions/s-1")]
+    assert (vault.root / "archive/sessions/s-1/main.agent.jsonl").read_bytes() == was
+    assert [one.name for one in sessions.list()] == ["s-3", "s/2"]
+    assert [one.name for one in Sessions(vault, archived=True).list()] == ["s-1"]
+    assert len(SessionLog(vault, "s-1", archived=True).messages()) == 2
+    assert vault.list(archived=True) == []
+    assert sessions.expire(30) == []
+
+    SessionLog(vault, "s-1", clock=lambda: datetime(2026, 1, 5, tzinfo=UTC)).append(said("again"))
+    assert [one.path for one in sessions.expire(30)] == ["archive/sessions/s-1-2"]
+    for days in (-1, True, "7", float("nan")):
+        with pytest.raises(errors.InvalidSearchError):
+            sessions.expire(days)  # type: ignore[arg-type]
+
+
+def test_a_session_that_goes_on_is_not_moved(vault: Vault) -> None:
+    log = SessionLog(vault, "s-1")
+    log.append(said("one"))
+    sessions = Sessions(vault, clock=lambda: datetime.now(UTC) + timedelta(days=1))
+
+    assert [one.name for one in sessions.expire(0.5)] == ["s-1"]
+    log.append(said("two"))
+    assert texts(log) == ["two"]
+    assert texts(SessionLog(vault, "s-1", archived=True)) == ["one"]
+
+
+def test_a_session_is_removed_with_all_that_lies_in_it(vault: Vault) -> None:
+    sessions = filled(vault)
+    shutil.copy(vault.root / "sessions/s-3/main.agent.jsonl", vault.root / "sessions/s-3/main.agent.jsonl~")
+
+    sessions.remove("s-3")
+
+    assert not (vault.root / "sessions/s-3").exists()
+    assert [one.name for one in sessions.list()] == ["s-1", "s/2"]
+    with pytest.raises(errors.SessionNotFoundError):
+        sessions.remove("s-3")
