@@ -4,7 +4,7 @@ SIZE ?= small
 DATA ?= ../shared/data/locomo-dev.json
 BIN := .venv/bin
 
-.PHONY: demo test lint bench torture strands-suite locomo clean
+.PHONY: demo test lint bench torture strands-suite session-suite locomo clean
 
 demo: .venv/ready
 	@$(BIN)/python examples/demo.py
@@ -28,6 +28,9 @@ torture: .venv/ready
 
 strands-suite: .venv/ready
 	$(BIN)/python tests/strands_suite.py
+
+session-suite: .venv/ready
+	$(BIN)/python tests/strands_suite.py session
 
 locomo: .venv/ready
 	$(BIN)/python -m benchmarks.locomo --fit $(DATA)

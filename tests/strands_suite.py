@@ -1,7 +1,8 @@
-"""Run strands-agents' own memory tests with our names in the place of `strands.memory`.
+"""Run strands-agents' own tests with ours in their place: of memory, or of sessions over a repository.
 
-    python tests/strands_suite.py [--release 1.62.0] [--directory DIR]
+    python tests/strands_suite.py [memory|session] [--release 1.62.0] [--directory DIR]
 
+Our names stand for `strands.memory`; a repository over a fresh vault for the one that its session tests are made with.
 The sdist, which carries the tests, and pytest-asyncio are downloaded into the directory, or a temporary one; all else
 is of this environment. A test counts as public if it, and what it is made of, uses no name that `strands.memory` does
 not export, no attribute or keyword that begins with an underscore, and patches nothing by its path.
@@ -20,26 +21,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 RELEASE = "1.62.0"
-TESTS = Path("tests", "strands", "memory")
-TEXTS = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}  # its tests look at texts in spans
-PLUGIN = """
-import importlib, json, os, pkgutil, sys
-import strands.agent, strands.memory
-import memfs.integrations.strands as ours
-
-REPLACED = {name for name in sys.modules if name.startswith("strands.memory")}
-for found in pkgutil.walk_packages(strands.memory.__path__, "strands.memory."):
-    theirs = sys.modules[found.name] = importlib.import_module(found.name.replace("strands.memory", ours.__name__))
-    parent, _, name = found.name.rpartition(".")
-    setattr(ours if parent == "strands.memory" else sys.modules[parent], name, theirs)
-sys.modules["strands.memory"] = strands.memory = ours
+TESTS = {
+    "memory": Path("tests", "strands", "memory"),
+    "session": Path("tests", "strands", "session", "test_repository_session_manager.py"),
+}
+ENVIRONMENT = {
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",  # its tests look at texts in spans
+    "AWS_DEFAULT_REGION": "us-west-2",  # of a model that is made, and never asked
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+REPORTS = """
+import json, os
 outcomes = {}
-
-
-def pytest_collection_modifyitems(items):
-    for module in {item.module for item in items}:
-        theirs = [name for name, value in vars(module).items() if getattr(value, "__module__", "") in REPLACED]
-        assert not theirs, f"{module.__name__} has {theirs} of strands.memory"
 
 
 def pytest_runtest_logreport(report):
@@ -51,10 +44,57 @@ def pytest_sessionfinish():
     with open(os.environ["MEMFS_OUTCOMES"], "w") as file:
         json.dump(outcomes, file)
 """
+MEMORY = """
+import importlib, pkgutil, sys
+import strands.agent, strands.memory
+import memfs.integrations.strands as ours
+
+REPLACED = {name for name in sys.modules if name.startswith("strands.memory")}
+for found in pkgutil.walk_packages(strands.memory.__path__, "strands.memory."):
+    theirs = sys.modules[found.name] = importlib.import_module(found.name.replace("strands.memory", ours.__name__))
+    parent, _, name = found.name.rpartition(".")
+    setattr(ours if parent == "strands.memory" else sys.modules[parent], name, theirs)
+sys.modules["strands.memory"] = strands.memory = ours
+
+
+def pytest_collection_modifyitems(items):
+    for module in {item.module for item in items}:
+        theirs = [name for name, value in vars(module).items() if getattr(value, "__module__", "") in REPLACED]
+        assert not theirs, f"{module.__name__} has {theirs} of strands.memory"
+"""
+SESSION = """
+import sys, tempfile, types
+from strands.session.repository_session_manager import RepositorySessionManager
+from memfs import Vault
+from memfs.integrations.strands import VaultSessionRepository
+
+
+class Repository(VaultSessionRepository):
+    def __init__(self):
+        self.place = tempfile.TemporaryDirectory()
+        super().__init__(Vault.init(self.place.name))
+
+
+class Manager(RepositorySessionManager):
+    def __init__(self, session_id, storage_dir):
+        super().__init__(session_id, VaultSessionRepository(Vault.init(storage_dir)))
+
+
+name = "tests.fixtures.mock_session_repository"
+sys.modules[name] = types.ModuleType(name)
+sys.modules[name].MockedSessionRepository = Repository
+
+
+def pytest_collection_modifyitems(items):
+    for module in {item.module for item in items}:
+        assert module.MockedSessionRepository is Repository
+        module.FileSessionManager = Manager
+"""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run strands-agents' own memory tests on memfs.")
+    parser = argparse.ArgumentParser(description="Run strands-agents' own tests on memfs.")
+    parser.add_argument("what", nargs="?", choices=TESTS, default="memory")
     parser.add_argument("--release", default=RELEASE)
     parser.add_argument("--directory", type=Path)
     arguments = parser.parse_args()
@@ -62,28 +102,30 @@ def main() -> int:
         sys.exit(f"strands-agents {there} is installed, and the tests are of {arguments.release}")
     if arguments.directory:
         arguments.directory.mkdir(parents=True, exist_ok=True)
-        return report(run(arguments.directory.resolve(), arguments.release))
+        return report(run(arguments.directory.resolve(), arguments.release, arguments.what))
     with tempfile.TemporaryDirectory() as made:
-        return report(run(Path(made).resolve(), arguments.release))
+        return report(run(Path(made).resolve(), arguments.release, arguments.what))
 
 
-def run(directory: Path, release: str) -> dict[str, tuple[str, bool]]:
+def run(directory: Path, release: str, what: str) -> dict[str, tuple[str, bool]]:
     """The outcome of each test, and whether it is a public one."""
     source = sources(directory, release)
     packages = directory / "packages"
     if not packages.exists():
         pip("install", "--quiet", "--no-deps", "--target", str(packages), "pytest-asyncio>=1,<1.5")
-    (packages / "memfs_in_place_of_strands.py").write_text(PLUGIN)
+    (packages / "memfs_in_place_of_strands.py").write_text((MEMORY if what == "memory" else SESSION) + REPORTS)
     (directory / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     outcomes = directory / "outcomes.json"
     outcomes.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-c", str(directory / "pytest.ini")]
-    command += ["--rootdir", str(source), "-p", "memfs_in_place_of_strands", "-p", "no:cacheprovider", str(TESTS)]
-    environment = os.environ | TEXTS | {"PYTHONPATH": str(packages), "MEMFS_OUTCOMES": str(outcomes)}
+    command += ["--rootdir", str(source), "-p", "memfs_in_place_of_strands", "-p", "no:cacheprovider", str(TESTS[what])]
+    environment = os.environ | ENVIRONMENT | {"PYTHONPATH": f"{packages}:{source}", "MEMFS_OUTCOMES": str(outcomes)}
     subprocess.run(command, cwd=source, env=environment, check=False)
     found: dict[str, str] = json.loads(outcomes.read_text()) if outcomes.exists() else {}
-    public = {node for file in sorted((source / TESTS).glob("test_*.py")) for node in public_tests(source, file)}
-    tests = {node for file in sorted((source / TESTS).glob("test_*.py")) for node in all_tests(source, file)}
+    place = source / TESTS[what]
+    files = sorted(place.glob("test_*.py")) if place.is_dir() else [place]
+    public = {node for file in files for node in public_tests(source, file)}
+    tests = {node for file in files for node in all_tests(source, file)}
     return {node: (found.get(node, "missing"), node in public) for node in sorted(tests | found.keys())}
 
 

@@ -99,11 +99,11 @@ class LogFile:
             raise _unreadable(self.path, error) from error
         return True
 
-    def read(self) -> Reading:
-        """Everything the file says; of none at all, nothing. StorageError if it is there and cannot be read."""
+    def read(self, *, only: bytes = b"") -> Reading:
+        """Everything the file says, or the lines that hold `only`; of no file, nothing. StorageError if it cannot."""
         try:
             with self._folder() as parent:
-                return self._reading(parent)
+                return self._reading(parent, only)
         except FileNotFoundError:
             return Reading(None, [], [])
         except OSError as error:
@@ -192,13 +192,16 @@ class LogFile:
         self._known.add(self._understood(data).events)
         return b"" if data.endswith(b"\n") or not data else b"\n"
 
-    def _reading(self, parent: int) -> Reading:
+    def _reading(self, parent: int, only: bytes = b"") -> Reading:
         fd = os.open(self._name, _READ, dir_fd=parent)
         try:
             check_file(os.fstat(fd), self.path)
             data, status = read_open(fd, LARGEST)
         finally:
             os.close(fd)
+        if only:
+            first, *rest = data.split(b"\n")
+            return self._understood(b"\n".join([first, *(line for line in rest if only in line)]))
         reading = self._understood(data)
         with self._mutex:
             if not self._known.inode and data.endswith(b"\n") and len(data) == status.st_size:

@@ -1,12 +1,13 @@
 """History: which events of a log a branch has, and which of them were asked for. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from memfs.agent.session.events import Event
 from memfs.conditions import Condition
 from memfs.errors import InvalidSearchError, SessionNotFoundError, shown
 
+T = TypeVar("T")
 SPOKEN = ("message", "payload")  # the kinds of events that a conversation is made of
 
 
@@ -60,12 +61,12 @@ def matching(events: Iterable[Event], wanted: Sequence[Condition]) -> list[Event
     return [event for event in events if all(one.fulfilled_by(event.facts) for one in wanted)]
 
 
-def page(events: list[Event], limit: int | None, offset: int) -> list[Event]:
-    """Some events of many."""
+def page(found: list[T], limit: int | None, offset: int) -> list[T]:
+    """Some of many."""
     for name, value in (("limit", limit), ("offset", offset)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise InvalidSearchError(name, f"{shown(value)} is not a whole number from 0")
-    return events[offset:] if limit is None else events[offset : offset + limit]
+    return found[offset:] if limit is None else found[offset : offset + limit]
 
 
 def state_of(events: Sequence[Event], name: str) -> Event | None:

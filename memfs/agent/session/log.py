@@ -129,7 +129,7 @@ class SessionLog:
 
     def state(self, name: str = "") -> Any:
         """The last state of this name; None if there is none."""
-        found = state_of(self.read().events, name)
+        found = state_of(self._file.read(only=b'"state"').events, name)
         return None if found is None else found.record["state"]
 
     def branches(self) -> list[Branch]:

@@ -24,6 +24,7 @@ from memfs.integrations.strands.extraction.types import (
 from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel
 from memfs.integrations.strands.scripted import ScriptedModel
+from memfs.integrations.strands.session import VaultSessionRepository
 from memfs.integrations.strands.stores import InMemoryStore, VaultStore
 from memfs.integrations.strands.types import (
     AddMessagesContext,
@@ -48,5 +49,5 @@ __all__ = [
     "IntervalTrigger", "InvocationTrigger", "MemoryAddOptions", "MemoryAddToolConfig", "MemoryContentBlockType",
     "MemoryEntry", "MemoryInjectionConfig", "MemoryManager", "MemoryManagerConfig", "MemoryMessageFilter",
     "MemorySearchOptions", "MemoryStore", "MemoryStoreConfig", "MemoryToolConfig", "ModelExtractor", "ScriptedModel",
-    "SearchOptions", "StrandsModel", "VaultStore",
+    "SearchOptions", "StrandsModel", "VaultSessionRepository", "VaultStore",
 ]  # fmt: skip

@@ -1,0 +1,207 @@
+"""Sessions of Strands agents in a vault: `RepositorySessionManager("s-1", VaultSessionRepository(vault))`."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Self
+
+from strands.session.session_repository import SessionRepository
+from strands.types.exceptions import SessionException
+from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
+
+from memfs.agent.session.events import Event, time_text
+from memfs.agent.session.history import page
+from memfs.agent.session.log import SessionLog
+from memfs.agent.session.names import LOG, MULTI, SESSION
+from memfs.agent.session.sessions import Sessions
+from memfs.errors import SessionNotFoundError
+from memfs.locks import Mutex
+from memfs.vault import Vault
+
+AGENT = "agent"  # names the states in the log of an agent
+
+
+class VaultSessionRepository(SessionRepository):
+    """What Strands keeps of sessions, as logs in a vault. Any number of agents, and processes, may share a session.
+
+    The number of a message is its place in the conversation as its writer saw it; where two processes wrote the same
+    number, both messages are there, and the later one counts on.
+    """
+
+    def __init__(self, vault: Vault | str | os.PathLike[str], *, actor: str = "") -> None:
+        self._vault, self._actor = vault, actor
+        self._sessions = Sessions(vault)
+        self._logs: dict[tuple[str, str, str], SessionLog] = {}
+        self._written: set[tuple[str, str, int, str]] = set()  # messages that this repository created
+        self._begun: dict[tuple[str, str], str] = {}  # when agents were created
+        self._missed: set[str] = set()  # sessions that were not there when they were asked for
+        self._mutex = Mutex()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what the logs hold; the repository can still be used."""
+        with self._mutex:
+            for log in self._logs.values():
+                log.close()
+            self._logs.clear()
+
+    # --- sessions
+
+    def create_session(self, session: Session, **kwargs: Any) -> Session:
+        """Begin a session; where another process was faster, theirs is taken."""
+        if there := self.read_session(session.session_id):
+            if session.session_id not in self._missed:
+                raise SessionException(f"Session {session.session_id} already exists")
+            return there
+        self._log(session.session_id, "", SESSION).set_state(session.to_dict())
+        return session
+
+    def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
+        """A session; None if there is none."""
+        state = self._log(session_id, "", SESSION).state()
+        if isinstance(state, dict):
+            return Session.from_dict({"session_id": session_id, "session_type": SessionType.AGENT, **state})
+        try:
+            found = self._sessions.read(session_id)
+        except SessionNotFoundError:
+            self._missed.add(session_id)
+            return None
+        return Session(session_id, SessionType.AGENT, time_text(found.created), time_text(found.updated))
+
+    def delete_session(self, session_id: str, **kwargs: Any) -> None:
+        """Delete a session with all its logs."""
+        try:
+            self._sessions.remove(session_id)
+        except SessionNotFoundError:
+            raise SessionException(f"Session {session_id} does not exist") from None
+        with self._mutex:
+            for key in [key for key in self._logs if key[0] == session_id]:
+                self._logs.pop(key).close()
+            self._begun = {key: time for key, time in self._begun.items() if key[0] != session_id}
+            self._written = {key for key in self._written if key[0] != session_id}
+
+    # --- agents
+
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Begin the log of an agent in a session; where another process was faster, theirs is taken."""
+        self._want_session(session_id)
+        log = self._log(session_id, session_agent.agent_id)
+        if log.state(AGENT) is None:
+            log.set_state(asdict(session_agent), name=AGENT)
+            self._begun[session_id, session_agent.agent_id] = session_agent.created_at
+        elif session_id not in self._missed:
+            raise SessionException(f"Agent {session_agent.agent_id} already exists in session {session_id}")
+
+    def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
+        """An agent's state as it was last; None if it has none."""
+        state = self._log(session_id, agent_id).state(AGENT)
+        if not isinstance(state, dict):
+            return None
+        agent = SessionAgent.from_dict(state)
+        self._begun[session_id, agent_id] = agent.created_at
+        return agent
+
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Have another state of an agent."""
+        log, key = self._log(session_id, session_agent.agent_id), (session_id, session_agent.agent_id)
+        if not log.exists() or (key not in self._begun and self.read_agent(*key) is None):
+            raise SessionException(f"Agent {session_agent.agent_id} in session {session_id} does not exist")
+        session_agent.created_at = self._begun[key]
+        log.set_state(asdict(session_agent), name=AGENT)
+
+    # --- messages
+
+    def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
+        """Add a message; durable when it returns."""
+        number, created = _number(session_message.message_id), session_message.created_at
+        log, key = self._log(session_id, agent_id), (session_id, agent_id, number, created)
+        if not log.exists():
+            raise SessionException(f"Agent {agent_id} does not exist in session {session_id}")
+        with self._mutex:
+            if key not in self._written:
+                log.append(session_message.to_message(), time=created, index=number, updated=session_message.updated_at)
+                self._written.add(key)
+
+    def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
+        """A message by its number; None if there is none."""
+        wanted = _number(message_id)
+        found = (event for number, event in self._numbered(session_id, agent_id) if number == wanted)
+        event = next(found, None)
+        return _message(wanted, event) if event else None
+
+    def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
+        """Have another message in the place of one; nothing of the original is left in the vault."""
+        number, created = _number(session_message.message_id), session_message.created_at
+        found = list(self._numbered(session_id, agent_id))
+        own = [
+            event for _, event in found if (event.record.get("index"), event.record.get("time")) == (number, created)
+        ]
+        event = next(iter([*own, *(event for given, event in found if given == number)]), None)
+        if event is None:
+            raise SessionException(f"Message {number} does not exist in session {session_id}")
+        session_message.created_at = str(event.record.get("time", ""))
+        about = {"updated": session_message.updated_at}
+        self._log(session_id, agent_id).redact(event.id, session_message.to_message(), **about)
+
+    def list_messages(
+        self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
+    ) -> list[SessionMessage]:
+        """The messages of an agent in order."""
+        found = [_message(number, event) for number, event in self._numbered(session_id, agent_id)]
+        return page(found, limit, offset)
+
+    # --- several agents that work together
+
+    def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
+        """Keep the state of several agents."""
+        self._want_session(session_id)
+        self._log(session_id, multi_agent.id, MULTI).set_state(multi_agent.serialize_state())
+
+    def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
+        """The state of several agents as it was last; None if they have none."""
+        state = self._log(session_id, multi_agent_id, MULTI).state()
+        return state if isinstance(state, dict) else None
+
+    def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
+        """Have another state of several agents."""
+        if self.read_multi_agent(session_id, multi_agent.id) is None:
+            raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
+        self._log(session_id, multi_agent.id, MULTI).set_state(multi_agent.serialize_state())
+
+    # ---
+
+    def _log(self, session_id: str, name: str, suffix: str = LOG) -> SessionLog:
+        with self._mutex:
+            key = (session_id, name, suffix)
+            if key not in self._logs:
+                self._logs[key] = SessionLog(self._vault, session_id, name, actor=self._actor, suffix=suffix)
+            return self._logs[key]
+
+    def _want_session(self, session_id: str) -> None:
+        if self.read_session(session_id) is None:
+            raise SessionException(f"Session {session_id} does not exist")
+
+    def _numbered(self, session_id: str, agent_id: str) -> Iterator[tuple[int, Event]]:
+        """The messages of an agent, each with a number that no other has: its own, unless that is taken."""
+        last = -1
+        for event in self._log(session_id, agent_id).events(kinds=("message",)):
+            own = event.record.get("index")
+            last = own if type(own) is int and own > last else last + 1
+            yield last, event
+
+
+def _message(number: int, event: Event) -> SessionMessage:
+    record = event.record
+    created = record.get("time", "")
+    return SessionMessage(record["message"], number, None, created, record.get("updated", created))
+
+
+def _number(given: object) -> int:
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise ValueError(f"message_id=<{given}> | message id must be an integer")
+    return given
