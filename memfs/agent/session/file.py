@@ -13,6 +13,7 @@ from typing import Any
 from memfs.agent.session.events import (
     KIND,
     VERSION,
+    Draft,
     Event,
     Reading,
     last_id,
@@ -21,6 +22,7 @@ from memfs.agent.session.events import (
     understand,
     with_line,
 )
+from memfs.agent.session.hold import KeptHold
 from memfs.agent.session.names import LARGEST, check_file
 from memfs.errors import (
     InvalidNamespaceError,
@@ -30,7 +32,7 @@ from memfs.errors import (
     StorageError,
     VaultError,
 )
-from memfs.files import FILE, TRIES, folder, open_root, read_open, write_all
+from memfs.files import FILE, TRIES, folder, open_root, read_open, worded, write_all
 from memfs.locks import Mutex
 from memfs.namespace import is_id, new_id
 from memfs.protocols import Clock
@@ -81,11 +83,14 @@ class LogFile:
         self.path = "/".join((*segments, name))
         self._head, self._clock = head, clock
         self._tree = Tree(root, clock=clock, lock_timeout=timeout)
+        self._kept = KeptHold(self._tree, str(root), segments, timeout=timeout)
         self._known, self._mutex = _Known(), Mutex()
         self._is_named = False  # whether the name of the file is known to be on the disk
 
     def close(self) -> None:
         """Give back what writing holds; the file can still be used."""
+        with self._mutex:
+            self._kept.drop()
         self._tree.close()
 
     def exists(self) -> bool:
@@ -109,15 +114,30 @@ class LogFile:
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
-    def append(self, drafts: Sequence[Event], check: Check | None = None) -> list[Event]:
+    def append(self, drafts: Sequence[Draft], check: Check | None = None) -> list[Event]:
         """Add events durably, all or none; `check` is shown all there are under the lock, and may raise."""
         with self._mutex:
             for _ in range(TRIES):
-                with suppress(_GoneError), self._held(create=True) as hold:
-                    if check:
-                        check(self._reading(hold.parent).events)
-                    return self._write(hold, drafts)
+                try:
+                    return self._append(drafts, check)
+                except _GoneError:
+                    continue
         raise StorageError(self.path, "its directory is deleted again and again")
+
+    def _append(self, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
+        try:
+            hold = self._kept.take()
+            if hold is not None:
+                try:
+                    return self._write(hold, drafts, check)
+                finally:
+                    self._kept.give()
+        except OSError as error:
+            raise worded(self.path, error) from error
+        with self._held(create=True) as hold:
+            events = self._write(hold, drafts, check)
+            self._kept.keep(hold)
+            return events
 
     def replace(self, name: str, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Event:
         """Have another line in the place of an event's; nothing of the file as it was is left."""
@@ -143,8 +163,10 @@ class LogFile:
         except FileNotFoundError:
             raise SessionNotFoundError(name) from None
 
-    def _write(self, hold: Hold, drafts: Sequence[Event]) -> list[Event]:
+    def _write(self, hold: Hold, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
         """Append under the lock."""
+        if check:
+            check(self._reading(hold.parent).events)
         fd = _opened(hold.parent, self._name)
         try:
             status = os.fstat(fd)
@@ -153,29 +175,37 @@ class LogFile:
             if not status.st_size:
                 lines.insert(0, self._head())
             if lines:
-                _put(fd, status.st_size, seal + b"".join(lines))
+                self._put(fd, status.st_size, seal + b"".join(lines))
             if not self._is_named:
                 os.fsync(hold.parent)
                 self._is_named = True
-            self._known.add(events)
             self._known.remember(os.fstat(fd))
             return events
         finally:
             os.close(fd)
 
-    def _numbered(self, drafts: Sequence[Event]) -> tuple[list[Event], list[bytes]]:
+    def _put(self, fd: int, size: int, data: bytes) -> None:
+        """Append durably, or leave the file as it was."""
+        try:
+            write_all(fd, data)
+        except BaseException:
+            self._known = _Known()  # it may have ids that are not there
+            with suppress(OSError):
+                os.ftruncate(fd, size)
+            raise
+
+    def _numbered(self, drafts: Sequence[Draft]) -> tuple[list[Event], list[bytes]]:
         """Events with their ids and times, and the lines of those that are not there yet."""
-        events, lines, last, fresh = [], [], self._known.last, set[str]()
+        events, lines, known = [], [], self._known
         for draft in drafts:
             now = self._clock()
-            name = draft.id or new_id(now, kind=KIND, after=last)
-            time = draft.record["time"] or time_text(now)
-            event = Event(name, draft.kind, {**draft.record, "id": name, "time": time})
-            events.append(event)
-            if name not in self._known.ids and name not in fresh:
-                lines.append(line_of(event.record))
-                fresh.add(name)
-                last = max(last, name) if is_id(name, KIND) else last
+            name, time = draft.id or new_id(now, kind=KIND, after=known.last), draft.time or time_text(now)
+            events.append(draft.event(name, time))
+            if name not in known.ids:
+                lines.append(draft.line(name, time))
+                known.ids.add(name)
+                if not draft.id or is_id(name, KIND):
+                    known.last = max(known.last, name)
         return events, lines
 
     def _catch_up(self, fd: int, status: os.stat_result) -> bytes:
@@ -267,13 +297,3 @@ def _span(fd: int, start: int, end: int) -> bytes:
         pieces.append(piece)
         start += len(piece)
     return b"".join(pieces)
-
-
-def _put(fd: int, size: int, data: bytes) -> None:
-    """Append durably, or leave the file as it was."""
-    try:
-        write_all(fd, data)
-    except BaseException:
-        with suppress(OSError):
-            os.ftruncate(fd, size)
-        raise

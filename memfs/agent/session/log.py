@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from memfs.agent.messages import Message
-from memfs.agent.session.events import KINDS, RESERVED, Event, Reading, head_line, line_of, moment, time_text
+from memfs.agent.session.events import KINDS, RESERVED, Draft, Event, Reading, head_line, moment, time_text
 from memfs.agent.session.file import LogFile, find
 from memfs.agent.session.history import SPOKEN, Branch, branches, conditions, history, matching, page, state_of
 from memfs.agent.session.names import LOG, file_of, segments_of
@@ -155,11 +155,11 @@ class SessionLog:
 
         Metadata and other facts of the line stay, but for those that `about` gives anew.
         """
-        fresh = self._draft("message", _message(message), **about).record | {"redacted": time_text(self._clock())}
+        fresh = self._draft("message", _message(message), **about).fields
 
         def redacted(old: dict[str, Any]) -> dict[str, Any]:
             kept = {key: value for key, value in old.items() if key not in KINDS}
-            return kept | fresh | {"id": id, "time": fresh["time"] or old.get("time", "")}
+            return kept | fresh | {"redacted": time_text(self._clock())}
 
         return self._file.replace(id, "message", redacted)
 
@@ -177,7 +177,7 @@ class SessionLog:
         metadata: Mapping[str, Any] | None = None,
         branch: str = "",
         **facts: Any,
-    ) -> Event:
+    ) -> Draft:
         """An event before it has its id, checked."""
         if taken := facts.keys() & RESERVED:
             raise InvalidMemoryError(min(taken), "is a word of the log itself")
@@ -186,13 +186,13 @@ class SessionLog:
                 raise InvalidMemoryError(subject, f"{shown(text)} is not a text of at most {MAX_NAME} characters")
         if isinstance(time, str) and moment(time) == moment(None):
             raise InvalidMemoryError("time", f"{shown(time)} is not a time")
-        record = {"id": id, "time": time_text(time) if isinstance(time, datetime) else time or "", kind: value}
+        fields = {kind: value}
         if metadata:
-            record["metadata"] = dict(metadata)
+            fields["metadata"] = dict(metadata)
         if branch:
-            record["branch"] = branch
-        line_of(record | facts)  # what cannot be stored is refused before the disk is touched
-        return Event(id, kind, record | facts)
+            fields["branch"] = branch
+        when = time_text(time) if isinstance(time, datetime) else time or ""
+        return Draft.make(kind, fields | facts, id=id, time=when)
 
     def _head(self) -> bytes:
         now = time_text(self._clock())

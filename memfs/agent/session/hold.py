@@ -1,0 +1,77 @@
+"""KeptHold: the lock of one directory, with its descriptors kept at hand from one use to the next."""
+
+import os
+import time
+from contextlib import suppress
+from weakref import WeakSet
+
+from memfs.files import open_folder, open_root
+from memfs.locks import acquire, release
+from memfs.tree import Hold, Tree
+
+_kept: "WeakSet[KeptHold]" = WeakSet()  # of this process
+
+
+def _forked() -> None:
+    """Have a child hold nothing of its parent's: a lock lasts as long as anybody has its descriptor."""
+    for one in list(_kept):
+        one.drop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class KeptHold:
+    """Locks a directory of a vault again and again, for less than `Tree.hold`, whose lock it is. Not thread-safe."""
+
+    def __init__(self, tree: Tree, root: str, segments: tuple[str, ...], *, timeout: float) -> None:
+        self._tree, self._root, self._segments, self._timeout = tree, root, segments, timeout
+        self._path, self._label = "/".join((root, *segments)), "/" + "/".join(segments)
+        self._hold: Hold | None = None
+        self._inode = (0, 0)
+        _kept.add(self)
+
+    def take(self) -> Hold | None:
+        """Lock it; None if it has to be opened first."""
+        hold = self._hold
+        if hold is None:
+            return None
+        acquire(hold.parent, hold.gate, self._label, self._timeout, time.monotonic() + self._timeout)
+        try:
+            there = os.stat(self._path)
+            if (there.st_dev, there.st_ino) == self._inode:
+                return hold
+        except OSError:
+            pass
+        self.drop()
+        return None
+
+    def give(self) -> None:
+        """Let it go, and keep the descriptors."""
+        if self._hold:
+            release(self._hold.parent)
+
+    def keep(self, hold: Hold) -> None:
+        """Have descriptors for the next time, of a directory that is locked now."""
+        self.drop()
+        root = open_root(self._root)
+        try:
+            parent = open_folder(root, hold.segments)
+        except BaseException:
+            os.close(root)
+            raise
+        status = os.fstat(parent)
+        self._hold = Hold(root, parent, os.dup(hold.gate), hold.segments)
+        self._inode = status.st_dev, status.st_ino
+
+    def drop(self) -> None:
+        """Have nothing at hand."""
+        hold, self._hold = self._hold, None
+        if hold:
+            for fd in hold[:3]:
+                os.close(fd)
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # of a log that nobody closed
+            self.drop()
