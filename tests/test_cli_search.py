@@ -181,7 +181,7 @@ def test_completion_knows_the_new_commands(memfs: Memfs) -> None:
     def offered(*words: str) -> list[str]:
         return [line.partition("\t")[0] for line in memfs("__complete", *words).out.splitlines()]
 
-    assert offered("ex") == ["explain-miss"]
+    assert offered("expl") == ["explain-miss"]
     assert offered("explain-miss", "people/al") == ["people/alice.md"]
     assert offered("explain-miss", "people/alice", "peop") == []
     assert offered("search", "x", "--include", "") == ["archived", "expired", "deprecated", "superseded", "all"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from memfs import Memory, Namespace, Template, Vault, config
+from memfs.agent.session import SessionLog, Sessions
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -21,6 +22,7 @@ from memfs.errors import (
     MemoryExistsError,
     MemoryNotFoundError,
     SettingsError,
+    StorageError,
 )
 
 Git = Callable[..., str]
@@ -774,3 +776,65 @@ def test_f25_an_unknown_setting_is_refused_with_the_known_ones(vault: Vault) -> 
 
     with pytest.raises(SettingsError, match=r"unknown key 'actr'; known keys: version, actor, namespaces"):
         Vault(vault.root)
+
+
+# --- sessions -------------------------------------------------------------------------------------------
+
+
+def test_f26_a_log_is_appended_to_and_a_redaction_leaves_nothing(vault: Vault) -> None:
+    log = SessionLog(vault, "s-1")
+    event = log.append({"role": "user", "content": "a secret"})
+    file = vault.root / log.path
+    before = file.read_bytes()
+    file.write_bytes(before + b'{"id":"e-1","mess')
+    log.append({"role": "user", "content": "more"})
+
+    assert file.read_bytes().startswith(before + b'{"id":"e-1","mess\n{')
+    log.redact(event.id, {"role": "user", "content": "-"})
+    assert [message["content"] for message in log.messages()] == ["-", "more"]
+    assert not [one for one in vault.root.rglob("*") if one.is_file() and b"a secret" in one.read_bytes()]
+
+
+def test_f27_events_are_read_by_id_each_once_and_what_was_redacted_counts(vault: Vault) -> None:
+    lines = [
+        '{"memfs":1,"session":"s-1","agent":"main"}',
+        '{"id":"e-01m7fc42j862escqpt6bde8hag","message":{"content":"later"}}',
+        '{"id":"e-01m7fc3e20hx6xv8a99hswy9bd","message":{"content":"original"}}',
+        '{"id":"e-01m7fc42j862escqpt6bde8hag","message":{"content":"later"}}',
+        '{"memfs":1,"session":"s-1","agent":"main","actor":"bob"}',
+        '{"id":"e-01m7fc3e20hx6xv8a99hswy9bd","message":{"content":"-"},"redacted":"2026-11-15T10:30:00Z"}',
+    ]
+    (vault.root / "sessions/s-1").mkdir(parents=True)
+    (vault.root / "sessions/s-1/main.agent.jsonl").write_text("\n".join(lines) + "\n")
+
+    assert [message["content"] for message in SessionLog(vault, "s-1").messages()] == ["-", "later"]
+    assert "sessions/**/*.jsonl merge=union\n" in (vault.root / ".gitattributes").read_text()
+
+
+def test_f28_a_bad_line_costs_itself_and_an_unreadable_log_is_an_error(vault: Vault) -> None:
+    log = SessionLog(vault, "s-1")
+    log.append({"role": "user", "content": "good"})
+    file = vault.root / log.path
+    with file.open("a") as stream:
+        stream.write("bad\n")
+
+    assert len(log.messages()) == 1
+    assert [str(problem) for problem in log.problems()] == [f"{log.path}:3: not JSON, or cut short: skipped"]
+    for text in ('{"memfs":2}\n', None):
+        file.unlink()
+        if text:
+            file.write_text(text)
+        else:
+            file.mkdir()
+        with pytest.raises(StorageError):
+            log.messages()
+
+
+def test_f29_names_are_one_segment_and_other_files_are_no_logs(vault: Vault) -> None:
+    log = SessionLog(vault, "../a/b", "x y")
+    log.append({"role": "user", "content": "good"})
+    (vault.root / log.path.replace(".agent", ".agent (copy)")).write_text("{}\n")
+
+    assert log.path == "sessions/%2E.%2Fa%2Fb/x%20y.agent.jsonl"
+    assert [(one.name, one.agents, one.messages) for one in Sessions(vault).list()] == [("../a/b", ("x y",), 1)]
+    assert [problem.path for problem in Sessions(vault).check()] == ["sessions/%2E.%2Fa%2Fb/x%20y.agent (copy).jsonl"]

@@ -12,6 +12,8 @@ DESCRIPTION = "Long-term memory for agents as markdown files that people can rea
 TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
 STATUSES = ("draft", "stable", "deprecated")
 HIDDEN = ("archived", "expired", "deprecated", "superseded", "all")
+ACTIONS = ("list", "show", "tail", "export")
+FORMATS = ("jsonl", "markdown")
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
 FOOTER = """\
 A memory (REF) is named by its path in the vault, with or without .md, or by its id.
@@ -263,6 +265,40 @@ COMMANDS = (
             flag("--drop", help="give them up instead; also what is pending, by its name"),
         ),
         "memfs retry --all",
+    ),
+    Command(
+        "sessions", "sessions", "List the sessions of agents; show one, follow it as it goes on, or export it.",
+        (
+            argument(
+                "action", metavar="ACTION", nargs="?", choices=ACTIONS, default="list", completes=" ".join(ACTIONS),
+                help="list (the default), show, tail or export",
+            ),
+            argument("session", metavar="SESSION", nargs="?", help="a session, by its name", completes="session"),
+            argument("--actor", metavar="ACTOR", help="list: only those with this actor"),
+            argument("--agent", metavar="AGENT", help="only what this agent has"),
+            argument("--branch", metavar="NAME", help="the events of this branch"),
+            several("--where", metavar="CONDITION", type=condition, help="'KEY OPERATOR VALUE' on what is listed"),
+            argument("--limit", metavar="N", type=positive, help="only the last N"),
+            argument("--format", choices=FORMATS, default=FORMATS[0], completes=" ".join(FORMATS),
+                     help="export: jsonl (the default) or markdown"),
+            flag("-f", "--follow", help="tail: go on with what comes, until Ctrl-C"),
+            flag("--archived", help="of those that expired"),
+        ),
+        "memfs sessions list --actor alice --where 'updated AFTER 2026-11-01'\n"
+        "memfs sessions show s-2026-11-15 --where 'role = user'\n"
+        "memfs sessions tail s-2026-11-15 -f\n"
+        "memfs sessions export s-2026-11-15 --format markdown > talk.md",
+    ),
+    Command(
+        "actors", "sessions", "List who sessions are had with.", (), "memfs actors",
+    ),
+    Command(
+        "expire", "sessions", "Show the sessions that nobody used for so many days; with --yes, archive them.",
+        (
+            argument("days", metavar="DAYS", type=number, help="how many days"),
+            flag("-y", "--yes", help="move them to archive/sessions/"),
+        ),
+        "memfs expire 90\nmemfs expire 90 --yes",
     ),
     Command(
         "completion", "completion", "Print a script that completes memfs commands in a shell.",

@@ -8,6 +8,7 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from memfs.cli.commands import BY_NAME, COMMANDS, COMMON, Argument, Command
 
@@ -109,6 +110,10 @@ def _positional(command: Command, position: int) -> Argument | None:
 def _values(argument: Argument, vault: str, current: str) -> Iterator[tuple[str, str]]:
     if argument.completes == "folder":
         yield from ((name, "") for name in _entries(os.path.expanduser("~") if current[:1] == "~" else "", current))
+    elif argument.completes == "session":
+        root = find_vault(vault)
+        places = _entries(f"{root}/sessions", "") if root else []
+        yield from ((unquote(place.removesuffix("/")), "") for place in places)
     elif argument.completes in {"ref", "namespace"}:
         root = find_vault(vault)
         if root:

@@ -20,7 +20,7 @@ from memfs.errors import (
     shown,
 )
 from memfs.files import folder, open_root, rename_new
-from memfs.model import Problem
+from memfs.model import Problem, Stamp
 from memfs.namespace import fold
 from memfs.protocols import Clock, system_clock
 from memfs.tree import Hold, Tree
@@ -61,6 +61,7 @@ Actors = list[Actor]
 Logs = list[SessionLog]
 Problems = list[Problem]
 Names = list[str]
+Stamps = list[Stamp]
 Events = list[Event]
 Heads = list[Mapping[str, Any]]
 
@@ -108,6 +109,14 @@ class Sessions:
         if not found and not self._session(session):
             raise SessionNotFoundError(session)
         return found
+
+    def stamp(self, session: str) -> Stamps:
+        """A token that differs when a log of a session does."""
+        place = os.path.join(self._root, *segments_of(session, archived=self._archived))
+        with suppress(OSError), os.scandir(place) as entries:
+            logs = [entry for entry in entries if parts_of(entry.name)]
+            return sorted(Stamp.of(entry.stat(follow_symlinks=False)) for entry in logs)
+        return []
 
     def check(self) -> Problems:
         """What in the logs could not be understood, and what lies among them that is none."""

@@ -1,0 +1,214 @@
+"""Commands about conversations: sessions, actors, expire."""
+
+import argparse
+import json
+import select
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from memfs.agent.session.events import Event, line_of
+from memfs.agent.session.log import SessionLog
+from memfs.agent.session.sessions import Session, Sessions
+from memfs.agent.session.transcript import markdown, stamp_of, text_of
+from memfs.cli.commands import usage
+from memfs.cli.inputs import conditions, open_vault
+from memfs.cli.output import (
+    columns,
+    count,
+    cut,
+    paint,
+    phrase,
+    plain,
+    plain_lines,
+    print_json,
+    print_table,
+    settle_output,
+)
+from memfs.errors import SessionNotFoundError
+
+PACE = 250  # milliseconds between two looks at a log that is followed
+LAST = 10  # events that `tail` shows
+
+Turn = tuple[SessionLog, Event]
+
+
+def run_sessions(args: argparse.Namespace) -> int:
+    """List the sessions, or show, follow or export one."""
+    with open_vault(args.vault) as vault:
+        sessions = Sessions(vault, archived=args.archived)
+        if args.action == "list":
+            return _list(sessions, args)
+        if not args.session:
+            raise usage("sessions", f"{args.action} wants the name of a session", "See `memfs sessions list`.")
+        return {"show": _show, "tail": _tail, "export": _export}[args.action](sessions, args)
+
+
+def run_actors(args: argparse.Namespace) -> int:
+    """List who sessions are had with."""
+    with open_vault(args.vault) as vault:
+        actors = Sessions(vault).actors()
+    if args.json:
+        print_json([one._asdict() for one in actors])
+    elif actors:
+        rows = [[plain(one.name), str(one.sessions), str(one.messages), _when(one.updated)] for one in actors]
+        print_table(("actor", "sessions", "messages", "last"), rows)
+    else:
+        print("no sessions with anybody", file=sys.stderr)
+    return 0 if actors else 1
+
+
+def run_expire(args: argparse.Namespace) -> int:
+    """Tell which sessions are old; with --yes, move them to the archive."""
+    with open_vault(args.vault) as vault:
+        sessions = Sessions(vault)
+        found = sessions.expire(args.days) if args.yes else sessions.expired(args.days)
+    if args.json:
+        print_json({"moved": bool(args.yes), "sessions": [_facts(one) for one in found]})
+        return 0
+    for one in found:
+        print(f"moved to {plain(one.path)}" if args.yes else f"{plain(one.path)}, last used {_when(one.updated)}")
+    if not found:
+        print(f"no session is older than {args.days:g} days")
+    elif not args.yes:
+        does = f"`memfs expire {args.days:g} --yes` does it"
+        print(f"{count(len(found), 'session')} would move to archive/sessions/; {does}")
+    return 0
+
+
+# --- list ---------------------------------------------------------------------------------------------
+
+
+def _list(sessions: Sessions, args: argparse.Namespace) -> int:
+    found = sessions.list(actor=args.actor, where=conditions(args.where))
+    shown = found[-args.limit :] if args.limit else found
+    if args.json:
+        print_json([_facts(one) for one in shown])
+    elif shown:
+        print_table(("session", "actor", "agents", "messages", "last"), [_row(one) for one in shown])
+        hidden = len(found) - len(shown)
+        print(f"\n{count(len(found), 'session')}" + (f", {hidden} older ones not shown" if hidden else ""))
+    else:
+        print("no sessions", file=sys.stderr)
+    return 0 if shown else 1
+
+
+def _row(one: Session) -> list[str]:
+    return [
+        plain(one.name), plain(one.actor) or "-", plain(", ".join(one.agents)), str(one.messages), _when(one.updated),
+    ]  # fmt: skip
+
+
+def _facts(one: Session) -> dict[str, Any]:
+    return one.facts
+
+
+def _when(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S}Z" if time.year > 1 else "never"
+
+
+# --- one session --------------------------------------------------------------------------------------
+
+
+def _turns(sessions: Sessions, args: argparse.Namespace) -> list[Turn]:
+    """The events of a session that are asked for, in order, each with its log."""
+    logs = sessions.logs(args.session)
+    if args.agent:
+        logs = [log for log in logs if log.agent == args.agent]
+        if not logs:
+            raise SessionNotFoundError(f"{args.session}/{args.agent}")
+    where = conditions(args.where)
+    found = [(log, event) for log in logs for event in log.events(branch=args.branch or "", where=where)]
+    return sorted(found, key=lambda turn: turn[1].id) if len(logs) > 1 else found
+
+
+def _show(sessions: Sessions, args: argparse.Namespace) -> int:
+    turns, session = _limited(_turns(sessions, args), args.limit), sessions.read(args.session)
+    if args.json:
+        print_json({**_facts(session), "events": [_event_facts(turn) for turn in turns]})
+        return 0
+    actor = f" with {plain(session.actor)}" if session.actor else ""
+    print(f"session {plain(session.name)}{actor}, {count(session.messages, 'message')}")
+    for turn in turns:
+        print(f"\n{paint(_speaker(turn, session), 'bold')}")
+        print("".join(f"    {line}\n" for line in plain_lines(text_of(turn[1])).split("\n")), end="")
+    return 0
+
+
+def _speaker(turn: Turn, session: Session) -> str:
+    """Who said it, and when."""
+    log, event = turn
+    agent = f" ({plain(log.agent)})" if len(session.agents) > 1 else ""
+    redacted = ", redacted" if event.is_redacted else ""
+    return f"{plain(event.role or event.kind)}{agent}, {stamp_of(event.time)}{redacted}"
+
+
+def _limited(turns: list[Turn], limit: int | None) -> list[Turn]:
+    return turns[-limit:] if limit else turns
+
+
+def _export(sessions: Sessions, args: argparse.Namespace) -> int:
+    """Print a session as JSON lines, as they are in its log, or as a markdown page."""
+    turns = _limited(_turns(sessions, args), args.limit)
+    is_seen = sys.stdout.isatty()
+    if args.format == "markdown" and not args.json:
+        page = markdown(f"Session {args.session}", [event for _, event in turns])
+        print(plain_lines(page) if is_seen else page, end="")
+        return 0
+    for _, event in turns:
+        line = line_of(event.record).decode().removesuffix("\n")
+        print(plain(line) if is_seen else line)
+    return 0
+
+
+# --- tail ---------------------------------------------------------------------------------------------
+
+
+def _tail(sessions: Sessions, args: argparse.Namespace) -> int:
+    """Print the last events, one a line; with --follow, also those that come, until nobody reads them."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        turns = _turns(sessions, args)
+        _print_turns(_limited(turns, args.limit or LAST), args)
+        if args.follow:
+            for fresh in _follow(sessions, args, turns):
+                _print_turns(fresh, args)
+    except (KeyboardInterrupt, BrokenPipeError):
+        settle_output()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return 0
+
+
+def _follow(sessions: Sessions, args: argparse.Namespace, turns: Sequence[Turn]) -> Iterator[list[Turn]]:
+    """What comes after what is known, until whoever reads stdout goes away."""
+    known, seen = {event.id for _, event in turns}, None
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    while not poll.poll(PACE):
+        stamp = sessions.stamp(args.session)
+        if stamp != seen:
+            fresh = [turn for turn in _turns(sessions, args) if turn[1].id not in known]
+            known.update(event.id for _, event in fresh)
+            seen = stamp
+            yield fresh
+
+
+def _print_turns(turns: Sequence[Turn], args: argparse.Namespace) -> None:
+    room = columns()
+    for turn in turns:
+        event = turn[1]
+        if args.json:
+            print_json(_event_facts(turn))
+        else:
+            print(cut(f"{stamp_of(event.time)} {plain(event.role or event.kind)}: {phrase(text_of(event))}", room))
+    sys.stdout.flush()
+
+
+def _event_facts(turn: Turn) -> dict[str, Any]:
+    """An event as the log has it, and whose log that is."""
+    log, event = turn
+    facts: dict[str, Any] = json.loads(line_of(event.record))
+    return {"agent": log.agent, **facts}

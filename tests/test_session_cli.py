@@ -1,0 +1,169 @@
+"""Sessions on the command line: sessions, actors, expire, and what check says of logs."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from memfs import Vault
+from memfs.agent.session import SessionLog
+from memfs.cli.completion import run_complete
+from memfs.cli.main import main
+
+NAME = "s-2026-11-15"
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in the example vault."""
+    monkeypatch.chdir(example)
+
+    def run(*words: str) -> Done:
+        code = main(list(words))
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+def said(text: str, role: str = "user") -> dict[str, Any]:
+    return {"role": role, "content": [{"text": text}]}
+
+
+def test_sessions_are_listed_with_filters(memfs: Run, example: Path) -> None:
+    SessionLog(example, "s/2", actor="bob").append(said("Hi."), time="2026-12-01T00:00:00Z")
+    SessionLog(example, "s/2", "helper").append(said("Hi."), time="2026-12-02T00:00:00Z")
+
+    listed = memfs("sessions")
+    assert [line.split()[:2] for line in listed.out.splitlines()[1:3]] == [[NAME, "alice"], ["s/2", "bob"]]
+    assert listed == memfs("sessions", "list")
+    assert [one["session"] for one in json.loads(memfs("sessions", "--actor", "bob", "--json").out)] == ["s/2"]
+    (found,) = json.loads(memfs("sessions", "list", "--where", "messages >= 4", "--json").out)
+    assert found["session"] == NAME
+    assert "1 older ones not shown" in memfs("sessions", "list", "--limit", "1").out
+    assert memfs("sessions", "--actor", "nobody") == (1, "", "no sessions\n")
+    assert json.loads(memfs("actors", "--json").out)[1]["name"] == "bob"
+
+
+def test_a_session_is_shown_as_a_transcript(memfs: Run, example: Path) -> None:
+    shown = memfs("sessions", "show", NAME)
+    assert shown.code == 0
+    assert '    [tool search_memory {"query": "sushi near the office"}]\n' in shown.out
+    assert "user, 2026-11-15 10:30:00Z\n    I like sushi" in shown.out
+
+    assert "helper" not in shown.out
+    log = SessionLog(example, NAME, "helper")
+    secret = log.append(said("\x1b[31mred\u202e"))
+    assert "user (helper), " in memfs("sessions", "show", NAME).out
+    assert "    \\x1b[31mred\\u202e\n" in memfs("sessions", "show", NAME, "--agent", "helper").out
+    log.redact(secret.id, said("-"))
+    assert "Z, redacted\n    -\n" in memfs("sessions", "show", NAME, "--agent", "helper").out
+    log.fork("other", at=secret.id)
+    log.append(said("another way"), branch="other")
+    assert "another way" not in memfs("sessions", "show", NAME).out
+    assert "another way" in memfs("sessions", "show", NAME, "--agent", "helper", "--branch", "other").out
+
+
+def test_what_is_not_there_says_so(memfs: Run) -> None:
+    for words in (["show", "nothing"], ["show", NAME, "--agent", "nothing"], ["tail", NAME, "--branch", "nothing"]):
+        done = memfs("sessions", *words)
+        assert (done.code, done.out) == (1, "")
+        assert "no such session" in done.err
+        assert "hint: See which there are with `memfs sessions list`." in done.err
+    assert memfs("sessions", "export").code == 2
+    assert memfs("sessions", "frobnicate").code == 2
+    assert json.loads(memfs("sessions", "show", "nothing", "--json").err)["exit_code"] == 1
+
+
+def test_an_export_is_the_lines_of_the_log(memfs: Run, example: Path) -> None:
+    SessionLog(example, NAME).append({"role": "user", "content": [{"image": {"bytes": b"\x00"}}, {"text": "ü"}]})
+    lines = (example / f"sessions/{NAME}/main.agent.jsonl").read_text().splitlines()
+
+    assert memfs("sessions", "export", NAME).out.splitlines() == lines[1:]
+    assert memfs("sessions", "export", NAME, "--limit", "1").out.splitlines() == lines[-1:]
+    page = memfs("sessions", "export", NAME, "--format", "markdown").out
+    assert page.startswith(f"# Session {NAME}\n\n## user, 2026-11-15 10:30:00Z\n\nI like sushi")
+    assert page.endswith("[image]\nü\n")
+
+
+def test_tail_follows_until_it_is_ended(example: Path) -> None:
+    command = [sys.executable, "-m", "memfs", "--vault", str(example), "sessions", "tail", NAME, "-f", "--limit", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert "It opens at noon." in process.stdout.readline()
+
+    SessionLog(example, NAME).append(said("more"))
+    assert process.stdout.readline().endswith("Z user: more\n")
+    SessionLog(example, NAME, "helper").append(said("and more"))
+    assert process.stdout.readline().endswith("Z user: and more\n")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    process.stdout.close()
+
+
+def test_tail_ends_when_nobody_reads_it(example: Path) -> None:
+    command = [sys.executable, "-m", "memfs", "--vault", str(example), "sessions", "tail", NAME, "-f", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert json.loads(process.stdout.readline())["agent"] == "main"
+
+    process.stdout.close()
+
+    assert process.wait(30) == 0
+
+
+def test_expire_only_tells_unless_it_is_told_to(memfs: Run, example: Path) -> None:
+    SessionLog(example, "today").append(said("Hi."))
+
+    dry = memfs("expire", "0.0001", "--json")
+    assert json.loads(dry.out)["moved"] is False
+    assert [one["session"] for one in json.loads(dry.out)["sessions"]] == [NAME]
+    assert (example / "sessions" / NAME).is_dir()
+    assert "1 session would move" in memfs("expire", "0.0001").out
+    assert memfs("expire", "0.0001", "--yes").out == f"moved to archive/sessions/{NAME}\n"
+    assert memfs("expire", "0.0001").out == "no session is older than 0.0001 days\n"
+    assert memfs("sessions", "show", NAME, "--archived").code == 0
+    assert memfs("expire", "-1").code == memfs("expire", "soon").code == memfs("expire").code == 2
+
+
+def test_check_shows_what_is_wrong_with_logs(memfs: Run, example: Path) -> None:
+    file = example / f"sessions/{NAME}/main.agent.jsonl"
+    file.with_name("main.agent (copy).jsonl").write_bytes(file.read_bytes())
+    with file.open("a") as stream:
+        stream.write("<<<<<<< HEAD\n")
+
+    done = memfs("check")
+
+    assert done.code == 1
+    assert f"sessions/{NAME}/main.agent.jsonl:6: a conflict marker of git: skipped\n" in done.out
+    assert f"sessions/{NAME}/main.agent (copy).jsonl:1: a copy of a log, or a file of an editor: not read" in done.out
+    assert "3 problems in 45 memories" in done.out
+    assert memfs("sessions", "show", NAME).code == 0
+    assert "sessions/" not in memfs("check", "/facts").out
+
+
+def test_sessions_are_completed(
+    vault: Vault, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SessionLog(vault, "a b/c").append(said("x"))
+    SessionLog(vault, "abc").append(said("x"))
+    monkeypatch.chdir(vault.root)
+
+    run_complete(["sessions", "t"])
+    run_complete(["sessions", "tail", "a"])
+    run_complete(["sessions", "export", "abc", "--format", "m"])
+
+    assert capsys.readouterr().out.splitlines() == ["tail", "a b/c", "abc", "markdown"]
