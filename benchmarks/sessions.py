@@ -83,7 +83,7 @@ def _restart(vault: Vault, length: int) -> Any:
 
     from memfs.integrations.strands import VaultSessionRepository
 
-    SessionLog(vault, "restore", "main").set_state(vars(SessionAgent("main", {}, {})), name="agent")
+    VaultSessionRepository(vault).create_agent("restore", SessionAgent("main", {}, {}))
 
     def restart() -> None:
         repository = VaultSessionRepository(vault)

@@ -198,9 +198,13 @@ def first_line(text: str) -> str:
 
 def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
     """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32; it sorts behind the id `after`."""
-    number = int(now.timestamp() * 1000) << 80 | secrets.randbits(80)
-    if after and (least := int(after[2:].translate(_DIGITS), 32) + 1) < 1 << 128:
-        number = max(number, least)
+    made = _id_text(kind, int(now.timestamp() * 1000) << 80 | secrets.randbits(80))
+    if made <= after and (least := int(after[2:].translate(_DIGITS), 32) + 1) < 1 << 128:
+        return _id_text(kind, least)
+    return made
+
+
+def _id_text(kind: str, number: int) -> str:
     return f"{kind}-" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 

@@ -48,12 +48,12 @@ class _Known:
     """What is known of the file as it was left: which one it is, how far it was read, and the ids in it."""
 
     def __init__(self) -> None:
-        self.inode, self.position, self.modified = 0, 0, 0
+        self.inode, self.position = 0, 0
         self.last = ""
         self.ids: set[str] = set()
 
     def is_all_of(self, status: os.stat_result) -> bool:
-        return (self.inode, self.position, self.modified) == (status.st_ino, status.st_size, status.st_mtime_ns)
+        return self.inode == status.st_ino and self.position == status.st_size
 
     def may_go_on(self, status: os.stat_result) -> bool:
         return self.inode == status.st_ino and 0 < self.position <= status.st_size
@@ -62,8 +62,8 @@ class _Known:
         self.ids.update([event.id for event in events])
         self.last = max(self.last, last_id(events))
 
-    def remember(self, status: os.stat_result) -> None:
-        self.inode, self.position, self.modified = status.st_ino, status.st_size, status.st_mtime_ns
+    def remember(self, inode: int, position: int) -> None:
+        self.inode, self.position = inode, position
 
 
 class LogFile:
@@ -174,12 +174,14 @@ class LogFile:
             events, lines = self._numbered(drafts)
             if not status.st_size:
                 lines.insert(0, self._head())
+            data = seal + b"".join(lines) if lines else b""
             if lines:
-                self._put(fd, status.st_size, seal + b"".join(lines))
+                self._put(fd, status.st_size, data)
             if not self._is_named:
                 os.fsync(hold.parent)
                 self._is_named = True
-            self._known.remember(os.fstat(fd))
+            if lines or not seal:
+                self._known.remember(status.st_ino, status.st_size + len(data))
             return events
         finally:
             os.close(fd)
@@ -236,7 +238,7 @@ class LogFile:
         with self._mutex:
             if not self._known.inode and data.endswith(b"\n") and len(data) == status.st_size:
                 self._known.add(reading.events)
-                self._known.remember(status)
+                self._known.remember(status.st_ino, status.st_size)
         return reading
 
     def _understood(self, data: bytes) -> Reading:

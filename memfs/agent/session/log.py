@@ -140,6 +140,12 @@ class SessionLog:
         """What in the log could not be understood."""
         return self.read().problems
 
+    @property
+    def created(self) -> str:
+        """When the log was begun, as its first line says; empty if it does not."""
+        head = self._file.read(only=b'"memfs"').head
+        return str(head.record.get("created", "")) if head else ""
+
     def exists(self) -> bool:
         """Tell whether there is such a log."""
         return self._file.exists()
@@ -179,20 +185,16 @@ class SessionLog:
         **facts: Any,
     ) -> Draft:
         """An event before it has its id, checked."""
-        if taken := facts.keys() & RESERVED:
-            raise InvalidMemoryError(min(taken), "is a word of the log itself")
-        for subject, text in (("id", id), ("branch", branch)):
-            if not isinstance(text, str) or len(text) > MAX_NAME:
-                raise InvalidMemoryError(subject, f"{shown(text)} is not a text of at most {MAX_NAME} characters")
-        if isinstance(time, str) and moment(time) == moment(None):
-            raise InvalidMemoryError("time", f"{shown(time)} is not a time")
         fields = {kind: value}
+        if facts:
+            if taken := facts.keys() & RESERVED:
+                raise InvalidMemoryError(min(taken), "is a word of the log itself")
+            fields |= facts
         if metadata:
             fields["metadata"] = dict(metadata)
         if branch:
-            fields["branch"] = branch
-        when = time_text(time) if isinstance(time, datetime) else time or ""
-        return Draft.make(kind, fields | facts, id=id, time=when)
+            fields["branch"] = _name("branch", branch)
+        return Draft.make(kind, fields, id=_name("id", id) if id else "", time=_time(time) if time else "")
 
     def _head(self) -> bytes:
         now = time_text(self._clock())
@@ -204,6 +206,21 @@ def root_of(vault: Vault | str | os.PathLike[str]) -> Path:
     if isinstance(vault, Vault) and vault.namespace.segments:
         raise InvalidNamespaceError(str(vault.namespace), "sessions lie outside of this scope")
     return (vault if isinstance(vault, Vault) else Vault(vault)).root
+
+
+def _name(subject: str, given: object) -> str:
+    if not isinstance(given, str) or len(given) > MAX_NAME:
+        raise InvalidMemoryError(subject, f"{shown(given)} is not a text of at most {MAX_NAME} characters")
+    return given
+
+
+def _time(given: object) -> str:
+    """A time as it stands in the line: one that is text stays as it is."""
+    if isinstance(given, datetime):
+        return time_text(given)
+    if not isinstance(given, str) or moment(given) == moment(None):
+        raise InvalidMemoryError("time", f"{shown(given)} is not a time")
+    return given
 
 
 def _message(given: object) -> dict[str, Any]:

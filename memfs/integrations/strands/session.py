@@ -9,7 +9,7 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from memfs.agent.session.events import Event, time_text
+from memfs.agent.session.events import Event
 from memfs.agent.session.history import page
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.names import LOG, MULTI, SESSION
@@ -67,11 +67,12 @@ class VaultSessionRepository(SessionRepository):
         if isinstance(state, dict):
             return Session.from_dict({"session_id": session_id, "session_type": SessionType.AGENT, **state})
         try:
-            found = self._sessions.read(session_id)
+            logs = self._sessions.logs(session_id)
         except SessionNotFoundError:
             self._missed.add(session_id)
             return None
-        return Session(session_id, SessionType.AGENT, time_text(found.created), time_text(found.updated))
+        created = min((log.created for log in logs), default="")
+        return Session(session_id, SessionType.AGENT, created, created)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Delete a session with all its logs."""
