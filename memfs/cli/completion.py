@@ -8,7 +8,6 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from memfs.cli.commands import BY_NAME, COMMANDS, COMMON, Argument, Command
 
@@ -111,6 +110,8 @@ def _values(argument: Argument, vault: str, current: str) -> Iterator[tuple[str,
     if argument.completes == "folder":
         yield from ((name, "") for name in _entries(os.path.expanduser("~") if current[:1] == "~" else "", current))
     elif argument.completes == "session":
+        from urllib.parse import unquote
+
         root = find_vault(vault)
         places = _entries(f"{root}/sessions", "") if root else []
         yield from ((unquote(place.removesuffix("/")), "") for place in places)

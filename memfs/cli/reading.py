@@ -4,7 +4,6 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
-from memfs.agent.session.sessions import Sessions
 from memfs.cli.inputs import namespace_of, open_vault, reference
 from memfs.cli.output import (
     ago,
@@ -51,6 +50,8 @@ def run_check(args: argparse.Namespace) -> int:
         where = namespace_of(vault, args.namespace)
         problems, total = vault.check(where), len(vault.list(where, archived=True))
         if where is None:
+            from memfs.agent.session.sessions import Sessions
+
             problems += Sessions(vault).check()
     if args.json:
         print_json({"memories": total, "problems": [problem_facts(problem) for problem in problems]})
