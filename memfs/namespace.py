@@ -1,7 +1,7 @@
 """Names: namespaces, templates, paths, slugs and ids. Refuses what leaves the tree."""
 
+import os
 import re
-import secrets
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = re.compile(f"[a-z]-[0-7][{_BASE32}]{{25}}")
 _DIGITS = str.maketrans(_BASE32, "0123456789abcdefghijklmnopqrstuv")
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]
+_SHIFTS = tuple(range(120, -1, -10))
 _CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
 _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
 
@@ -198,14 +199,15 @@ def first_line(text: str) -> str:
 
 def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
     """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32; it sorts behind the id `after`."""
-    made = _id_text(kind, int(now.timestamp() * 1000) << 80 | secrets.randbits(80))
+    number = int(now.timestamp() * 1000) << 80 | int.from_bytes(os.urandom(10))
+    made = _id_text(kind, number)
     if made <= after and (least := int(after[2:].translate(_DIGITS), 32) + 1) < 1 << 128:
         return _id_text(kind, least)
     return made
 
 
 def _id_text(kind: str, number: int) -> str:
-    return f"{kind}-" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+    return f"{kind}-" + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def is_id(text: object, kind: str) -> bool:
