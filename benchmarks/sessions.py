@@ -79,16 +79,19 @@ def _restores(vault: Vault, length: int, passes: int) -> list[Row]:
 
 def _restart(vault: Vault, length: int) -> Any:
     """What Strands' manager asks a repository for when an agent starts again."""
-    from strands.types.session import SessionAgent
+    from strands.types.session import Session, SessionAgent, SessionType
 
     from memfs.integrations.strands import VaultSessionRepository
 
-    VaultSessionRepository(vault).create_agent("restore", SessionAgent("main", {}, {}))
+    repository = VaultSessionRepository(vault)
+    repository.create_session(Session("restart", SessionType.AGENT))
+    repository.create_agent("restart", SessionAgent("main", {}, {}))
+    _filled(vault, "restart", length)
 
     def restart() -> None:
-        repository = VaultSessionRepository(vault)
-        repository.read_session("restore")
-        repository.read_agent("restore", "main")
-        assert len(repository.list_messages("restore", "main")) == length
+        again = VaultSessionRepository(vault)
+        again.read_session("restart")
+        again.read_agent("restart", "main")
+        assert len(again.list_messages("restart", "main")) == length
 
     return restart

@@ -19,7 +19,7 @@ from hypothesis import strategies as some
 
 from memfs import Vault, errors
 from memfs.agent.session import SessionLog
-from memfs.agent.session.events import understand
+from memfs.agent.session.events import lines_with, understand
 
 KEYS = ["memfs:bytes", "memfs::bytes", "memfs:::bytes", "id", "message"]
 JSON = some.recursive(
@@ -72,6 +72,13 @@ def test_what_is_restored_equals_what_was_given(value: Any) -> None:
     assert line.count(b"\n") == 1
     (event,) = understand(line, "x").events
     assert repr(event.message["content"]) == repr(value)
+
+
+def test_some_lines_of_a_log_are_found_without_the_others() -> None:
+    assert list(lines_with(b"head\na x\nb\nx c x\nd", b"x")) == [b"head", b"a x", b"x c x"]
+    assert list(lines_with(b"head x\nx", b"x")) == [b"head x", b"x"]
+    assert list(lines_with(b"head", b"x")) == [b"head"]
+    assert list(lines_with(b"", b"x")) == [b""]
 
 
 def test_a_lone_surrogate_survives(log: SessionLog) -> None:

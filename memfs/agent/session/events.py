@@ -8,7 +8,7 @@ import base64
 import json
 import json.encoder
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from operator import lt
@@ -208,20 +208,34 @@ def understand(data: bytes, path: str, *, first: int = 1) -> Reading:
     problems: list[Problem] = []
     known: dict[str, int] = {}
     for number, line in enumerate(_lines(data), first):
-        if not line or line == "\r":
-            continue
-        try:
-            event = _event(line)
-        except _NotAnEventError as fault:
-            problems.append(Problem(path, number, str(fault), hint=fault.hint))
-            continue
-        if isinstance(event, Head):
-            head = head or event
-        elif (at := known.setdefault(event.id, len(events))) == len(events):
+        if (event := _plain_message(line)) is None:
+            if not line or line == "\r":
+                continue
+            try:
+                found = _event(line)
+            except _NotAnEventError as fault:
+                problems.append(Problem(path, number, str(fault), hint=fault.hint))
+                continue
+            if isinstance(found, Head):
+                head = head or found
+                continue
+            event = found
+        if (at := known.setdefault(event[0], len(events))) == len(events):
             events.append(event)
         elif event.record != events[at].record:
             problems += _settle(events, at, event, Problem(path, number, f"another event with the id {event.id!r}"))
     return Reading(head, _in_order(events), problems)
+
+
+def _plain_message(line: str | bytes) -> Event | None:
+    """The event of a line as most are, in one pass; None of any other."""
+    try:
+        record, end = _scan(line, 0)
+        if end == len(line) <= MAX_LINE and record["message"].__class__ is dict and _MARKER not in line:
+            return Event(record["id"], "message", record) if record["id"].__class__ is str and record["id"] else None
+    except (TypeError, KeyError, StopIteration, ValueError, RecursionError):
+        pass
+    return None
 
 
 def _lines(data: bytes) -> Sequence[str | bytes]:
@@ -305,6 +319,15 @@ def _in_order(events: list[Event]) -> list[Event]:
 def last_id(events: Sequence[Event]) -> str:
     """The last of the ids that memfs made, of events in order; empty if there is none."""
     return next((event.id for event in reversed(events) if is_id(event.id, KIND)), "")
+
+
+def lines_with(data: bytes, part: bytes) -> Iterator[bytes]:
+    """The first line of a log, and those others that hold these bytes."""
+    end = data.find(b"\n")
+    yield data if end < 0 else data[:end]
+    while end >= 0 and (found := data.find(part, end)) >= 0:
+        start, end = data.rfind(b"\n", 0, found) + 1, data.find(b"\n", found)
+        yield data[start:] if end < 0 else data[start:end]
 
 
 def with_line(data: bytes, name: str, line: bytes) -> bytes:

@@ -18,6 +18,7 @@ from memfs.agent.session.events import (
     Reading,
     last_id,
     line_of,
+    lines_with,
     time_text,
     understand,
     with_line,
@@ -232,8 +233,7 @@ class LogFile:
         finally:
             os.close(fd)
         if only:
-            first, *rest = data.split(b"\n")
-            return self._understood(b"\n".join([first, *(line for line in rest if only in line)]))
+            return self._understood(b"\n".join(lines_with(data, only)))
         reading = self._understood(data)
         with self._mutex:
             if not self._known.inode and data.endswith(b"\n") and len(data) == status.st_size:

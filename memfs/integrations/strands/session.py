@@ -153,8 +153,8 @@ class VaultSessionRepository(SessionRepository):
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
         """The messages of an agent in order."""
-        found = [_message(number, event) for number, event in self._numbered(session_id, agent_id)]
-        return page(found, limit, offset)
+        found = page(list(self._numbered(session_id, agent_id)), limit, offset)
+        return [_message(number, event) for number, event in found]
 
     # --- several agents that work together
 
