@@ -337,6 +337,25 @@ def test_a_log_that_cannot_be_read_hides_no_other(vault: Vault) -> None:
     assert (problem.path, problem.reason) == ("sessions/s-3/helper.agent.jsonl", "cannot be read: not a regular file")
 
 
+@pytest.mark.parametrize("kind", ["file", "symlink"])
+def test_what_stands_in_the_place_of_sessions_is_a_problem(vault: Vault, tmp_path: Path, kind: str) -> None:
+    elsewhere = Vault.init(tmp_path / "elsewhere")
+    filled(elsewhere)
+    if kind == "file":
+        (vault.root / "sessions").write_text("mine")
+    else:
+        (vault.root / "sessions").symlink_to(elsewhere.root / "sessions")
+
+    assert Sessions(vault).list() == []
+    assert [problem.path for problem in Sessions(vault).check()] == ["sessions"]
+    log = SessionLog(vault, "s-1")
+    with pytest.raises(errors.InvalidNamespaceError, match="not a directory of the vault"):
+        log.messages()
+    with pytest.raises(errors.InvalidNamespaceError, match="not a directory of the vault"):
+        log.append(said("x"))
+    assert len(SessionLog(elsewhere, "s-1").messages()) == 2
+
+
 def test_old_sessions_move_to_the_archive_as_a_whole(vault: Vault) -> None:
     sessions = filled(vault)
     was = (vault.root / "sessions/s-1/main.agent.jsonl").read_bytes()

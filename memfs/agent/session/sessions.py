@@ -83,8 +83,10 @@ class Sessions:
     def list(self, *, actor: str | None = None, where: Iterable[Any] = ()) -> Found:
         """The sessions, by the time of their last event; `where` are conditions on what a listing tells."""
         wanted = conditions(where)
-        names = [name for segment in self._entries(place_of(archived=self._archived)) if (name := name_of(segment))]
-        found = [one for name in names if (one := self._session(name))]
+        segments: Names = []
+        with suppress(InvalidNamespaceError):  # not a directory: a problem that `check` tells
+            segments = self._entries(place_of(archived=self._archived))
+        found = [one for segment in segments if (name := name_of(segment)) and (one := self._session(name))]
         kept = [one for one in found if actor in (None, one.actor) and all(it.fulfilled_by(one.facts) for it in wanted)]
         return sorted(kept, key=lambda one: (one.updated, one.name))
 
@@ -120,7 +122,11 @@ class Sessions:
 
     def check(self) -> Problems:
         """What in the logs could not be understood, and what lies among them that is none."""
-        return [one for segment in self._entries(place_of()) for one in self._check(segment)]
+        try:
+            segments = self._entries(place_of())
+        except (InvalidNamespaceError, StorageError) as error:
+            return [Problem("/".join(place_of()), 1, f"{error.reason}: not read")]
+        return [one for segment in segments for one in self._check(segment)]
 
     def expired(self, days: float) -> Found:
         """The sessions whose last event is older than so many days."""
