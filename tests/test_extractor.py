@@ -194,7 +194,7 @@ def test_a_long_memory_is_shown_in_part_and_never_replaced() -> None:
 
 
 def test_the_schema_is_what_is_asked_for() -> None:
-    def keys(**asked: bool) -> tuple[list[str], list[str]]:
+    def keys(**asked: Any) -> tuple[list[str], list[str]]:
         entry = facts_schema(**asked)["properties"]["facts"]["items"]
         return list(entry["properties"]), entry["required"]
 

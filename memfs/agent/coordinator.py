@@ -28,7 +28,6 @@ from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemorySt
 log = logging.getLogger("memfs.agent")
 FAILURES = 10  # in a row, after which a store is tried less often
 PROBE = 3  # of so many requests one is tried then
-CONTEXT = 10  # messages before the new ones that an extractor may look at
 SIMILAR = 10  # memories that it may name
 BATCH = 20_000  # tokens of turns that are saved at once, about; more would not fit a model's window
 
@@ -96,7 +95,7 @@ class Coordinator:
         self._held: dict[int, dict[Save, int]] = {id(one.store): {} for one in bindings}  # marks before saves that run
         self._consecutive_failures: dict[int, int] = {}
         self._skipped: dict[int, int] = {}
-        self._before: dict[int, deque[Message]] = {id(one.store): deque(maxlen=CONTEXT) for one in bindings}
+        self._before: dict[int, deque[Message]] = {id(one.store): deque(maxlen=one.context) for one in bindings}
         self._left: list[Left] = []
         self._is_left_tried = False
         self._saving_left: dict[tuple[int, str], asyncio.AbstractEventLoop] = {}
@@ -111,6 +110,11 @@ class Coordinator:
             self._next += 1
             self._turns.append(turn)
             self._note({"turn": turn.number, "message": message})
+
+    def recall(self, messages: Sequence[Message]) -> None:
+        """Have messages of an earlier run go along with the next ones, to understand them by."""
+        for before in self._before.values():
+            before.extend(messages)
 
     def inherit(self, left: Sequence[Left]) -> None:
         """Take over what agents that are gone have left; it is saved with the next save."""
@@ -136,10 +140,8 @@ class Coordinator:
             logs = [None if goes_on else self._log, *(left.log for left in self._left)]
             self._left = []
             if self._log and not goes_on and len(self._places) == len(self._bindings):
-                self._turns, self._marks = (
-                    [],
-                    dict.fromkeys(self._marks, self._next - 1),
-                )  # whoever takes the log has them
+                self._turns = []  # whoever takes the log has them
+                self._marks = dict.fromkeys(self._marks, self._next - 1)
         for held in filter(None, logs):
             held.close()
 

@@ -12,6 +12,7 @@ from memfs.stores.store import Found, MemoryStore, has_method
 if TYPE_CHECKING:
     from memfs.agent.model import Model
 
+CONTEXT = 10  # messages before the new ones that an extractor may look at, unless it says otherwise
 TURNS = 5  # between two extractions, unless a store says otherwise
 KEYS = ("trigger", "extractor", "filter")
 Action = Literal["add", "update", "supersede", "skip"]
@@ -73,6 +74,11 @@ class Binding:
 
     store: MemoryStore
     config: Extraction
+
+    @property
+    def context(self) -> int:
+        """How many messages before the new ones the extractor is given."""
+        return int(getattr(self.config.extractor, "context_messages", CONTEXT))
 
 
 def resolve(

@@ -4,8 +4,9 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
 from memfs.agent.extraction import Action, ExtractorContext, Fact
@@ -72,6 +73,12 @@ class ModelExtractor:
         "- supersede: the target is true no longer; content says what is true now.\n"
         "- skip: the target says it already."
     )
+    task: ClassVar[str] = "Extract the facts from the transcript."
+    extra_keys: ClassVar[
+        Mapping[str, Any]
+    ] = {}  # that an entry has besides, as JSON schema; a fact's metadata has them
+    decides: ClassVar[bool] = True  # what becomes of the memories it is shown
+    context_messages: int = PREVIOUS
 
     def __init__(self, model: Any = None, system_prompt: str | None = None) -> None:
         self._own = None if model is None else self._model(model)
@@ -81,15 +88,15 @@ class ModelExtractor:
         """The facts in messages. An answer that cannot be read gives none, or, if the context is strict, raises."""
         given = _context(context)
         model = self._chosen(given)
-        question = _question(messages, given)
+        question = self._question(messages, given)
         if question is None:
             return []
         turns: list[Message] = [{"role": "user", "content": question}]
         answer = await self._answer(model, turns, given)
-        reading = read_answer(answer, given.similar)
+        reading = read_answer(answer, given.similar, self.extra_keys)
         if reading.problem and given.is_strict:
             answer = await self._answer(model, [*turns, *_again(answer, reading.problem)], given)
-            reading = read_answer(answer, given.similar)
+            reading = read_answer(answer, given.similar, self.extra_keys)
         if reading.problem and given.is_strict:
             raise ExtractionError(name_of(model), reading.problem)
         for words in filter(None, [reading.problem, *reading.remarks]):
@@ -114,13 +121,31 @@ class ModelExtractor:
         return self._model(context.default_model)
 
     async def _answer(self, model: Model, turns: Sequence[Message], context: ExtractorContext) -> Any:
-        words = self.choose_format if context.similar else self.add_format
+        chooses = self.decides and bool(context.similar)
+        words = self.choose_format if chooses else self.add_format
         # Metadata is asked for by nobody but a prompt of one's own: a model that sees the key makes something up.
-        schema = facts_schema(has_similar=bool(context.similar), has_metadata=self._system_prompt is not None)
+        has_metadata = self._system_prompt is not None
+        schema = facts_schema(self.extra_keys, has_similar=chooses, has_metadata=has_metadata)
         system = f"{self._system_prompt or self.default_prompt}\n\n{words}"
         answer = await model.complete(turns, system=system, schema=schema)
         log.debug("model %s answers %r", name_of(model), answer)
         return answer
+
+    def _question(self, messages: Sequence[Message], context: ExtractorContext) -> str | None:
+        """What the model is asked; None if nobody said a word."""
+        turns = _lines(messages)
+        if not turns:
+            return None
+        earlier = _lines(context.previous[-self.context_messages :] if self.context_messages else ())
+        memories = "\n".join(_numbered(number, found) for number, found in enumerate(context.similar, 1))
+        parts = [
+            _DATA,
+            f"{_EARLIER}\n<earlier>\n{earlier}\n</earlier>" if earlier else "",
+            f"The memories that are there already:\n<memories>\n{memories}\n</memories>" if memories else "",
+            f"<transcript>\n{turns}\n</transcript>",
+            self.task,
+        ]
+        return "\n\n".join(filter(None, parts))
 
 
 def _context(given: Any) -> ExtractorContext:
@@ -128,23 +153,6 @@ def _context(given: Any) -> ExtractorContext:
     if isinstance(given, ExtractorContext):
         return given
     return ExtractorContext(default_model=getattr(given, "default_model", None))
-
-
-def _question(messages: Sequence[Message], context: ExtractorContext) -> str | None:
-    """What the model is asked; None if nobody said a word."""
-    turns = _lines(messages)
-    if not turns:
-        return None
-    earlier = _lines(context.previous[-PREVIOUS:])
-    memories = "\n".join(_numbered(number, found) for number, found in enumerate(context.similar, 1))
-    parts = [
-        _DATA,
-        f"{_EARLIER}\n<earlier>\n{earlier}\n</earlier>" if earlier else "",
-        f"The memories that are there already:\n<memories>\n{memories}\n</memories>" if memories else "",
-        f"<transcript>\n{turns}\n</transcript>",
-        "Extract the facts from the transcript.",
-    ]
-    return "\n\n".join(filter(None, parts))
 
 
 def _lines(messages: Sequence[Message]) -> str:
@@ -197,15 +205,21 @@ class Reading:
     remarks: tuple[str, ...] = ()
 
 
-def facts_schema(*, has_similar: bool, has_metadata: bool = False) -> dict[str, Any]:
-    """The JSON schema of an answer."""
+def facts_schema(
+    extra: Mapping[str, Any] = MappingProxyType({}), *, has_similar: bool, has_metadata: bool = False
+) -> dict[str, Any]:
+    """The JSON schema of an answer; `extra` are the shapes of further keys of each entry."""
     needed = ["content", "action", "target"] if has_similar else ["content"]
     shapes = {key: _SHAPES[key] for key in ([*needed, "metadata"] if has_metadata else needed)}
-    return _closed({"facts": {"type": "array", "items": _closed(shapes, needed)}}, ["facts"])
+    items = _closed({**shapes, **extra}, [*needed, *extra])
+    return _closed({"facts": {"type": "array", "items": items}}, ["facts"])
 
 
-def read_answer(answer: object, similar: Sequence[Found] = ()) -> Reading:
-    """Read an answer: an object, or a text with JSON anywhere in it. Every list of facts counts, each fact once."""
+def read_answer(answer: object, similar: Sequence[Found] = (), extra: Iterable[str] = ()) -> Reading:
+    """Read an answer: an object, or a text with JSON anywhere in it. Every list of facts counts, each fact once.
+
+    What an entry has under the `extra` keys is in the fact's metadata.
+    """
     entries, problem = _in_text(answer) if isinstance(answer, str) else _in_object(_plain(answer))
     if entries is None:
         return Reading([], problem)
@@ -213,7 +227,7 @@ def read_answer(answer: object, similar: Sequence[Found] = ()) -> Reading:
     facts: list[Fact] = []
     met = set()
     for entry in entries[:FACTS]:
-        fact, remark = _fact(entry, similar)
+        fact, remark = _fact(entry, similar, extra)
         remarks[remark] += 1
         if fact is not None and (key := (fact.content, fact.action, id(fact.target))) not in met:
             met.add(key)
@@ -232,7 +246,7 @@ def _closed(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
     }
 
 
-def _fact(given: object, similar: Sequence[Found]) -> tuple[Fact | None, str]:
+def _fact(given: object, similar: Sequence[Found], extra: Iterable[str]) -> tuple[Fact | None, str]:
     """The fact that an entry says, if any, and what there is to remark on it."""
     if _is_skip(given):
         return None, ""
@@ -242,8 +256,9 @@ def _fact(given: object, similar: Sequence[Found]) -> tuple[Fact | None, str]:
     if not text:
         return None, "without a content: dropped"
     action, target, remark = _decided(entry.get("action", "add"), entry.get("target"), similar)
-    metadata = dict(given) if isinstance(given := entry.get("metadata"), Mapping) else None
-    return Fact(text, metadata, action=action, target=target), remark
+    metadata = dict(given) if isinstance(given := entry.get("metadata"), Mapping) else {}
+    metadata |= {key: entry[key] for key in extra if key in entry}
+    return Fact(text, metadata or None, action=action, target=target), remark
 
 
 def _is_skip(entry: object) -> bool:

@@ -199,9 +199,9 @@ def _size(text: str) -> int:
     return tokens(_escaped(text))
 
 
-def render(entries: Iterable[Any]) -> str:
+def render(entries: Iterable[Any], tag: str = "memory") -> str:
     """Entries as the model is told them. What they say is data: no mark of theirs ends the block."""
-    return "\n".join(["<memory>", *(_entry(entry) for entry in entries), "</memory>"])
+    return "\n".join([f"<{tag}>", *(_entry(entry) for entry in entries), f"</{tag}>"])
 
 
 def _entry(entry: Any) -> str:
