@@ -1,0 +1,118 @@
+"""Summaries as text: topics put in, a person's words left alone, and the sentences that say most."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memfs.agent.messages import Message
+from memfs.agent.session.summaries import LINES, Section, highlights, merged, parse, section
+
+WORDS = "Atlas is due in November and Bob leads it with great care for details of every kind".split()
+sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(lambda words: " ".join(words) + ".")
+turns = st.lists(st.builds(lambda role, text: {"role": role, "content": text},
+                           st.sampled_from(["user", "assistant", "tool"]), sentences), max_size=25)  # fmt: skip
+titles = st.sampled_from(["Lunch", "lunch", "Work", "Trips", "Ünter uns"])
+texts = st.sampled_from(["One.", "Two.\n\nThree.", "- a\n- b", "```\n## no topic\n```", "~~~\nnever closed", "x"])
+topics = st.lists(st.builds(section, titles, texts), max_size=5)
+
+
+def text(*parts: Section) -> str:
+    return merged("# Summary\n\n", parts, {})[0]
+
+
+def test_a_heading_in_fenced_code_is_no_topic() -> None:
+    head, found = parse("# S\n\n## A\n\n```\n## B\n```\n\n~~~\n```\n## C\n~~~\n## D\n")
+
+    assert [one.title for one in found] == ["A", "D"]
+    assert head == "# S\n\n"
+
+
+def test_code_that_is_never_closed_swallows_no_other_topic() -> None:
+    body, marks = merged("", [section("A", "```\ncode"), section("B", "two")], {})
+
+    assert [one.title for one in parse(body)[1]] == ["A", "B"]
+    assert merged(body, [section("B", "three")], marks)[0] == "## A\n\n```\ncode\n```\n\n## B\n\nthree\n"
+
+
+def test_a_topic_that_is_said_again_is_replaced_where_it_stands() -> None:
+    body, marks = merged("# Summary\n\n", [section("A", "one"), section("B", "two")], {})
+
+    assert merged(body, [section("a", "three")], marks)[0] == "# Summary\n\n## a\n\nthree\n\n## B\n\ntwo\n"
+
+
+def test_two_topics_of_one_title_both_stay() -> None:
+    body = "## A\n\nmine\n\n## A\n\nmine too\n"
+
+    assert merged(body, [section("A", "ours")], {})[0] == "## A\n\nmine\n\nours\n\n## A\n\nmine too\n"
+
+
+def test_a_title_that_a_person_changed_is_the_persons() -> None:
+    body, marks = merged("", [section("Trips", "Porto.")], {})
+    renamed = body.replace("## Trips", "## TRIPS")
+
+    assert merged(renamed, [section("Trips", "Rome.")], marks)[0] == "## TRIPS\n\nPorto.\n\nRome.\n"
+
+
+def test_lines_go_to_the_list_that_a_person_made_of_them() -> None:
+    body = "## A\n\n- one\n- two, by hand\n\nand after\n\n## B\n"
+
+    assert merged(body.replace("\nand after\n", ""), [section("A", "- one\n- three")], {})[0] == (
+        "## A\n\n- one\n- two, by hand\n- three\n\n## B\n"
+    )
+
+
+@given(topics, topics, topics)
+def test_what_a_person_has_is_there_byte_for_byte(mine: list[Section], one: list[Section], two: list[Section]) -> None:
+    written, marks = merged("# Summary\n\n", one, {})
+    by_hand = written + "\n" + "\n".join(f"## Own {at}\n\n{each.text}\n" for at, each in enumerate(mine))
+    after, _ = merged(by_hand, two, marks)
+
+    for at, each in enumerate(mine):
+        assert f"## Own {at}\n\n{each.text}\n" in after
+    assert after.startswith("# Summary\n\n")
+
+
+@given(topics, topics)
+def test_the_same_again_changes_nothing(one: list[Section], two: list[Section]) -> None:
+    once = merged(*_swapped(merged("# Summary\n\n", one, {}), two))
+    twice = merged(*_swapped(once, two[-1:]))
+
+    assert twice == once
+
+
+def _swapped(done: tuple[str, dict[str, str]], news: list[Section]) -> tuple[str, list[Section], dict[str, str]]:
+    return done[0], news, done[1]
+
+
+# --- highlights
+
+
+def _lines(*portions: list[Message]) -> str:
+    found = ""
+    for portion in portions:
+        found = highlights(portion, found).text
+    return found
+
+
+def test_the_sentences_that_say_most_in_their_order() -> None:
+    said: list[Message] = [
+        {"role": "user", "content": "Hi! I like sushi with tuna.\nHow are you today, my dear old friend?"},
+        {"role": "assistant", "content": "ok. Fine, thank you."},
+        {"role": "assistant", "content": "[calls search with a long list of things to look for]"},
+        {"role": "user", "content": "Project Atlas is due on 25 November 2026. 我喜欢吃金枪鱼寿司。"},
+    ]
+
+    assert highlights(said).text.splitlines()[:4] == [
+        "- user: I like sushi with tuna.",
+        "- user: How are you today, my dear old friend?",
+        "- assistant: Fine, thank you.",
+        "- user: Project Atlas is due on 25 November 2026.",
+    ]
+
+
+@given(turns, st.integers(0, 25))
+def test_the_portions_of_a_session_do_not_matter(said: list[Message], cut: int) -> None:
+    whole = _lines(said)
+
+    assert _lines(said[:cut], said[cut:]) == whole
+    assert _lines(said, said) == whole
+    assert len(whole.splitlines()) <= LINES
