@@ -8,6 +8,8 @@ except ModuleNotFoundError as error:
     raise
 
 from memfs.agent.injection import InjectionContext
+from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
+from memfs.agent.session.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy
 from memfs.integrations.strands.errors import AggregateMemoryError
 from memfs.integrations.strands.extraction.model_extractor import ModelExtractor
 from memfs.integrations.strands.extraction.triggers import EvictionTrigger, IntervalTrigger, InvocationTrigger
@@ -25,6 +27,7 @@ from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel
 from memfs.integrations.strands.scripted import ScriptedModel
 from memfs.integrations.strands.session import VaultSessionRepository
+from memfs.integrations.strands.session_manager import VaultSessionManager
 from memfs.integrations.strands.stores import InMemoryStore, VaultStore
 from memfs.integrations.strands.types import (
     AddMessagesContext,
@@ -43,11 +46,13 @@ from memfs.integrations.strands.types import (
 )
 
 __all__ = [
-    "AddMessagesContext", "AggregateMemoryError", "EvictionTrigger", "ExtractionConfig", "ExtractionResult",
-    "ExtractionTrigger", "ExtractionTriggerContext", "Extractor", "ExtractorContext", "InMemoryStore",
-    "InjectionConfig", "InjectionContext", "InjectionFormatContext", "InjectionQueryContext", "InjectionTrigger",
-    "IntervalTrigger", "InvocationTrigger", "MemoryAddOptions", "MemoryAddToolConfig", "MemoryContentBlockType",
-    "MemoryEntry", "MemoryInjectionConfig", "MemoryManager", "MemoryManagerConfig", "MemoryMessageFilter",
-    "MemorySearchOptions", "MemoryStore", "MemoryStoreConfig", "MemoryToolConfig", "ModelExtractor", "ScriptedModel",
-    "SearchOptions", "StrandsModel", "VaultSessionRepository", "VaultStore",
+    "AddMessagesContext", "AggregateMemoryError", "EpisodeStrategy", "EvictionTrigger", "ExtractionConfig",
+    "ExtractionResult", "ExtractionTrigger", "ExtractionTriggerContext", "Extractor", "ExtractorContext",
+    "FactStrategy", "InMemoryStore", "InjectionConfig", "InjectionContext", "InjectionFormatContext",
+    "InjectionQueryContext", "InjectionTrigger", "IntervalTrigger", "InvocationTrigger", "MemoryAddOptions",
+    "MemoryAddToolConfig", "MemoryContentBlockType", "MemoryEntry", "MemoryInjectionConfig", "MemoryManager",
+    "MemoryManagerConfig", "MemoryMessageFilter", "MemorySearchOptions", "MemoryStore", "MemoryStoreConfig",
+    "MemoryToolConfig", "ModelExtractor", "PersistenceMode", "PreferenceStrategy", "RetrievalConfig", "ScriptedModel",
+    "SearchOptions", "StrandsModel", "SummaryStrategy", "VaultMemoryConfig", "VaultSessionManager",
+    "VaultSessionRepository", "VaultStore",
 ]  # fmt: skip

@@ -93,15 +93,21 @@ class MemoryManager(_Manager):
     async def init_agent(self, agent: Any) -> None:
         """Get the stores ready, and begin to hear an agent."""
         await self.initialize()
-        attachment = self.attach(agent, model=self._model if self._model is not None else model_of(agent))
-        self._attachments[id(agent)] = attachment
+        attachment = self.hear(agent, model=self._model if self._model is not None else model_of(agent))
         if self._bindings:
             agent.add_hook(lambda event: attachment.record(event.message), MessageAddedEvent)
+        if self.injection is not None:
+            before_model(agent, partial(_inject, attachment))
+
+    def hear(self, agent: Any, *, model: Any) -> Attachment:
+        """Begin to hear when an agent's turns end; what is said is for the caller to record."""
+        attachment = self.attach(agent, model=model)
+        self._attachments[id(agent)] = attachment
+        if self._bindings:
             agent.add_hook(lambda event: attachment.turn_ended(), AfterInvocationEvent, order=HookOrder.SDK_LAST)
         if self._saves_later:
             agent.add_hook(self._outlive, AfterInvocationEvent, order=HookOrder.SDK_LAST + 1)
-        if self.injection is not None:
-            before_model(agent, partial(_inject, attachment))
+        return attachment
 
     async def flush(self) -> None:
         """Save every turn and every accepted fact, and wait for it; the end of a synchronous call only settles."""
