@@ -1,0 +1,241 @@
+"""Events: what was said in a session by an actor, in a log of the vault."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from memfs.agent.session.events import Event
+from memfs.agent.session.history import history
+from memfs.agent.session.log import SessionLog
+from memfs.agent.session.sessions import Sessions
+from memfs.errors import InvalidMemoryError, InvalidSearchError, SessionNotFoundError
+from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page
+from memfs.locks import Mutex
+from memfs.vault import Vault
+
+MAIN = "main"  # the branch without a name
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "EQUALS_TO": lambda found, wanted: found is not None and found == wanted,
+    "EXISTS": lambda found, _: found is not None,
+    "NOT_EXISTS": lambda found, _: found is None,
+}
+Heard = Callable[[str, str, Sequence[Mapping[str, Any]], int], None]
+
+
+class Events:
+    """The events of a vault; `heard` is told actor, session and messages of each, and the number of the first."""
+
+    def __init__(self, vault: Vault, heard: Heard) -> None:
+        self._vault, self._heard = vault, heard
+        self._logs: dict[tuple[str, str], SessionLog] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._mutex = Mutex()
+
+    @answering
+    def create_event(
+        self,
+        *,
+        memoryId: str,  # noqa: N803  the words of the service
+        actorId: str,  # noqa: N803
+        eventTimestamp: datetime,  # noqa: N803
+        payload: Sequence[Mapping[str, Any]],
+        sessionId: str = "default",  # noqa: N803
+        branch: Mapping[str, str] | None = None,
+        clientToken: str = "",  # noqa: N803
+        metadata: Mapping[str, Any] | None = None,
+        extractionMode: str | None = None,  # noqa: N803
+        **_: Any,
+    ) -> Answer:
+        """Write an event down; the same `clientToken` again is the same event."""
+        log = self._log(actorId, sessionId)
+        with self._mutex:
+            if clientToken and (known := _known(log, clientToken)):
+                return {"event": _told(known, memoryId, log)}
+            first = self._count(log)
+            about = {"time": eventTimestamp, "metadata": _plain(metadata), "branch": self._branch(log, branch)}
+            event = log.append_payload([dict(part) for part in payload], id=clientToken, **about)
+            messages = [message for part in payload if (message := message_of(part))]
+            self._counts[actorId, sessionId] = first + len(messages)
+        if extractionMode != "SKIP":
+            self._heard(actorId, sessionId, messages, first)
+        return {"event": _told(event, memoryId, log)}
+
+    @answering
+    def list_events(
+        self,
+        *,
+        memoryId: str,  # noqa: N803
+        actorId: str,  # noqa: N803
+        sessionId: str,  # noqa: N803
+        includePayloads: bool = True,  # noqa: N803
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+        maxResults: int | None = PAGE,  # noqa: N803
+        nextToken: str | None = None,  # noqa: N803
+    ) -> Answer:
+        """The events of a session, the newest first."""
+        log, wanted = self._log(actorId, sessionId), filter or {}
+        found = [event for event in _of_branch(log, wanted.get("branch")) if event.kind == "payload"]
+        chosen = [event for event in found if _fulfils(event, wanted.get("eventMetadata") or ())]
+        newest = sorted(chosen, key=lambda event: event.time)[::-1]
+        answer = page("events", newest, maxResults, nextToken)
+        roots = {branch.name: branch.at for branch in log.branches()}
+        told = [_told(event, memoryId, log, roots) for event in answer["events"]]
+        return answer | {"events": told if includePayloads else [{**one, "payload": []} for one in told]}
+
+    @answering
+    def get_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Answer:  # noqa: N803
+        """One event."""
+        log = self._log(actorId, sessionId)
+        event = log.event(eventId)
+        if event.kind != "payload":
+            raise SessionNotFoundError(eventId)
+        return {"event": _told(event, memoryId, log)}
+
+    @answering
+    def delete_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Answer:  # noqa: N803
+        """Take an event out; nothing of it is left in the log."""
+        self._log(actorId, sessionId).remove(eventId)
+        return {"eventId": eventId}
+
+    @answering
+    def list_actors(self, *, memoryId: str, maxResults: int | None = PAGE, nextToken: str | None = None) -> Answer:  # noqa: N803
+        """Whom sessions are had with."""
+        names = sorted({actor for actor, _, _ in self._sessions()})
+        return page("actorSummaries", [{"actorId": name} for name in names], maxResults, nextToken)
+
+    @answering
+    def list_sessions(
+        self,
+        *,
+        memoryId: str,  # noqa: N803
+        actorId: str,  # noqa: N803
+        maxResults: int | None = PAGE,  # noqa: N803
+        nextToken: str | None = None,  # noqa: N803
+        filter: Mapping[str, Any] | None = None,  # noqa: A002
+    ) -> Answer:
+        """The sessions of an actor, the newest first."""
+        own = {session: created for actor, session, created in self._sessions() if actor == actorId}
+        newest = sorted(own, key=lambda session: own[session])[::-1]
+        told = [{"sessionId": name, "actorId": actorId, "createdAt": own[name]} for name in newest]
+        return page("sessionSummaries", told, maxResults, nextToken)
+
+    def close(self) -> None:
+        """Give back what the logs hold."""
+        for log in self._logs.values():
+            log.close()
+
+    # ---
+
+    def _log(self, actor: str, session: str) -> SessionLog:
+        with self._mutex:
+            if (actor, session) not in self._logs:
+                self._logs[actor, session] = SessionLog(self._vault, session, actor, actor=actor)
+            return self._logs[actor, session]
+
+    def _count(self, log: SessionLog) -> int:
+        """How many messages were said so far."""
+        key = (log.agent, log.session)
+        if key not in self._counts:
+            parts = [part for event in log.events() for part in _parts(event)]
+            self._counts[key] = sum(message_of(part) is not None for part in parts)
+        return self._counts[key]
+
+    def _branch(self, log: SessionLog, given: Mapping[str, str] | None) -> str:
+        """The name of a branch, which is begun if there is none."""
+        name = (given or {}).get("name", MAIN)
+        if given is None or name == MAIN:
+            return ""
+        if name not in {branch.name for branch in log.branches()}:
+            root = given.get("rootEventId")
+            if not root:
+                raise InvalidMemoryError(
+                    "branch", f"{name!r} is not there, and rootEventId does not say where it begins"
+                )
+            log.fork(name, at=root, parent=log.event(root).branch)
+        return name
+
+    def _sessions(self) -> Iterable[tuple[str, str, datetime]]:
+        """Every actor, with the sessions it has, and when each began."""
+        sessions = Sessions(self._vault)
+        for session in sessions.list():
+            for log in sessions.logs(session.name):
+                head = log.read().head
+                if head is not None and head.actor:
+                    yield head.actor, session.name, session.created
+
+
+def _known(log: SessionLog, token: str) -> Event | None:
+    """The event that was written with a token before."""
+    with suppress(SessionNotFoundError):
+        return log.event(token)
+    return None
+
+
+def _told(event: Event, memory_id: str, log: SessionLog, roots: Mapping[str, str] | None = None) -> Answer:
+    """An event in the words of the service; `roots` are the events that branches begin behind."""
+    told = {
+        "memoryId": memory_id,
+        "actorId": log.agent,
+        "sessionId": log.session,
+        "eventId": event.id,
+        "eventTimestamp": event.time,
+        "payload": _parts(event),
+    }
+    if event.metadata:
+        told["metadata"] = {key: {"stringValue": str(value)} for key, value in event.metadata.items()}
+    if event.branch:
+        known = {branch.name: branch.at for branch in log.branches()} if roots is None else roots
+        told["branch"] = {"name": event.branch, "rootEventId": known.get(event.branch, "")}
+    return told
+
+
+def message_of(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What was said in a part of an event, as a message: that of Strands, where it is one in JSON."""
+    said = part.get("conversational")
+    if not isinstance(said, Mapping):
+        return None
+    text = (said.get("content") or {}).get("text", "")
+    with suppress(ValueError, TypeError, KeyError):
+        message = json.loads(text)["message"]
+        if isinstance(message, dict) and "role" in message:
+            return message
+    return {"role": str(said.get("role", "OTHER")).lower(), "content": text}
+
+
+def _parts(event: Event) -> list[Any]:
+    payload = event.record.get("payload")
+    return [part for part in payload if isinstance(part, dict)] if isinstance(payload, list) else []
+
+
+def _plain(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Metadata without the wrapping of the service."""
+    return {
+        key: value.get("stringValue", "") if isinstance(value, Mapping) else value
+        for key, value in (metadata or {}).items()
+    }
+
+
+def _of_branch(log: SessionLog, wanted: Mapping[str, Any] | None) -> list[Event]:
+    """The events of a branch; of all, where none is asked for."""
+    events = log.read().events
+    if wanted is None:
+        return events
+    name = wanted.get("name", MAIN)
+    try:
+        return history(events, "" if name == MAIN else name, parents=bool(wanted.get("includeParentBranches", False)))
+    except SessionNotFoundError:
+        return []
+
+
+def _fulfils(event: Event, wanted: Iterable[Mapping[str, Any]]) -> bool:
+    for one in wanted:
+        test = _OPERATORS.get(str(one.get("operator")))
+        if test is None:
+            reason = f"unknown operator {one.get('operator')!r}; known: {', '.join(_OPERATORS)}"
+            raise InvalidSearchError("eventMetadata", reason)
+        value = ((one.get("right") or {}).get("metadataValue") or {}).get("stringValue")
+        if not test(event.metadata.get(one["left"]["metadataKey"]), value):
+            return False
+    return True

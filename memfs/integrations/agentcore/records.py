@@ -1,0 +1,229 @@
+"""Records: the memories of a vault, in the words of the service."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import unquote
+
+from memfs.errors import InvalidMemoryError, InvalidNamespaceError, InvalidSearchError, MemfsError
+from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_of, page
+from memfs.model import Hit, Memory
+from memfs.namespace import encode
+from memfs.stores.vault import header_changes, header_of, metadata_of
+from memfs.vault import Vault
+
+TOP = 10
+MOST = 1000  # memories that a search gives
+OPERATORS: Mapping[str, str] = {
+    "EQUALS_TO": "EQUALS",
+    "GREATER_THAN": ">",
+    "GREATER_THAN_OR_EQUALS": ">=",
+    "LESS_THAN": "<",
+    "LESS_THAN_OR_EQUALS": "<=",
+    **{name: name for name in ("EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS")},
+}
+_VALUES = ("stringValue", "numberValue", "dateTimeValue", "stringListValue")
+_TOLD = frozenset({"type", "id", "created", "updated"})  # header keys that a record has words of its own for
+
+
+class Records:
+    """The memories of a vault; `types` are those of strategies, by their names."""
+
+    def __init__(self, vault: Vault, types: Callable[[], Mapping[str, str]]) -> None:
+        self._vault, self._types = vault, types
+
+    @answering
+    def retrieve_memory_records(
+        self,
+        *,
+        memoryId: str,  # noqa: N803
+        searchCriteria: Mapping[str, Any],  # noqa: N803
+        namespace: str | None = None,
+        namespacePath: str | None = None,  # noqa: N803
+        maxResults: int | None = None,  # noqa: N803
+        nextToken: str | None = None,  # noqa: N803
+    ) -> Answer:
+        """The memories that answer a question, best first: of a namespace alone, or of all below it."""
+        hits = self._search(
+            str(searchCriteria.get("searchQuery", "")),
+            namespace,
+            namespacePath,
+            kind=searchCriteria.get("memoryStrategyId"),
+            filters=searchCriteria.get("metadataFilters") or (),
+            limit=searchCriteria.get("topK", TOP),
+        )
+        return page("memoryRecordSummaries", [_summary(hit.memory, hit) for hit in hits], maxResults, nextToken)
+
+    @answering
+    def list_memory_records(
+        self,
+        *,
+        memoryId: str,  # noqa: N803
+        namespace: str | None = None,
+        namespacePath: str | None = None,  # noqa: N803
+        memoryStrategyId: str | None = None,  # noqa: N803
+        metadataFilters: Sequence[Mapping[str, Any]] = (),  # noqa: N803
+        maxResults: int | None = PAGE,  # noqa: N803
+        nextToken: str | None = None,  # noqa: N803
+    ) -> Answer:
+        """The memories of a namespace, the newest first."""
+        hits = self._search("", namespace, namespacePath, kind=memoryStrategyId, filters=metadataFilters, limit=MOST)
+        return page("memoryRecordSummaries", [_summary(hit.memory) for hit in hits], maxResults, nextToken)
+
+    @answering
+    def get_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Answer:  # noqa: N803
+        """One memory."""
+        return {"memoryRecord": _summary(self._scope(namespace).read(memoryRecordId))}
+
+    @answering
+    def delete_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Answer:  # noqa: N803
+        """Delete a memory."""
+        self._scope(namespace).remove(memoryRecordId)
+        return {"memoryRecordId": memoryRecordId}
+
+    @answering
+    def batch_create_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]], **_: Any) -> Answer:  # noqa: N803
+        """Add memories; each has its own result."""
+        return _results(records, self._create)
+
+    @answering
+    def batch_update_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]], **_: Any) -> Answer:  # noqa: N803
+        """Change memories; each has its own result."""
+        return _results(records, self._update)
+
+    @answering
+    def batch_delete_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]]) -> Answer:  # noqa: N803
+        """Delete memories; each has its own result."""
+
+        def delete(record: Mapping[str, Any]) -> str:
+            self._scope(record.get("namespace")).remove(record["memoryRecordId"])
+            return str(record["memoryRecordId"])
+
+        return _results(records, delete)
+
+    # ---
+
+    def _scope(self, namespace: str | None) -> Vault:
+        return self._vault if not namespace or not namespace.strip("/") else self._vault.scope(namespace_of(namespace))
+
+    def _search(
+        self,
+        question: str,
+        exact: str | None,
+        below: str | None,
+        *,
+        kind: str | None,
+        filters: Iterable[Mapping[str, Any]],
+        limit: Any,
+    ) -> list[Hit]:
+        if (exact is None) == (below is None):
+            raise InvalidSearchError("namespace", "give one of namespace and namespacePath")
+        place = namespace_of(exact if exact is not None else below or "/")
+        chosen: dict[str, Any] = {"type": self._types().get(kind, kind)} if kind else {}
+        most = limit if exact is None else MOST
+        hits = self._vault.search(question, place, limit=most, where=list(map(_condition, filters)), **chosen)
+        if exact is not None:
+            hits = [hit for hit in hits if str(hit.memory.namespace) == place][:limit]
+        return hits
+
+    def _create(self, record: Mapping[str, Any]) -> str:
+        kind = record.get("memoryStrategyId")
+        header = {
+            "type": self._types().get(kind, kind) if kind else "fact",
+            "created": record.get("timestamp"),
+            **header_of(_metadata(record)),
+        }
+        (place,) = record["namespaces"]
+        return self._vault.add(_content(record), namespace_of(place), **header).id
+
+    def _update(self, record: Mapping[str, Any]) -> str:
+        memory = self._vault.read(record["memoryRecordId"])
+        changes: dict[str, Any] = {}
+        if "content" in record:
+            changes["body"] = _content(record)
+        if "metadata" in record:
+            changes |= header_changes(memory.header.values, _metadata(record))
+        if changes:
+            self._vault.update(memory.id, seen=memory.stamp, **changes)
+        for place in record.get("namespaces") or ():
+            if namespace_of(place) != str(memory.namespace):
+                self._vault.move(memory.id, namespace_of(place))
+        return memory.id
+
+
+def namespace_of(text: str) -> str:
+    """A namespace as the service has them, of any names, as one of the vault."""
+    if not isinstance(text, str):
+        raise InvalidNamespaceError(repr(text), "not a text")
+    return "/" + "/".join(encode(name) for name in text.strip("/").split("/") if name)
+
+
+def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, Any]], str]) -> Answer:
+    answer: Answer = {"successfulRecords": [], "failedRecords": []}
+    for record in records:
+        result: Answer = {"memoryRecordId": str(record.get("memoryRecordId", "")), "status": "SUCCEEDED"}
+        if "requestIdentifier" in record:
+            result["requestIdentifier"] = record["requestIdentifier"]
+        try:
+            result["memoryRecordId"] = do(record)
+            answer["successfulRecords"].append(result)
+        except (MemfsError, KeyError, TypeError, ValueError) as error:
+            known = (
+                error if isinstance(error, MemfsError) else InvalidMemoryError("record", f"of the wrong shape: {error}")
+            )
+            result |= {"status": "FAILED", "errorCode": code_of(known)[1], "errorMessage": str(known)}
+            answer["failedRecords"].append(result)
+    return answer
+
+
+def _summary(memory: Memory, hit: Hit | None = None) -> Answer:
+    told: Answer = {
+        "memoryRecordId": memory.id,
+        "content": {"text": memory.body.strip()},
+        "memoryStrategyId": memory.header.type,
+        "namespaces": ["/" + "/".join(map(unquote, memory.namespace.segments))],
+        "createdAt": memory.created,
+        "timestamp": memory.updated,
+    }
+    if hit is not None:
+        told["score"] = hit.relevance
+    values = {key: value for key, value in metadata_of(memory.header.values).items() if key not in _TOLD}
+    if values:
+        told["metadata"] = {key: _wrapped(value) for key, value in values.items()}
+    return told
+
+
+def _wrapped(value: Any) -> dict[str, Any]:
+    """A header value in the wrapping of the service."""
+    if isinstance(value, list | tuple):
+        return {"stringListValue": [str(item) for item in value]}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"numberValue": float(value)}
+    if isinstance(value, datetime | date):
+        return {"dateTimeValue": value}
+    return {"stringValue": str(value)}
+
+
+def _unwrapped(value: Any) -> Any:
+    return next((value[key] for key in _VALUES if key in value), None) if isinstance(value, Mapping) else value
+
+
+def _metadata(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _unwrapped(value) for key, value in (record.get("metadata") or {}).items()}
+
+
+def _content(record: Mapping[str, Any]) -> str:
+    text = record["content"]["text"]
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidMemoryError("content", "is empty")
+    return text.strip()
+
+
+def _condition(given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A filter of the service as a condition of a search."""
+    sign = OPERATORS.get(str(given.get("operator")))
+    if sign is None:
+        reason = f"unknown operator {given.get('operator')!r}; known: {', '.join(OPERATORS)}"
+        raise InvalidSearchError("metadataFilters", reason)
+    key, right = given["left"]["metadataKey"], given.get("right")
+    return (key, sign) if right is None else (key, sign, _unwrapped(right["metadataValue"]))
