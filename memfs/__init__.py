@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memfs import errors
     from memfs.agent.manager import MemoryManager
+    from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
+    from memfs.agent.session.strategies import (
+        EpisodeStrategy,
+        FactStrategy,
+        PreferenceStrategy,
+        Strategy,
+        SummaryStrategy,
+    )
     from memfs.errors import MemfsError
     from memfs.model import (
         Change,
@@ -28,8 +36,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 __all__ = [
-    "Change", "Header", "Hit", "InMemoryStore", "IndexStatus", "MemfsError", "Memory", "MemoryManager", "Namespace",
-    "Problem", "Reason", "Stamp", "SyncReport", "Template", "Vault", "VaultStore", "Version", "Written", "errors",
+    "Change", "EpisodeStrategy", "FactStrategy", "Header", "Hit", "InMemoryStore", "IndexStatus", "MemfsError",
+    "Memory", "MemoryManager", "Namespace", "PersistenceMode", "PreferenceStrategy", "Problem", "Reason",
+    "RetrievalConfig", "Stamp", "Strategy", "SummaryStrategy", "SyncReport", "Template", "Vault", "VaultMemoryConfig",
+    "VaultStore", "Version", "Written", "errors",
 ]  # fmt: skip
 
 _HOMES = {
@@ -39,6 +49,9 @@ _HOMES = {
     **dict.fromkeys(("Namespace", "Template"), "namespace"),
     "InMemoryStore": "stores.memory",
     "MemoryManager": "agent.manager",
+    **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.session.config"),
+    **dict.fromkeys(("EpisodeStrategy", "FactStrategy", "PreferenceStrategy"), "agent.session.strategies"),
+    **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.session.strategies"),
     "Vault": "vault",
     "VaultStore": "stores.vault",
 }
