@@ -11,6 +11,7 @@ from memfs.errors import SettingsError
 DESCRIPTION = "Long-term memory for agents as markdown files that people can read."
 TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
 STATUSES = ("draft", "stable", "deprecated")
+KINDS = ("summary", "preferences", "facts", "episodes")
 HIDDEN = ("archived", "expired", "deprecated", "superseded", "all")
 ACTIONS = ("list", "show", "tail", "export")
 FORMATS = ("jsonl", "markdown")
@@ -265,6 +266,22 @@ COMMANDS = (
             flag("--drop", help="give them up instead; also what is pending, by its name"),
         ),
         "memfs retry --all",
+    ),
+    Command(
+        "strategies", "strategies", "Distil a session once more into summary, preferences and facts.",
+        (
+            argument("action", metavar="run", choices=("run",), help="what to do: run"),
+            argument("session", metavar="SESSION", help="a session, by its name", completes="session"),
+            several(
+                "--strategy", metavar="KIND", choices=KINDS, completes=" ".join(KINDS),
+                help=f"only this one: {', '.join(KINDS)}",
+            ),
+            argument("--actor", metavar="NAME", help="whose session it is, where its log does not say"),
+            argument("--model", metavar="MODULE:NAME", help="a model, as a Python object; else MEMFS_MODEL"),
+            argument("--script", metavar="FILE", help="a JSON array of a model's replies, to try it; - reads stdin"),
+        ),
+        "memfs strategies run s-2026-11-15\n"
+        "memfs strategies run s-2026-11-15 --strategy facts --model my_models:claude",
     ),
     Command(
         "sessions", "sessions", "List the sessions of agents; show one, follow it as it goes on, or export it.",
