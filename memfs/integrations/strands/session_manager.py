@@ -70,7 +70,7 @@ class VaultSessionManager(RepositorySessionManager):
             model = self._long_term.model_for(model_of(agent))
             attachment = self._attachments[agent.agent_id] = manager.hear(agent, model=model)
             if attachment.coordinator is not None:
-                attachment.coordinator.recall([self._noted(one) for one in self._held_records[agent.agent_id]])
+                attachment.coordinator.recall([self._noted(one) for one in self._restored(agent.agent_id)])
 
     def append_message(self, message: Any, agent: Any, **kwargs: Any) -> None:
         """Have a message written; it is distilled when the turn is over, as it is then."""
@@ -90,6 +90,11 @@ class VaultSessionManager(RepositorySessionManager):
         """Have what was said distilled; what was redacted meanwhile is recorded as that."""
         for said in self._said.pop(agent_id, ()):
             self._attachments[agent_id].record(self._noted(said))
+
+    def _restored(self, agent_id: str) -> list[SessionMessage]:
+        """What was said before; older releases of Strands do not keep it."""
+        held: dict[str, list[SessionMessage]] = getattr(self, "_held_records", {})
+        return held[agent_id] if agent_id in held else self._buffer.list_messages(self.session_id, agent_id)
 
     def _noted(self, said: SessionMessage) -> Message:
         """A message as strategies are given it."""
