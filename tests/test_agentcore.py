@@ -17,6 +17,7 @@ from memfs import Vault
 from memfs.agent.session.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
 from memfs.errors import InvalidSetupError
 from memfs.integrations.agentcore import AgentCoreVault, DataPlane
+from memfs.integrations.agentcore.control import strategy_of
 from memfs.integrations.strands import MemoryManager, ScriptedModel
 
 with warnings.catch_warnings():  # of pydantic, about their classes
@@ -166,6 +167,78 @@ def test_events_that_are_not_to_be_distilled_are_not(vault: Vault) -> None:
         say(core.data, "Do not learn this.", extractionMode="SKIP")
 
     assert vault.list("/facts") == []
+
+
+def test_strategies_may_be_set_up_by_their_client(vault: Vault) -> None:
+    """The set-up of their documentation, as it stands there."""
+    likes = {"content": "Alice likes sushi with tuna.", "context": "Said at lunch.", "categories": ["food"]}
+
+    def answer(messages: Any) -> Any:
+        return [likes] if "Extract the preferences" in messages[0]["content"] else []
+
+    with AgentCoreVault(vault, model=memfs.agent.ScriptedModel([answer] * 3)) as core:
+        client = MemoryClient(boto3_session=core)
+        memory = client.create_memory_and_wait(
+            name="ComprehensiveAgentMemory",
+            description="Full-featured memory with all built-in strategies",
+            strategies=[
+                {
+                    "summaryMemoryStrategy": {
+                        "name": "SessionSummarizer",
+                        "namespaces": ["/summaries/{actorId}/{sessionId}"],
+                    }
+                },
+                {
+                    "userPreferenceMemoryStrategy": {
+                        "name": "PreferenceLearner",
+                        "namespaces": ["/preferences/{actorId}"],
+                    }
+                },
+                {"semanticMemoryStrategy": {"name": "FactExtractor", "namespaces": ["/facts/{actorId}"]}},
+            ],
+        )
+        settings = AgentCoreMemoryConfig(memory_id=memory["id"], session_id="s-1", actor_id="alice")
+        with AgentCoreMemorySessionManager(settings, boto_session=core) as session_manager:
+            agent(session_manager, "ok")("I like sushi with tuna")
+
+    assert [strategy["type"] for strategy in memory["strategies"]] == ["SUMMARY", "USER_PREFERENCE", "SEMANTIC"]
+    assert [one.header.source for one in vault.list("/preferences/alice")] == ["session s-1, message 0"]
+
+
+def test_strategies_without_a_namespace_have_that_of_their_client(core: AgentCoreVault, client: Any) -> None:
+    made = client.create_memory("m", strategies=[{"semanticMemoryStrategy": {"name": "facts"}}])
+    client.add_episodic_strategy(
+        "m",
+        "past",
+        reflection_namespace_templates=["/past/{actorId}"],
+        namespace_templates=["/past/{actorId}/{sessionId}"],
+    )
+
+    assert made["strategies"][0]["namespaces"][0].startswith("/")
+    assert client.get_memory_status("m") == "ACTIVE"
+    assert [one["name"] for one in client.get_memory_strategies("m")] == ["facts", "past"]
+    assert [memory["id"] for memory in client.list_memories()] == ["m"]
+    assert core.types() == {"facts": "fact", "past": "episode"}
+    client.delete_memory("m")
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        client.get_memory_status("m")
+
+
+def test_a_prompt_of_theirs_is_added(core: AgentCoreVault) -> None:
+    override = {"semanticOverride": {"extraction": {"appendToPrompt": "Think of allergies.", "modelId": "x"}}}
+    custom = {"customMemoryStrategy": {"name": "own", "namespaces": ["/own/{actorId}"], "configuration": override}}
+
+    strategy = strategy_of(custom)
+    assert isinstance(strategy, FactStrategy)
+    assert (strategy.namespace, strategy.append_to_prompt) == ("/own/{actorId}", "Think of allergies.")
+
+
+@pytest.mark.parametrize(
+    "odd", [{"dreamMemoryStrategy": {"name": "x"}}, {}, "x", {"customMemoryStrategy": {"name": "x"}}]
+)
+def test_a_strategy_that_nobody_knows_is_refused(client: Any, odd: Any) -> None:
+    with pytest.raises(ClientError, match="ValidationException"):
+        client.gmcp_client.create_memory(name="m", memoryStrategies=[odd])
 
 
 # --- their store

@@ -21,12 +21,13 @@ from memfs.agent.session.distilling import recorded
 from memfs.agent.session.manager import LongTerm
 from memfs.agent.session.strategies import Strategy
 from memfs.errors import InvalidSetupError
+from memfs.integrations.agentcore.control import ControlPlane
 from memfs.integrations.agentcore.events import Events
 from memfs.integrations.agentcore.records import Records
 from memfs.locks import Mutex
 from memfs.vault import Vault
 
-__all__ = ["AgentCoreVault", "DataPlane"]
+__all__ = ["AgentCoreVault", "ControlPlane", "DataPlane"]
 DATA, CONTROL = "bedrock-agentcore", "bedrock-agentcore-control"
 REGION = "vault"
 
@@ -58,19 +59,35 @@ class AgentCoreVault:
     ) -> None:
         self._is_owner = not isinstance(vault, Vault)
         self.vault = vault if isinstance(vault, Vault) else Vault(vault)
-        self._strategies, self._model = tuple(strategies), model
-        VaultMemoryConfig(self.vault, "session", "actor", strategies=self._strategies)  # refuses what cannot be
+        self._strategies, self._model = list(strategies), model
+        self._check()
         self._heard: dict[tuple[str, str], tuple[LongTerm, Attachment | None]] = {}
         self._mutex = Mutex()
         self.data = DataPlane(self.vault, self)
+        self.control = ControlPlane(self, DataPlane.meta)
 
     def client(self, service_name: str, **_: Any) -> Any:
-        """The client of a service: that of the data, on the vault, or that of control, which has no calls."""
+        """The client of a service, `bedrock-agentcore` or `bedrock-agentcore-control`, on the vault."""
         if service_name == DATA:
             return self.data
         if service_name == CONTROL:
-            return SimpleNamespace(meta=DataPlane.meta)
+            return self.control
         raise InvalidSetupError("AgentCoreVault", f"service {service_name!r} is none of {DATA}, {CONTROL}")
+
+    def adopt(self, strategies: Sequence[Strategy]) -> None:
+        """Have further strategies, for sessions that are heard from now on; one of the same name is replaced."""
+        names = {strategy.name for strategy in strategies}
+        before = self._strategies
+        self._strategies = [*(one for one in before if one.name not in names), *strategies]
+        try:
+            self._check()
+        except InvalidSetupError:
+            self._strategies = before
+            raise
+
+    def _check(self) -> None:
+        """Refuse strategies that cannot be."""
+        VaultMemoryConfig(self.vault, "session", "actor", strategies=self._strategies)
 
     def types(self) -> Mapping[str, str]:
         """The types of the strategies' memories, by name."""
