@@ -19,6 +19,7 @@ from benchmarks import (
     parsing,
     reading,
     searching,
+    sessions,
     starting,
     writing,
 )
@@ -38,6 +39,7 @@ GROUPS: dict[str, Callable[[Place], list[Row]]] = {
     "writing": writing.rows,
     "loading": loading.rows,
     "reading": reading.rows,
+    "sessions": sessions.rows,
     "starting": starting.rows,
     "parsing": parsing.rows,
 }
