@@ -24,7 +24,7 @@ bench: .venv/ready
 
 torture: .venv/ready
 	@command -v mkfs.xfs vim >/dev/null || apt-get install --quiet --yes xfsprogs vim
-	$(BIN)/python -m pytest -m torture -s tests/torture
+	$(BIN)/python tests/torture/run.py $(ONLY)
 
 strands-suite: .venv/ready
 	$(BIN)/python tests/strands_suite.py

@@ -1,8 +1,11 @@
-"""Full-scale tests stay out unless `-m torture` asks for them."""
+"""Full-scale tests stay out unless `-m torture` asks for them; what does not hold then is noted beside the figures."""
 
 import sys
+from pathlib import Path
 
 import pytest
+
+from .figures import BROKEN, Row, note
 
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]
@@ -16,3 +19,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if full:
         config.hook.pytest_deselected(items=full)
         items[:] = [item for item in items if not item.get_closest_marker("torture")]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note which file ran, and what failed in it."""
+    path, _, name = report.nodeid.partition("::")
+    if report.failed:
+        reason = str(getattr(report.longrepr, "reprcrash", "")).partition(": ")[2] or report.longreprtext[-200:]
+        note(Row(f"{BROKEN}: {name.replace('_', ' ')}", reason[:300], Path(path).name))
+    elif report.when == "call":
+        note(Row("", "", Path(path).name))

@@ -1,4 +1,4 @@
-"""Real processes that can be killed, logs that survive it, checksummed lines, and figures."""
+"""Real processes that can be killed, logs that survive it, and checksummed lines."""
 
 import ctypes
 import hashlib
@@ -23,11 +23,6 @@ from memfs import Vault
 
 LIMIT = 30.0  # seconds within which anybody must come to an end
 Event = dict[str, Any]
-
-
-def figure(promise: str, text: str) -> None:
-    """Print a figure as `promise | figure`."""
-    print(f"\n{promise} | {text}")
 
 
 # --- checksummed lines

@@ -7,7 +7,8 @@ import pytest
 
 from memfs import MemfsError, Vault
 
-from .support import Barrier, Crew, Log, figure, sealed, tokens
+from .figures import figure
+from .support import Barrier, Crew, Log, sealed, tokens
 
 SMALL, FULL = 120, 1_000
 
@@ -40,7 +41,7 @@ def test_every_append_of_several_processes_is_there_once(tmp_path: Path, lines: 
     taken = [event["seconds"] for event in events if "seconds" in event]
     ratio = max(taken) / min(taken)
     figure(
-        f"no lost update, {processes} processes",
+        f"no lost update: {processes} processes",
         f"{len(found)} of {share * processes} appends there, 0 rejected, 0 doubled, slowest {ratio:.2f}x the fastest "
         f"({max(taken) / share * 1e3:.1f} ms an append)",
     )

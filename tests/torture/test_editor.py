@@ -29,7 +29,8 @@ import memfs.versions
 from memfs import MemfsError, Vault
 from memfs.errors import MemoryNotFoundError
 
-from .support import LIMIT, Crew, Event, Log, figure, history, sealed, swept, tokens
+from .figures import figure
+from .support import LIMIT, Crew, Event, Log, history, sealed, swept, tokens
 
 SMALL, FULL = 100, 1_500
 SMALL_PROGRAM, FULL_PROGRAM = 10, 200
@@ -41,7 +42,7 @@ _TOKEN = re.compile(r"\b(?:save|append|key)-\d+\b")
 @pytest.mark.parametrize("saves", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
 def test_no_save_and_no_update_is_lost_beside_an_editor(tmp_path: Path, saves: int) -> None:
     """Half of the saves in place, half by rename."""
-    _run(tmp_path, edit_by_hand, saves, "", "an editor saves, in place and by rename")
+    _run(tmp_path, edit_by_hand, saves, "", "in place and by rename")
 
 
 @pytest.mark.parametrize(
@@ -55,10 +56,10 @@ def test_no_save_and_no_update_is_lost_beside_an_editor(tmp_path: Path, saves: i
 )
 def test_no_save_and_no_update_is_lost_beside_a_real_editor(tmp_path: Path, saves: int, program: str) -> None:
     """The same with programs people use."""
-    _run(tmp_path, edit_by_program, saves, program, f"{program} saves")
+    _run(tmp_path, edit_by_program, saves, program, program)
 
 
-def _run(tmp_path: Path, editor: Callable[..., None], saves: int, program: str, promise: str) -> None:
+def _run(tmp_path: Path, editor: Callable[..., None], saves: int, program: str, how: str) -> None:
     root, stop, log = tmp_path / "vault", tmp_path / "stop", Log(tmp_path / "log")
     with Vault.init(root) as vault:
         ref = vault.add("A page that two of us write.", "/shared").path
@@ -92,7 +93,7 @@ def _run(tmp_path: Path, editor: Callable[..., None], saves: int, program: str, 
     refused = [event["error"] for event in events if event["kind"] == "refused"]
     assert set(refused) <= {"MemoryNotFoundError"}
     figure(
-        promise,
+        f"a person's save is never lost: {how}",
         f"{len(saved)} saves, {len(done)} acknowledged updates: 0 gone without a trace "
         f"({len(copies)} conflict copies; {len(aside)} appended lines overwritten by a save of an older state, in kept "
         f"versions; {sum(event['token'] not in here for event in saved)} saves in kept versions only; "

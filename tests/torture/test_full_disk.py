@@ -7,7 +7,8 @@ import pytest
 from memfs import Vault
 from memfs.errors import NoSpaceError
 
-from .support import Barrier, Crew, Event, Log, figure, left_behind, mounted, sealed, swept, tokens
+from .figures import figure
+from .support import Barrier, Crew, Event, Log, left_behind, mounted, sealed, swept, tokens
 
 SMALL, FULL = 1, 12
 SIZE, BALLAST = 3 << 20, 3 << 19
@@ -26,7 +27,7 @@ def test_nothing_acknowledged_is_lost_on_a_full_disk(tmp_path: Path, rounds: int
     done = sum(event["event"] == "done" for event in events)
     refused = sum(event["event"] == "refused" for event in events)
     figure(
-        "disk full",
+        "disk full, read-only, unreadable: a full disk",
         f"{rounds} disks of 3 MB filled by {WRITERS} processes: {done} acknowledged, 0 lost; {refused} refused, 0 of "
         "them there; all went on by themselves",
     )

@@ -10,7 +10,8 @@ import pytest
 from memfs import Vault
 from memfs.errors import MemoryExistsError, MemoryNotFoundError
 
-from .support import LIMIT, Crew, Event, Log, figure, sealed, swept, tokens
+from .figures import figure
+from .support import LIMIT, Crew, Event, Log, sealed, swept, tokens
 
 SMALL, FULL = 160, 1_200
 WRITERS, VERSIONS = 2, 8

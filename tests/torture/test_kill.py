@@ -13,7 +13,8 @@ import pytest
 from memfs import Memory, Vault
 from memfs.errors import LockTimeoutError, MemoryChangedError, MemoryNotFoundError
 
-from .support import LIMIT, Crew, Event, Log, Worker, figure, sealed, swept, tokens
+from .figures import figure
+from .support import LIMIT, Crew, Event, Log, Worker, sealed, swept, tokens
 
 SMALL, FULL = 600, 8_000
 WRITERS, PACE, SHARED = 8, 0.05, 12

@@ -13,7 +13,8 @@ import pytest
 from memfs import Vault
 from memfs.errors import MemoryNotFoundError
 
-from .support import LIMIT, Barrier, Crew, figure, mounted, sealed
+from .figures import figure
+from .support import LIMIT, Barrier, Crew, mounted, sealed
 
 ROUNDS = 15
 SIZE = {"ext4": 64 << 20, "xfs": 320 << 20}
@@ -52,7 +53,7 @@ def test_the_newest_version_is_there_after_a_power_cut(tmp_path: Path, system: s
                     suppress(MemoryNotFoundError),
                 ):
                     there[name] += is_there(vault, number)
-    figure(f"power loss on {system}, of {ROUNDS} there", ", ".join(f"{name} {kept}" for name, kept in there.items()))
+    figure(f"power loss: {system}, of {ROUNDS} there", ", ".join(f"{name} {kept}" for name, kept in there.items()))
     assert there.pop(CONTROL) < ROUNDS, "this cut proves nothing"
     assert set(there.values()) == {ROUNDS}
 

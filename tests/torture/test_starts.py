@@ -11,7 +11,8 @@ import pytest
 
 from memfs import Vault
 
-from .support import LIMIT, figure, left_behind, swept
+from .figures import figure
+from .support import LIMIT, left_behind, swept
 
 SMALL, FULL = 8, 100
 SCRIPT = r"""

@@ -10,7 +10,8 @@ import pytest
 from memfs import Vault
 from memfs.errors import LockTimeoutError
 
-from .support import Crew, Log, figure, sealed, swept, tokens
+from .figures import figure
+from .support import Crew, Log, sealed, swept, tokens
 
 SMALL, FULL = 12, 200
 TIMEOUT, SLACK = 0.2, 5.0
@@ -42,7 +43,7 @@ def test_a_stopped_writer_holds_nobody_up_for_longer_than_the_timeout(tmp_path: 
     assert len([token for token in found if token.startswith("once-")]) == done
     swept(root)
     figure(
-        "nobody blocked",
+        "nobody is blocked: writing",
         f"{stops} stops of a writer: others wrote {done} times, had a timeout {stops - done} times, waited "
         f"{slowest:.2f} s at most with a timeout of {TIMEOUT} s",
     )

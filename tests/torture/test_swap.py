@@ -11,7 +11,8 @@ import pytest
 from memfs import MemfsError, Vault
 from memfs.errors import InvalidNamespaceError
 
-from .support import LIMIT, Crew, Log, exchange, figure, sealed, swept, tokens
+from .figures import figure
+from .support import LIMIT, Crew, Log, exchange, sealed, swept, tokens
 
 SMALL, FULL = 200, 2_000
 SECRET = "A secret outside the vault."
@@ -53,7 +54,7 @@ def test_no_byte_gets_out_through_a_swapped_symlink(tmp_path: Path, swaps: int, 
     refused = Counter(event["error"] for event in events if event["event"] == "refused")
     assert set(refused) <= {"InvalidNamespaceError", "MemoryNotFoundError"}
     figure(
-        f"nothing gets outside, {'its parent' if deep else 'the namespace'} swapped",
+        f"nothing outside is touched: {'its parent' if deep else 'a namespace'} swapped for a symlink",
         f"{swaps} swaps, {len(done)} writes acknowledged and there, {refused.total()} refused: 0 bytes outside, 0 read",
     )
 

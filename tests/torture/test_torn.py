@@ -8,7 +8,8 @@ import pytest
 
 from memfs import Vault
 
-from .support import Crew, Log, figure, swept
+from .figures import figure
+from .support import Crew, Log, swept
 
 SMALL, FULL = 8, 100
 LINES = 333_334  # of nine bytes: 3 MB

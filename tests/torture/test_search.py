@@ -28,7 +28,8 @@ from test_freshness import CHANGES, VERBS, Git, Scene, after_a_burst, after_git,
 from memfs import Vault
 from memfs.publisher import RETRY
 
-from .support import LIMIT, Crew, figure
+from .figures import figure
+from .support import LIMIT, Crew
 
 BURST, MANY, SAVES, KILLS, FORKS, MEMORIES = 20_000, 1_000, 300, 20, 100, 900
 SEEDS, STEPS = 20, 400
@@ -51,7 +52,7 @@ def test_a_burst_of_files_is_searched(tmp_path: Path, is_watched: bool) -> None:
     began = time.monotonic()
     came, went = after_a_burst(make(tmp_path / "vault"), BURST, PATIENT, is_watched=is_watched)
     figure(
-        f"watching heals, burst, {'watched' if is_watched else 'no watcher'}",
+        f"watching heals: a burst, {'watched' if is_watched else 'no watcher'}",
         f"{BURST} files written: all found after {came:.2f} s; deleted: none found after {went:.2f} s, index equals "
         f"files (all in {time.monotonic() - began:.0f} s)",
     )
@@ -61,7 +62,7 @@ def test_a_burst_of_files_is_searched(tmp_path: Path, is_watched: bool) -> None:
 def test_what_git_does_is_searched(tmp_path: Path, git: Git, is_watched: bool) -> None:
     took = {verb: after_git(make(tmp_path / verb), git, verb, MANY, is_watched=is_watched) for verb in VERBS}
     figure(
-        f"watching heals, git, {'watched' if is_watched else 'no watcher'}",
+        f"watching heals: git, {'watched' if is_watched else 'no watcher'}",
         f"{MANY} files: " + ", ".join(f"{verb} right after {seconds:.2f} s" for verb, seconds in took.items()),
     )
 
@@ -81,7 +82,7 @@ def test_an_edit_is_found_soon_where_another_process_watches(tmp_path: Path, cre
             assert_soon_right(vault, words)
     took.sort()
     figure(
-        "an edit is searchable within 1 s of a watcher",
+        "watching heals: until an edit is found",
         f"{SAVES} saves in place, by rename, by sed and as vim does: median {took[SAVES // 2] * 1000:.0f} ms, p99 "
         f"{took[SAVES * 99 // 100] * 1000:.0f} ms, slowest {took[-1] * 1000:.0f} ms",
     )
@@ -105,7 +106,8 @@ def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, tale: Tale) -> N
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, {})
     figure(
-        f"read your writes{', published meanwhile' * tale.publishing}{', watched' * tale.watched}",
+        f"a search is right at once: own writes and others'{', published meanwhile' * tale.publishing}"
+        f"{', watched' * tale.watched}, {tale.namespaces} namespaces",
         f"{tale.processes * tale.writes} adds by {tale.processes} processes, {tale.namespaces} namespaces, {searches} "
         f"searches for own and others' words: 0 misses ({time.monotonic() - began:.1f} s)",
     )
@@ -116,7 +118,7 @@ def test_whatever_happens_searches_are_right(tmp_path: Path, is_watched: bool) -
     for seed in range(100, 100 + SEEDS):
         wander(tmp_path / str(seed), seed, STEPS, is_watched=is_watched)
     figure(
-        f"anything may happen, {'watched' if is_watched else 'no watcher'}",
+        f"a search is right at once: anything may happen, {'watched' if is_watched else 'no watcher'}",
         f"{SEEDS} walks of {STEPS} random changes by hand, by memfs and to what is derived: every search of three "
         "vaults right, listing equals files",
     )
@@ -149,7 +151,7 @@ def test_a_forked_process_never_hangs(tmp_path: Path) -> None:
             thread.join()
     assert ends == [0] * FORKS
     figure(
-        "a fork is a process of its own",
+        "nobody is blocked: forks",
         f"{FORKS} forks while 3 threads and a watcher work: 0 hung, all found and wrote",
     )
 
@@ -169,7 +171,7 @@ def test_a_search_is_right_whatever_happened_to_a_file_of_the_state(tmp_path: Pa
 
     assert wrong == []
     figure(
-        f"the index is a cache, vault {'open' if is_open else 'opened afterwards'}",
+        f"the index is a cache: vault {'open' if is_open else 'opened afterwards'}",
         f"{files} files of .memfs ({', '.join(DAMAGES)}): the next search "
         "right, no process died, no memory changed, on disk again",
     )
@@ -182,7 +184,7 @@ def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path,
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, WORDS)
     figure(
-        "kill -9 while rebuilding",
+        "the index is a cache: kill -9 while rebuilding",
         f"{KILLS} kills in builds of {3 * MEMORIES} memories ({remains} left something): the next search right, "
         "nothing but one index after the next publish",
     )
@@ -198,7 +200,7 @@ def test_nobody_waits_for_long_for_a_process_that_is_stopped_while_it_builds(tmp
 
     crew.start(search_once, str(root)).finish(LIMIT)
     figure(
-        "nobody blocked, searching",
+        "nobody is blocked: searching",
         f"a search waits {time.monotonic() - began:.0f} s for one who builds and is stopped",
     )
     stopped.kill()
@@ -236,7 +238,7 @@ def test_an_index_is_published_again_once_there_is_room(mount_tmpfs: Mount) -> N
         assert_right(vault, {})
     assert took < 2 * RETRY
     figure(
-        "disk full, searching",
+        "disk full, read-only, unreadable: searching on a full disk",
         f"{MEMORIES} memories searched from memory, published again {took:.1f} s after there was room",
     )
 

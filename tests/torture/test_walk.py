@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from walking import Tally, walk
 
-from .support import figure
+from .figures import figure
 
 SEQUENCES, STEPS = 500, 25
 PARTS = 10
@@ -27,7 +27,7 @@ def test_after_every_step_the_model_the_files_and_the_index_agree(tmp_path: Path
 
     assert sum(part.sequences for part in parts) >= SEQUENCES
     figure(
-        "model, files and index agree after every step",
+        "any sequence of steps",
         f"{sum(part.sequences for part in parts)} walks of {sum(part.steps for part in parts)} steps (writes of 4 "
         "processes, editors, git, moved directories, damage, "
         f"{sum(part.kills for part in parts)} kills in mid-write), seeds {start} to {start + PARTS - 1}: "

@@ -1,0 +1,96 @@
+"""`make torture`: the promises at full scale, or those of the test files that are named, and the page of their figures.
+
+Whatever becomes of the tests, no process, mount, loop device or file of theirs is left when this ends.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+
+from torture import figures  # noqa: E402
+
+MARK = "MEMFS_TORTURE"  # in the environment of every process of a run
+PATIENCE = 60  # seconds that a run has to come to an end once it is interrupted
+
+
+def main(names: Sequence[str]) -> int:
+    """Run, print the table, update the page; the exit code of pytest."""
+    here, began = Path(__file__).parent, time.monotonic()
+    files = [str(here / f"test_{name}.py") for name in names] or [str(here)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with _folder() as folder:
+        noted = folder / "figures"
+        code = _pytest([*files, "--durations=12"], folder, {figures.NOTED: str(noted)})
+        rows = [row for row in figures.noted(noted) if row.promise]
+        ran = {row.test for row in figures.noted(noted)}
+        print(f"\n{figures.table(rows)}\n\n{(time.monotonic() - began) / 60:.1f} minutes")
+        if code in {0, 1}:
+            page = figures.PAGE.read_text(encoding="utf-8")
+            figures.PAGE.write_text(figures.updated(page, rows, ran, figures.machine(folder)), encoding="utf-8")
+    return code
+
+
+def _pytest(arguments: Sequence[str], folder: Path, settings: dict[str, str]) -> int:
+    """Run pytest with its temporary files in a folder; an interrupted run has time to clear up, and then none."""
+    env = {**os.environ, **settings, MARK: folder.name, "TMPDIR": str(folder)}
+    command = [sys.executable, "-m", "pytest", "-m", "torture", "-s", "-p", "no:cacheprovider", *arguments]
+    with subprocess.Popen(command, cwd=figures.REPOSITORY, env=env) as process:
+        try:
+            return process.wait()
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                process.wait(PATIENCE)
+            process.kill()
+            raise
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A directory for a run, of which nothing is left: neither processes nor mounts nor files."""
+    folder = Path(tempfile.mkdtemp(prefix="memfs-torture-"))
+    folder.chmod(0o755)  # some tests are another user
+    try:
+        yield folder
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _end_processes(folder.name)
+        _unmount(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        print("nothing is left" if not folder.exists() else f"{folder} could not be removed", file=sys.stderr)
+
+
+def _end_processes(name: str) -> None:
+    """Kill what carries the mark of this run."""
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and f"{MARK}={name}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
+def _unmount(folder: Path) -> None:
+    """Unmount what is mounted below a folder, and detach what is a loop device of a file there."""
+    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    for place in sorted((place for place in mounts if Path(place).is_relative_to(folder)), reverse=True):
+        subprocess.run(["umount", "-l", place], check=False)
+    listed = subprocess.run(["losetup", "-nO", "NAME,BACK-FILE"], capture_output=True, text=True, check=False).stdout
+    for line in listed.splitlines():
+        device, _, file = line.partition(" ")
+        if Path(file.strip()).is_relative_to(folder):
+            subprocess.run(["losetup", "-d", device], check=False)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
