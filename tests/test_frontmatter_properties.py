@@ -460,18 +460,22 @@ fresh = iter(range(10**9))
 @given(text=texts.filter(str.strip), more=texts.filter(str.strip))
 @settings(max_examples=FULL)
 def test_a_vault_gives_back_what_was_added_appended_and_updated(wide: Vault, text: str, more: str) -> None:
-    added = wide.add(text, f"n{next(fresh)}")
+    assert_given_back(wide, text, more)
 
+
+def assert_given_back(vault: Vault, text: str, more: str) -> None:
+    """Two texts come back exactly, however they were written."""
+    added = vault.add(text, f"n{next(fresh)}")
     assert added.outcome == "created"
-    assert wide.read(added.path).body == text
-    wide.append(added.path, more)
-    assert wide.read(added.path).body == text + ("" if text.endswith("\n") else "\n") + more
-    wide.update(added.path, body=more)
-    assert wide.read(added.path).body == more
-    wide.update(added.path, body=text, description=more)
-    assert wide.read(added.path).body == text
-    assert wide.read(added.path).header.description == more
-    assert wide.read(added.path).id == added.id
+    assert vault.read(added.path).body == text
+    vault.append(added.path, more)
+    assert vault.read(added.path).body == text + ("" if text.endswith("\n") else "\n") + more
+    vault.update(added.path, body=more)
+    assert vault.read(added.path).body == more
+    vault.update(added.path, body=text, description=more)
+    assert vault.read(added.path).body == text
+    assert vault.read(added.path).header.description == more
+    assert vault.read(added.path).id == added.id
 
 
 PICK = random.Random(1)
@@ -490,9 +494,12 @@ LARGE = {
 
 @pytest.mark.parametrize("kind", LARGE)
 def test_a_large_text_comes_back_exactly(vault: Vault, kind: str) -> None:
-    text = LARGE[kind]
-    added = vault.add(text, kind)
+    assert_large_given_back(vault, kind, LARGE[kind])
 
+
+def assert_large_given_back(vault: Vault, namespace: str, text: str) -> None:
+    """A text of a megabyte comes back exactly, and has a title."""
+    added = vault.add(text, namespace)
     memory = vault.read(added.id)
     assert memory.body == text
     assert memory.title

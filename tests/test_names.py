@@ -68,7 +68,10 @@ HOSTILE = [
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
     """A vault with neighbours, links that lead away, and files around it."""
-    root = tmp_path / "around" / "vault"
+    return build(tmp_path / "around" / "vault")
+
+
+def build(root: Path) -> Path:
     files = {
         "actors/alice/own.md": "---\nid: m-own\n---\n\nMine.\n",
         "actors/alice2/secret.md": "---\nid: m-secret\n---\n\nSecret.\n",

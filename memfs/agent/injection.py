@@ -19,7 +19,7 @@ LEAST = 50  # tokens of a piece that is worth telling
 FLOOR = 0.2
 SECONDS = 5.0  # after which a model is called without
 KEYS = ("trigger", "max_entries", "query", "format", "min_relevance", "max_tokens", "max_seconds", "pinned")
-_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 Search = Callable[[str, int], Awaitable[Sequence[Any]]]
 
 

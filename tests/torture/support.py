@@ -255,8 +255,10 @@ def mounted(*arguments: str, at: Path) -> Iterator[None]:
     assert done.returncode == 0, f"mounting takes root: {done.stderr.strip()}"
     try:
         yield
-    finally:
-        subprocess.run(["umount", str(at)], check=True)
+    except BaseException:
+        subprocess.run(["umount", "-l", str(at)], check=True)  # what failed may still hold it
+        raise
+    subprocess.run(["umount", str(at)], check=True)
 
 
 def exchange(one: Path, other: Path) -> None:

@@ -18,6 +18,7 @@ from .support import LIMIT, Crew, Event, Log, Worker, sealed, swept, tokens
 
 SMALL, FULL = 600, 8_000
 WRITERS, PACE, SHARED = 8, 0.05, 12
+SEARCHED = 0.1  # of the memories that are added
 SLOWEST = 10.0  # seconds: what a writer waits for a lock at most
 
 
@@ -39,6 +40,8 @@ def test_every_acknowledged_write_survives_kills(tmp_path: Path, writes: int) ->
     with Vault(root) as vault:
         memories = {memory.id: memory for memory in vault.list(archived=True)}
         assert vault.check() == []
+        vault.search("")
+        assert vault.doctor() == []
     found = {id_: _whole(memory.body) for id_, memory in memories.items()}
     counts = Counter(token for texts in found.values() for token in texts)
     lost = [event for event in done if event["kind"] in {"add", "append", "body"} and not counts[event["token"]]]
@@ -51,13 +54,16 @@ def test_every_acknowledged_write_survives_kills(tmp_path: Path, writes: int) ->
     for id_, memory in memories.items():
         _assert_last_value(id_, memory.header.get("last"), events)
     assert [event for event in events if event["event"] == "refused" and event["error"] == "LockTimeoutError"] == []
+    searched = [event["found"] for event in events if event["event"] == "searched"]
+    assert all(searched), "an acknowledged memory was not found"
     slowest = max(event["time"] - event["began"] for event in done)
     assert slowest < SLOWEST
     swept(root)
     figure(
         "an acknowledged write is never lost",
-        f"{len(done)} acknowledged by {WRITERS} processes, {kills} killed: 0 lost, 0 doubled, 0 torn, nobody blocked "
-        f"(slowest write {slowest:.2f} s), 0 temporary files after the next start",
+        f"{len(done)} acknowledged by {WRITERS} processes, {kills} killed: 0 lost, 0 doubled, 0 torn, index equals "
+        f"files, {len(searched)} searches for what was just added right, nobody blocked (slowest write "
+        f"{slowest:.2f} s), 0 temporary files after the next start",
     )
 
 
@@ -152,8 +158,15 @@ def churn(root: str, path: str, stop: str, seed: float) -> None:
             log.note(event="done", kind=kind, token=token, id=id_, began=began)
             if kind == "add":
                 known.append((id_, ref))
+                if chance.random() < SEARCHED:
+                    hits = [hit.memory.id for hit in vault.search(_word(token))]
+                    log.note(event="searched", kind=kind, token=token, found=id_ in hits)
             if kind == "forget":
                 known = [(other, place) for other, place in known if other != id_]
+
+
+def _word(token: str) -> str:
+    return f"word{token.replace('-', 'x')}x"
 
 
 def _write(vault: Vault, chance: random.Random, kind: str, ref: str, token: str) -> tuple[str, str]:
@@ -161,7 +174,7 @@ def _write(vault: Vault, chance: random.Random, kind: str, ref: str, token: str)
     if kind == "add":
         fillers = chance.choice([0, 0, 3, 400])
         filler = "".join(sealed(f"{token}-filler-{line}") + "\n" for line in range(fillers))
-        text = f"Note {token} of {fillers} lines.\n{filler}{sealed(token)}"
+        text = f"Note {token} of {fillers} lines, {_word(token)}.\n{filler}{sealed(token)}"
         written = vault.add(text, f"/own/{chance.randrange(3)}")
     elif kind == "append":
         written = vault.append(ref, sealed(token))

@@ -1,0 +1,79 @@
+"""Small diffs at full scale: one key of a hand-made header; small in tests/test_frontmatter_properties.py."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_frontmatter_properties import attempt, hand_made
+
+from memfs import Vault
+from memfs.errors import MalformedMemoryError
+
+from .figures import figure
+
+Git = Callable[..., str]
+EDITS, FILES = 30_000, 2_000
+
+pytestmark = pytest.mark.torture
+
+
+def test_an_edit_touches_the_lines_of_its_key_alone() -> None:
+    """Headers with comments, quotes, block and flow lists, odd keys and line ends; any key, any value."""
+    outcomes = Counter(attempt(random.Random(seed)) for seed in range(100_000, 100_000 + EDITS))
+
+    assert outcomes["refused"] < 0.01 * EDITS
+    figure(
+        "small diffs: any key of a hand-made header",
+        f"{EDITS} edits, judged line by line: no line of another key, no comment, quote or line end changed; "
+        f"{outcomes['refused']} refused as it could not be proved",
+    )
+
+
+def test_one_key_is_one_line_of_git_diff(tmp_path: Path, git: Git) -> None:
+    root, paths = tmp_path / "vault", [f"n{number % 20}/{number}.md" for number in range(FILES)]
+    for number, path in enumerate(paths):
+        sample = hand_made(random.Random(number))
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes((sample.start + sample.text() + sample.end).encode())
+    git(root, "init")
+    git(root, "config", "core.autocrlf", "false")
+    _commit(root, git)
+    with Vault(root) as vault:
+        refused = _updated(vault, paths, {"reviewed": "yes"})
+        added = _diff(root, git)
+        _commit(root, git)
+        _updated(vault, [path for path in paths if path not in refused], {"reviewed": "no"})
+        changed = _diff(root, git)
+
+    assert set(added) == {("1", "0")}
+    assert set(changed) == {("1", "1")}
+    assert added.total() == changed.total() == FILES - len(refused)
+    figure(
+        "small diffs: `git diff` of one key",
+        f"{FILES} hand-made headers: a key added is 1 line in {added.total()}, changed 1 line in {changed.total()}; "
+        f"{len(refused)} refused",
+    )
+
+
+def _updated(vault: Vault, paths: list[str], keys: Mapping[str, Any]) -> set[str]:
+    """Set keys of all; those that refused it."""
+    refused = set()
+    for path in paths:
+        try:
+            vault.update(path, **keys)
+        except MalformedMemoryError:
+            refused.add(path)
+    return refused
+
+
+def _commit(root: Path, git: Git) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "step")
+
+
+def _diff(root: Path, git: Git) -> Counter[tuple[str, ...]]:
+    """Lines that came and went, of each changed file."""
+    return Counter(tuple(line.split("\t")[:2]) for line in git(root, "diff", "--numstat").splitlines())

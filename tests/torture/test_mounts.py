@@ -1,0 +1,171 @@
+"""Where a vault lies: file systems in memory, layers as containers have them, read-only mounts, unreadable files."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from people import facts, fill
+from searching import mistakes
+from test_damage import become_nobody
+
+from memfs import Hit, MemfsError, Vault
+from memfs.errors import ReadOnlyError
+
+from .figures import figure
+from .support import LIMIT, Barrier, Crew, Log, left_behind, mounted, sealed, swept, tokens
+
+Snapshot = Callable[..., dict[str, tuple[object, ...]]]
+SMALL, FULL = 60, 5_000
+SMALL_LINES, FULL_LINES = 80, 800
+WRITERS = 4
+NOBODY = 65534
+
+
+@pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
+def test_a_read_only_mount_is_searched_and_said(tmp_path: Path, snapshot: Snapshot, memories: int) -> None:
+    disk, texts = tmp_path / "disk", list(facts(memories))
+    with mounted("-t", "tmpfs", "-o", "size=512m", "memfs-test", at=disk):
+        fill(disk / "vault", memories)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        before = snapshot(disk)
+        with Vault(disk / "vault") as vault:
+            for number in range(0, memories, max(1, memories // 100)):
+                found = {hit.memory.path for hit in vault.search(f'"Card {number}"')}
+                assert f"people/{texts[number][0]}/fact-{number}.md" in found
+            refused = [_refused(vault, vault.list()[0].path, verb) for verb in ("add", "update", "append", "remove")]
+            assert vault.status().where == "memory"
+            assert "Read-only" in vault.status().trouble
+        assert snapshot(disk) == before
+    assert refused == ["ReadOnlyError"] * 4
+    figure(
+        "disk full, read-only, unreadable: a read-only mount",
+        f"{memories} memories searched from memory, all found; 4 kinds of write refused with ReadOnlyError, `status` "
+        "says why",
+    )
+
+
+def _refused(vault: Vault, ref: str, verb: str) -> str:
+    """The name of the error that a write raises."""
+    arguments = {"add": ("Tea.", "/n"), "append": (ref, "Tea.")}.get(verb, (ref,))
+    try:
+        getattr(vault, verb)(*arguments, **{"importance": 3} if verb == "update" else {})
+    except ReadOnlyError as error:
+        return type(error).__name__
+    return "written"
+
+
+@pytest.mark.parametrize("kind", ["tmpfs", "overlay"])
+@pytest.mark.parametrize("lines", [pytest.param(SMALL_LINES), pytest.param(FULL_LINES, marks=pytest.mark.torture)])
+def test_nothing_is_lost_in_memory_and_in_layers(tmp_path: Path, lines: int, kind: str) -> None:
+    """Several processes append to a memory of the lower layer, set its keys, and add others."""
+    disk, log = tmp_path / "disk", Log(tmp_path / "log")
+    with mounted("-t", "tmpfs", "-o", "size=256m", "memfs-test", at=disk):
+        for name in ("lower", "upper", "work"):
+            (disk / name).mkdir()
+        with Vault.init(disk / "lower/vault") as vault:
+            ref = vault.add("The log.", "/shared").path
+        layers = f"lowerdir={disk}/lower,upperdir={disk}/upper,workdir={disk}/work"
+        if kind == "overlay":
+            with mounted("-t", "overlay", "-o", layers, "memfs-test", at=tmp_path / "layers"):
+                _write_all(tmp_path, tmp_path / "layers/vault", ref, lines)
+        else:
+            _write_all(tmp_path, disk / "lower/vault", ref, lines)
+    events = log.new()
+    assert [event for event in events if "error" in event] == []
+    figure(
+        f"no lost update: on {kind}",
+        f"{WRITERS} processes, {lines} appends to one memory beside {lines} keys and adds: all there once, index "
+        "equals files, 0 temporary files",
+    )
+
+
+def _write_all(place: Path, root: Path, ref: str, lines: int) -> None:
+    with Crew(place) as crew:
+        barrier = Barrier(place)
+        share = lines // WRITERS
+        jobs = [
+            crew.start(write, str(root), ref, number, share, barrier.path, str(place / "log"))
+            for number in range(WRITERS)
+        ]
+        barrier.release(WRITERS)
+        for job in jobs:
+            job.finish(LIMIT + lines)
+    with Vault(root) as vault:
+        found = tokens(vault.read(ref).body)
+        assert len(found) == len(set(found)) == share * WRITERS
+        assert len(vault.list("/own")) == share * WRITERS // 2
+        assert mistakes(vault, {"log": [ref]}) == []
+        assert vault.doctor() == []
+        assert vault.check() == []
+    swept(root)
+    assert left_behind(root) == []
+
+
+def write(root: str, ref: str, number: int, lines: int, barrier: str, path: str) -> None:
+    """One process's share."""
+    log = Log(path)
+    with Vault(root) as vault:
+        Barrier.wait(barrier)
+        for line in range(lines):
+            try:
+                vault.append(ref, sealed(f"{number}-{line}"))
+                if line % 2:
+                    vault.add(f"Own {number}-{line}.", "/own")
+                else:
+                    vault.update(ref, last=f"{number}-{line}")
+            except MemfsError as error:
+                log.note(error=repr(error))
+
+
+@pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
+def test_unreadable_files_hide_no_other(public_path: Path, memories: int) -> None:
+    fill(public_path / "vault", memories)
+    with Crew(public_path) as crew:
+        subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
+        log = Log(public_path / "log")
+        os.chmod(public_path / "log", 0o666)
+        crew.start(look, str(public_path / "vault"), memories, str(public_path / "log")).finish(LIMIT + memories / 50)
+    (event,) = log.new()
+    figure(
+        "disk full, read-only, unreadable: chmod 000",
+        f"{event['shut']} of {memories} files and a directory unreadable: {event['found']} others found, none of them, "
+        f"{event['problems']} problems; readable again: all found, index equals files",
+    )
+
+
+def look(path: str, memories: int, log: str) -> None:
+    """An ordinary user who cannot read a tenth of the files and one directory, and then can."""
+    become_nobody()
+    root = Path(path)
+    files = sorted(root.rglob("*.md"))
+    folder = files[1].parent
+    shut = [file for file in files[::10] if file.parent != folder]
+    hidden = {str(file.relative_to(root)) for file in (*shut, *folder.glob("*.md"))}
+    there = {str(file.relative_to(root)) for file in files} - hidden
+    with Vault(root) as vault:
+        vault.sync()
+        for file in shut:
+            file.chmod(0)
+        folder.chmod(0)
+        assert {memory.path for memory in vault.list()} == there
+        problems = {problem.path for problem in vault.check()}
+        assert problems == {str(place.relative_to(root)) for place in (*shut, folder)}
+        found = {hit.memory.path for place in {name.rpartition("/")[0] for name in there} for hit in _all(vault, place)}
+        assert found == there
+        folder.chmod(0o755)
+        for file in shut:
+            file.chmod(0o644)
+        assert {memory.path for memory in vault.list()} == there | hidden
+        assert {path for path in hidden if not vault.search(_last_words(root / path))} == set()
+        assert vault.doctor() == []
+    Log(log).note(shut=len(shut), found=len(found), problems=len(problems))
+
+
+def _all(vault: Vault, place: str) -> list[Hit]:
+    return vault.search("", f"/{place}", limit=1000)
+
+
+def _last_words(file: Path) -> str:
+    return f'"{" ".join(file.read_text(encoding="utf-8").split()[-2:])}"'
