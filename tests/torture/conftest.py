@@ -25,7 +25,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Note which file ran, and what failed in it."""
     path, _, name = report.nodeid.partition("::")
     if report.failed:
-        reason = str(getattr(report.longrepr, "reprcrash", "")).partition(": ")[2] or report.longreprtext[-200:]
-        note(Row(f"{BROKEN}: {name.replace('_', ' ')}", reason[:300], Path(path).name))
+        lines = getattr(getattr(report.longrepr, "reprcrash", None), "message", report.longreprtext).splitlines()
+        reason = " ... ".join(line[:200] for line in dict.fromkeys([lines[0], lines[-1]]))
+        note(Row(f"{BROKEN}: {name.replace('_', ' ')}", reason, Path(path).name))
     elif report.when == "call":
         note(Row("", "", Path(path).name))
