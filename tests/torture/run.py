@@ -62,10 +62,11 @@ def _folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         _end_processes(folder.name)
         _unmount(folder)
         shutil.rmtree(folder, ignore_errors=True)
+        signal.signal(signal.SIGINT, before)
         print("nothing is left" if not folder.exists() else f"{folder} could not be removed", file=sys.stderr)
 
 
