@@ -74,15 +74,17 @@ def test_what_a_memory_says_is_told_as_data_and_not_stored_again(tmp_path: Path,
 
 
 async def _talk(vault: Vault, store: VaultStore, turns: int) -> None:
-    """Each turn is told one memory, and its model answers with it and with a fact."""
+    """Each turn is told one memory, and its model answers with it, spelled otherwise, and with a fact."""
     for number in range(turns):
         (memory,) = [hit.memory for hit in vault.search(f"topic{number}x", limit=1)]
-        model = ScriptedModel([[{"content": memory.body}, {"content": f"Person{number} is on holiday."}]])
+        model = ScriptedModel([[{"content": memory.body.upper()}, {"content": f"Person{number} is on holiday."}]])
         manager = MemoryManager([store], model=model)
         chat = manager.attach()
-        block = ElementTree.fromstring(await chat.context([user(f"What about topic{number}x?")]) or "")
+        question = user(f"What about topic{number}x?")
+        block = ElementTree.fromstring(await chat.context([question]) or "")
         assert memory.id in {entry.get("id") for entry in block}
         assert {entry.tag for entry in block} == {"entry"}
+        chat.record(question)
         chat.record(user(f"Person{number} is on holiday"))
         await manager.flush()
 
