@@ -27,6 +27,7 @@ def main(names: Sequence[str]) -> int:
     here, began = Path(__file__).parent, time.monotonic()
     files = [str(here / f"test_{name}.py") for name in names] or [str(here)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would pytest
     with _folder() as folder:
         noted = folder / "figures"
         code = _pytest([*files, "--durations=12"], folder, {figures.NOTED: str(noted)})
