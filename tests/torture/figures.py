@@ -114,10 +114,10 @@ def updated(page: str, rows: Sequence[Row], files: Iterable[str], where: str) ->
 def _rows(table: str, name: str) -> list[Row]:
     """The rows of a table of the page."""
     lines = [line.strip().strip("|").split(" | ") for line in table.splitlines() if line.startswith("| ")]
-    cells = [[cell.strip(" `") for cell in line] for line in lines[2:]]
+    cells = [[cell.strip() for cell in line] for line in lines[2:]]
     if name == PEERS:
         return [Row(f"{PEERS}: {what}: {whom}", text, "test_peers.py", when) for what, whom, text, when in cells]
-    return [Row(promise, text, test, when) for promise, text, test, when in cells]
+    return [Row(promise, text, test.strip("`"), when) for promise, text, test, when in cells]
 
 
 def _cells(row: Row, name: str) -> tuple[str, ...]:
