@@ -127,8 +127,10 @@ def _cells(row: Row, name: str) -> tuple[str, ...]:
     return row.promise, row.figure, f"`{row.test}`", row.measured
 
 
-def _place(row: Row) -> int:
-    return PROMISES.index(row.head) if row.head in PROMISES else len(PROMISES)
+def _place(row: Row) -> tuple[int, str]:
+    """Promises as they are listed; what stands beside others by what was done."""
+    is_ours = row.head in PROMISES
+    return (PROMISES.index(row.head), "") if is_ours else (len(PROMISES), row.promise.split(": ")[1])
 
 
 def table(rows: Sequence[Row]) -> str:

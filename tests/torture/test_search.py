@@ -32,7 +32,7 @@ from .figures import figure
 from .support import LIMIT, Crew
 
 BURST, MANY, SAVES, KILLS, FORKS, MEMORIES = 20_000, 1_000, 300, 20, 100, 900
-SEEDS, STEPS = 20, 400
+SEEDS, STEPS = 5, 400
 PATIENT = 30.0  # seconds: 20,000 files are looked at, read and indexed in that time on a slow machine
 
 pytestmark = pytest.mark.torture
