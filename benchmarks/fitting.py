@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from benchmarks.locomo import MOST, UNANSWERED, fill, questions_of, turns_of
 from memfs.query import understand, weigh
 from memfs.ranking import WEIGHTS, Conversation
-from memfs.witnesses import Sought, gather, sought_of
+from memfs.witnesses import Asked, gather, sought_of
 
 STEPS, RATE, HOLD = 150, 0.5, 0.002  # HOLD keeps weights small that change nothing
 SCALE = 8.0  # how much likelier a memory is to be drawn whose rank is higher by the whole question
@@ -40,10 +40,11 @@ def cases_of(sample: Mapping[str, Any]) -> list[Case]:
         fresh = vault._finder.fresh  # noqa: SLF001  the features of a ranking are nobody else's business
         for question in questions_of(sample, texts):
             if question.category != UNANSWERED:
-                asked = understand(question.text, fresh.analyzer)
-                weights = weigh([(term,) for term in asked.terms], fresh.index.frequency, fresh.index.memories)
-                sought: Sought = sought_of(fresh.index, fresh.overlay, asked, weights)
-                found = gather(fresh.index, fresh.overlay, asked, weights, (), 1.0, sought)
+                words = understand(question.text, fresh.analyzer)
+                weights = weigh([(term,) for term in words.terms], fresh.index.frequency, fresh.index.memories)
+                asked = Asked(words, weights, (), lambda _: True)
+                sought = sought_of(fresh.index, fresh.overlay, asked)
+                found = gather(fresh.index, fresh.overlay, asked, sought)
                 said = Conversation(found, [*sought.worths.values()], weights.information)
                 vectors = [(one.score / weights.information, *said.support(one)) for one in found]
                 is_answer = [names[one.path] in question.answers for one in found]

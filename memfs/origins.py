@@ -16,7 +16,7 @@ SAID_BY = "%by="
 ASKS = "%asks"
 MESSAGES = 1 << 20  # numbers of a session that are told apart
 MAX_NAME = 3  # words of a speaker's name
-_SOURCE = re.compile(r"session (\S.{0,200}), messages? (\d{1,6})")
+_SOURCE = re.compile(r"session (\S.{0,200}), messages? (\d{1,6})(?!\d)")
 _SPEAKER = re.compile(
     r"\s*\**([^\W\d_][\w.'’ -]{0,40}?)\**(?:, [^:\n]{1,40}(?::\d\d[^:\n]{0,40})?| ?\([^)\n]{1,40}\))?:\**\s"
 )

@@ -14,17 +14,17 @@ from memfs.query import Weights
 
 POOL = 30  # of the best matches are put in order
 CLOSEST = 10  # of them bring the memories around them along
-REACH = 2  # messages before and after
+STEPS = (-2, -1, 1, 2)  # to the messages around one
 SHORT = 600  # bytes; a longer memory tells more by itself, and needs the others less
 MAX_WORDS, MAX_NAMES = 20, 3  # a bit each, in a number that a float holds exactly
-BESIDE = 0.5  # share of its worth that a word around a memory counts for its relevance
+ANSWERED = 0.5  # share of its worth that a word counts for the relevance of an answer which was asked before it
 
 
 class Support(NamedTuple):
     """What speaks for a memory beside its own score, as shares of the question."""
 
     covered: float  # the words it has, however long it is, beyond its score
-    near: float  # words that stand around it only
+    near: float  # words that stand only around it, in other messages
     answered: float  # words that were asked right before it
     named: float  # 1 if the question names who said it
 
@@ -67,7 +67,7 @@ def worth(has: int, worths: Sequence[float]) -> float:
 
 def around(places: Sequence[int]) -> set[int]:
     """The places that are close to some."""
-    return {place + step for place in places for step in range(-REACH, REACH + 1)}
+    return {place + step for place in places for step in (0, *STEPS)}
 
 
 class Conversation:
@@ -90,8 +90,8 @@ class Conversation:
         if place is None:
             return NONE
         around = 0
-        for other in range(place - REACH, place + REACH + 1):
-            around |= self._said.get(other, 0)
+        for step in STEPS:
+            around |= self._said.get(place + step, 0)
         short = min(1.0, SHORT / max(witness.stamp[2], 1)) ** 2
         own, beside = self._share(witness.has), self._share(around & ~witness.has)
         asked = self._share(self._asked.get(place - 1, 0))
@@ -108,12 +108,13 @@ class Conversation:
 def ranked(
     witnesses: Sequence[Witness], worths: Sequence[float], information: float, weights: Support = WEIGHTS
 ) -> list[Ranked]:
-    """The memories in the order in which they are shown."""
+    """The memories in the order in which they are shown; one that has no word of the question must answer it."""
     conversation, found = Conversation(witnesses, worths, information), []
     for witness in witnesses:
         support = conversation.support(witness)
-        rank = witness.score + information * sum(map(mul, weights, support))
-        found.append(Ranked(rank, witness.score + BESIDE * support.near * information, support, witness))
+        if witness.score or witness.has or support.answered:
+            rank = witness.score + information * sum(map(mul, weights, support))
+            found.append(Ranked(rank, witness.score + ANSWERED * support.answered * information, support, witness))
     return sorted(found, key=lambda one: (-one.rank, one.witness.path))
 
 

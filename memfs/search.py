@@ -18,7 +18,7 @@ from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Marker
 from memfs.sync import Freshness
 from memfs.tree import Tree
-from memfs.witnesses import in_order
+from memfs.witnesses import Asked, in_order
 
 TRIES = 4
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
@@ -86,7 +86,8 @@ class Search:
         found: list[Found] = []
         stale: list[str] = []
         skip = page.offset
-        candidates = self._candidates(question, weights, choose.clauses(now), skip + page.limit)
+        asked = Asked(question, weights, choose.clauses(now), lambda memory: choose.matches(memory, now))
+        candidates = self._candidates(asked, skip + page.limit)
         with self._tree.opened() as root:
             for candidate in candidates:
                 _, path, stamp, score, support = candidate
@@ -144,17 +145,16 @@ class Search:
 
     # --- candidates
 
-    def _candidates(
-        self, question: Question, weights: Weights, clauses: Sequence[Clause], wanted: int
-    ) -> Iterator[Candidate]:
+    def _candidates(self, asked: Asked, wanted: int) -> Iterator[Candidate]:
         """Whatever may be a hit, best first."""
-        fresh, overlay = self._fresh, self._fresh.overlay
-        stretch = self._stretch(question, weights) if overlay and not question.is_empty else 1.0
-        published = self._published(question, clauses, wanted, stretch)
+        (question, weights, clauses, _, _), overlay = asked, self._fresh.overlay
+        if overlay and not question.is_empty:
+            asked = asked._replace(stretch=self._stretch(question, weights))
+        published = self._published(question, clauses, wanted, asked.stretch)
         matches = merge(published, self._pending(question, weights)) if overlay else published
-        if not (fresh.index.has_places or overlay.places) or not question.is_plain:
+        if not (self._fresh.index.has_places or overlay.places) or not question.is_plain:
             return matches
-        return _led(in_order(fresh.index, overlay, question, weights, clauses, stretch), matches)
+        return _led(in_order(self._fresh.index, overlay, asked), matches)
 
     def _published(
         self, question: Question, clauses: Sequence[Clause], wanted: int, stretch: float

@@ -1,11 +1,13 @@
 """The memories that may answer a question and those around them, from the index and from what is pending, in order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice
 from operator import itemgetter
 from typing import NamedTuple
 
 from memfs.index import Index
 from memfs.keywords import Clause
+from memfs.model import Memory
 from memfs.origins import ASKS, SAID_BY, words_of
 from memfs.overlay import Overlay
 from memfs.query import Question, Weights
@@ -26,36 +28,35 @@ class Sought(NamedTuple):
         return bits & ((1 << words) - 1), rest & ((1 << names) - 1) > 0, rest >> names > 0
 
 
-def in_order(
-    index: Index, overlay: Overlay, question: Question, weights: Weights, clauses: Sequence[Clause], stretch: float
-) -> list[Ranked]:
+class Asked(NamedTuple):
+    """A question to an index and what is pending on top of it: what it asks for, and what may answer it."""
+
+    question: Question
+    weights: Weights
+    clauses: Sequence[Clause]  # what the index asks of a memory
+    accepts: Callable[[Memory], bool]  # the same, of a pending one
+    stretch: float = 1.0  # by which the scores of the index are multiplied
+
+
+def in_order(index: Index, overlay: Overlay, asked: Asked) -> list[Ranked]:
     """The best matches of a question and the memories around them; nothing if none comes from a conversation."""
-    sought = sought_of(index, overlay, question, weights)
-    witnesses = gather(index, overlay, question, weights, clauses, stretch, sought)
-    return ranked(witnesses, [*sought.worths.values()], weights.information)
+    sought = sought_of(index, overlay, asked)
+    return ranked(gather(index, overlay, asked, sought), [*sought.worths.values()], asked.weights.information)
 
 
-def sought_of(index: Index, overlay: Overlay, question: Question, weights: Weights) -> Sought:
+def sought_of(index: Index, overlay: Overlay, asked: Asked) -> Sought:
     """What to look for in the memories that may be hits."""
-    return Sought(worths_of(weights), _names(index, overlay, question))
+    return Sought(worths_of(asked.weights), _names(index, overlay, asked.question))
 
 
-def gather(
-    index: Index,
-    overlay: Overlay,
-    question: Question,
-    weights: Weights,
-    clauses: Sequence[Clause],
-    stretch: float,
-    sought: Sought,
-) -> list[Witness]:
-    """The memories that may be hits, as they come; the scores of the index are multiplied by `stretch`."""
-    found = index.placed(question, clauses, POOL + (8 if overlay else 0))
-    known = index.catalog.known
+def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list[Witness]:
+    """The memories that may be hits, as they come."""
+    known, clauses = index.catalog.known, asked.clauses
+    found = index.placed(asked.question, clauses, POOL + (8 if overlay else 0))
     found = [one for one in found if known(one[1])[0] not in overlay] if overlay else found
-    published = {row: (score * stretch, place) for score, row, place in found}
-    waiting = {path: _pending(overlay, path, sought, weights, index.mean_length) for path in overlay.having(weights.of)}
-    matches = [*published.values(), *((one.score, one.place) for one in waiting.values() if one)]
+    published = {row: (score * asked.stretch, place) for score, row, place in found}
+    waiting = _waiting(overlay, asked, sought, index.mean_length)
+    matches = [*published.values(), *((one.score, one.place) for one in waiting)]
     matches = sorted(matches, key=itemgetter(0), reverse=True)[:POOL]
     if all(place is None for _, place in matches):
         return []
@@ -66,27 +67,39 @@ def gather(
     seen = index.sighted([*sought.worths], [*sought.names, ASKS], places=places, rows=rows, clauses=clauses)
     crowded_out = published.keys() - {row for _, row, _ in seen}  # by hundreds of others at the same places
     seen += [(0, row, published[row][1]) for row in crowded_out if published[row][0] >= least]
-    witnesses = []
+    witnesses = [one for one in waiting if one.score >= least]
     for bits, row, place in seen:
         path, stamp = known(row)
         if path not in overlay:
             has, is_named, asks = sought.read(bits)
             score = published[row][0] if row in published else min(worth(has, [*sought.worths.values()]), least)
             witnesses.append(Witness(path, stamp, score, place, has, is_named, asks))
-    for path in {path for place in close for path in overlay.places.get(place, ())} - waiting.keys():
-        waiting[path] = _pending(overlay, path, sought, weights, index.mean_length)
-    return witnesses + [one for one in waiting.values() if one and (one.score >= least or one.place in places)]
+    there = {one.path for one in witnesses}
+    beside = {path for place in places for path in overlay.places.get(place, ())} - there
+    return witnesses + _pending(overlay, beside, asked, sought, index.mean_length)
 
 
-def _pending(overlay: Overlay, path: str, sought: Sought, weights: Weights, mean_length: float) -> Witness | None:
-    """A pending memory as a witness; None if it is gone."""
-    entry, counts = overlay.entries[path], overlay.counts(path)
-    if entry.memory is None:
-        return None
-    has = sum(1 << bit for bit, term in enumerate(sought.worths) if term in counts)
-    score = weights.score(counts, len(entry.terms), mean_length)
-    is_named = not set(sought.names).isdisjoint(entry.spoken)
-    return Witness(path, entry.memory.stamp, score, entry.place, has, is_named, ASKS in entry.spoken)
+def _waiting(overlay: Overlay, asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
+    """The best of the pending memories that match."""
+    weights, found = asked.weights, []
+    for path in overlay.having(weights.of):
+        score = weights.score(overlay.counts(path), len(overlay.entries[path].terms), mean_length)
+        found.append((-score, path))
+    made = (_pending(overlay, [path], asked, sought, mean_length) for _, path in sorted(found))
+    return list(islice(chain.from_iterable(made), POOL))
+
+
+def _pending(overlay: Overlay, paths: Iterable[str], asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
+    """Pending memories as witnesses: those that are there, and that the question may be answered by."""
+    found = []
+    for path in paths:
+        entry, counts = overlay.entries[path], overlay.counts(path)
+        if entry.memory is not None and asked.accepts(entry.memory):
+            has = sum(1 << bit for bit, term in enumerate(sought.worths) if term in counts)
+            score = asked.weights.score(counts, len(entry.terms), mean_length)
+            is_named = not set(sought.names).isdisjoint(entry.spoken)
+            found.append(Witness(path, entry.memory.stamp, score, entry.place, has, is_named, ASKS in entry.spoken))
+    return found
 
 
 def _names(index: Index, overlay: Overlay, question: Question) -> list[str]:

@@ -88,6 +88,42 @@ def test_what_is_around_has_some_relevance_and_less_than_what_has_the_words(chat
     assert bodies(chat, "pottery workshop", min_relevance=0.9) == [CHAT[2]]
 
 
+def test_what_has_no_word_of_a_question_and_does_not_answer_it_is_no_hit(chat: Vault) -> None:
+    found = bodies(chat, "pottery workshop", limit=40)
+
+    assert found == [CHAT[2], CHAT[3]]
+    assert bodies(chat, "who is hunting for a flat?", min_relevance=0.2)[:2] == [CHAT[5], CHAT[6]]
+
+
+def test_facts_of_one_message_do_not_speak_for_each_other(tmp_path: Path) -> None:
+    with Vault.init(tmp_path / "vault") as vault:
+        facts = ["The pump is a Grundfos.", "Onions are in the shed.", "Chess is on Friday.", "The key is blue."]
+        for fact in facts:
+            said(vault, fact, 4)
+
+        assert bodies(vault, "which pump is it?") == facts[:1]
+
+
+@pytest.mark.parametrize("outside", [{"type": "draft-note"}, {"status": "deprecated"}])
+def test_pending_memories_that_a_search_may_not_return_speak_for_nobody(chat: Vault, outside: dict[str, str]) -> None:
+    said(chat, "Zoë: When is the dentist open?", 90, **outside)
+    said(chat, "Melanie: On Mondays.", 91)
+
+    assert bodies(chat, "when is the dentist open?", type="note") == []
+
+
+def test_what_waits_outside_of_a_scope_takes_no_place_in_it(chat: Vault) -> None:
+    said(chat, "Caroline: Which colour has the roof of the mill?", 90)
+    said(chat, "Melanie: Green.", 91)
+    chat.sync()
+    before = bodies(chat.scope("/chat"), "which colour has the mill?", limit=3)
+    for number in range(40):
+        said(chat, f"Bob: The mill has colour {number}, the mill, the mill.", number, namespace="/other")
+
+    assert bodies(chat.scope("/chat"), "which colour has the mill?", limit=3) == before
+    assert "Melanie: Green." in before
+
+
 def test_pages_follow_each_other(chat: Vault) -> None:
     question = "green roof, or a painted flat of the landlord?"
     pages = [body for offset in range(0, 40, 5) for body in bodies(chat, question, limit=5, offset=offset)]
@@ -102,6 +138,7 @@ def test_it_is_told_what_spoke_for_a_memory(chat: Vault) -> None:
 
     assert "asked right before it: 100% of the question" in why
     assert "said around it: 100% of the question" in why
+    assert chat.search("green roof", limit=1, explain=True)[0].why[-1].text.startswith("roof")
 
 
 def test_ordinary_memories_are_in_the_order_of_their_scores(chat: Vault) -> None:
@@ -155,6 +192,7 @@ def test_a_crowd_at_one_place_hides_nobody(tmp_path: Path) -> None:
         ("session s-2026-11-15, message 4", True),
         ("session a b c, messages 4-7", True),
         ("session s-1", False),
+        ("session s-1, message 1234567", False),
         ("https://example.org/session 1, message 2", False),
         ("session , message 3", False),
         (7, False),
@@ -211,7 +249,7 @@ def test_the_longer_a_memory_the_less_it_needs_others() -> None:
         for size in (100, 600, 1200, 60_000)
     ]
 
-    assert near[0] == near[1]
+    assert near[0] == near[1] != NONE
     assert [one.near for one in near] == sorted((one.near for one in near), reverse=True)
     assert near[2].near == near[0].near / 4
     assert near[3].answered < 0.001
