@@ -23,6 +23,7 @@ class Pending(NamedTuple):
     terms: Sequence[str] = ()
     place: int | None = None  # in a conversation
     spoken: Sequence[str] = ()  # the keywords that come with a place
+    is_new: bool = True  # the index has no earlier version of it, as far as one knows
 
 
 class Overlay:
@@ -75,6 +76,11 @@ class Overlay:
     def frequency(self, term: str) -> int:
         """The number of pending memories that have a term."""
         return len(self._having.get(term, ()))
+
+    def frequency_over(self, published: int, term: str) -> int:
+        """The number of memories that have a term, if as many in the index have it: an edited one counts once."""
+        paths = self._having.get(term, ())
+        return max(published + sum(self.entries[path].is_new for path in paths), len(paths))
 
     def prefixed(self, prefix: str) -> list[str]:
         """The pending terms that begin so."""

@@ -136,7 +136,7 @@ class Search:
         if not overlay:
             return weigh(_groups(question), index.frequency, index.memories)
         total = max(index.memories, len(overlay))
-        return weigh(_groups(question), lambda term: index.frequency(term) + overlay.frequency(term), total)
+        return weigh(_groups(question), lambda term: overlay.frequency_over(index.frequency(term), term), total)
 
     def _stretch(self, question: Question, weights: Weights) -> float:
         """By how much the scores of an index fall short, which knows nothing of what is pending."""

@@ -147,10 +147,13 @@ class Freshness:
                 if stamps.get(path) == stamp:
                     self.overlay.drop(path)
                 elif stamp != self._stamp(path):
-                    self.overlay.put(path, self._pending(found))
+                    self.overlay.put(path, self._pending(path, found))
 
-    def _pending(self, memory: Memory | None) -> Pending:
-        return Pending(memory, self.analyzer.terms(text_of(memory)), *origin_of(memory)) if memory else Pending(None)
+    def _pending(self, path: str, memory: Memory | None) -> Pending:
+        if memory is None:
+            return Pending(None)
+        is_new = not self.published.has_stamps or path not in self.published.stamps()
+        return Pending(memory, self.analyzer.terms(text_of(memory)), *origin_of(memory), is_new)
 
     def _learn(self, root: int, noticed: Noticed | None, progress: Progress | None) -> None:
         index, journal = self.published.index, self._tree.journal
@@ -244,7 +247,7 @@ class Freshness:
                 continue
             old = self._stamp(path)
             if (found.stamp if found else None) != old:
-                self.overlay.put(path, self._pending(found))
+                self.overlay.put(path, self._pending(path, found))
                 learned.append((path, old, found))
         if learned:
             self._changed = time.monotonic()

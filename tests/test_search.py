@@ -567,3 +567,18 @@ def test_what_is_pending_does_not_make_a_hit_less_relevant(vault: Vault) -> None
 
         assert vault.search("tea")[0].relevance > 0.9
         assert vault.search(f"thing {number}")[0].memory.body.strip() == f"Thing {number}."
+
+
+def test_an_edited_memory_counts_once_while_it_is_pending(tmp_path: Path) -> None:
+    with Vault.init(tmp_path / "vault") as vault:
+        vault.add_many(
+            {"text": f"The lamp of room {number} is {'old' if number % 2 else 'new'}."} for number in range(40)
+        )
+        vault.sync()
+        before = vault.search("old lamp", limit=1)[0].relevance
+        for memory in list(vault.list())[:15]:
+            vault.update(memory.path, body=memory.body + " Dusted.")
+
+        assert vault.search("old lamp", limit=1)[0].relevance == pytest.approx(before, abs=0.02)
+        assert vault.search("dusted", limit=40)[0].memory.body.endswith("Dusted.")
+        assert vault.status().pending == 15
