@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ settings.register_profile(
 )
 settings.register_profile("deep", settings.get_profile("memfs"), derandomize=False, max_examples=2000)
 settings.load_profile("memfs")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: what is started would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Git = Callable[..., str]
 Snapshot = Callable[..., dict[str, tuple[object, ...]]]
