@@ -16,6 +16,8 @@ SUMMARY = (
     "strands FileMemoryStore: a question",
     "vault.add, empty namespace",
     "vault.add, until another process can find it",
+    "session append, 10,000 there",
+    "session restored, 10,000 messages",
     "cold build, wall",
     "new Vault, sync with nothing changed",
     "warm open, new Vault until its first answer",
@@ -63,6 +65,8 @@ _TAIL = """\
   written with an fsync each, and one of each directory at the end. `.memfs` is that of this vault, with its index;
   sizes are bytes of files, not blocks.
 - `list` reads bytes and stamps. Header and body are understood when they are asked for.
+- A session's append is a message under the lock of its session, fsynced, beside a bare append of as many bytes. A
+  restored session is its messages as they were said, beside `json.loads` of each line.
 - The first `add` of a process reads the texts of its namespace once, to find duplicates; later ones remember them.
 
 ## How others are asked
