@@ -25,6 +25,7 @@ KIND = "e"  # begins the id of an event
 MAX_LINE = 32 * 1024 * 1024
 KINDS = ("message", "state", "payload", "fork", "removed")
 RESERVED = frozenset({*KINDS, "memfs", "id", "time", "metadata", "branch", "redacted"})
+_SOME_ID, _SOME_TIME = f"{KIND}-{'0' * 26}", "2026-11-15T10:30:00.000Z"  # as long as any that memfs makes
 _MARKER = '"memfs:'  # begins a spelling of ours, and a key that looks like one
 _SPELLED = re.compile("memfs:+bytes")
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
@@ -120,14 +121,21 @@ class Draft(NamedTuple):
 
     @classmethod
     def make(cls, kind: str, fields: dict[str, Any], *, id: str = "", time: str = "") -> "Draft":  # noqa: A002
-        """Render an event; InvalidMemoryError if JSON has no word for something in it."""
-        return cls(kind, fields, line_of(fields)[1:], id, time)
+        """Render an event; InvalidMemoryError if it is no line that can be read again."""
+        draft = cls(kind, fields, line_of(fields)[1:], id, time)
+        _check_length(len(_opening(id or _SOME_ID, time or _SOME_TIME)) + len(draft.body))
+        return draft
 
     def event(self, name: str, time: str) -> Event:
         return Event(name, self.kind, {"id": name, "time": time, **self.fields})
 
     def line(self, name: str, time: str) -> bytes:
-        return f'{{"id":{_quoted(name)},"time":{_quoted(time)},'.encode() + self.body
+        return _opening(name, time) + self.body
+
+
+def _opening(name: str, time: str) -> bytes:
+    """How the line of an event begins."""
+    return f'{{"id":{_quoted(name)},"time":{_quoted(time)},'.encode()
 
 
 def head_line(**facts: str) -> bytes:
@@ -146,9 +154,13 @@ def line_of(record: Mapping[str, Any]) -> bytes:
         raise InvalidMemoryError("event", f"cannot be stored: {error}") from None
     except RecursionError:
         raise InvalidMemoryError("event", "is nested too deep") from None
-    if len(data) > MAX_LINE:
-        raise InvalidMemoryError("event", f"is larger than {MAX_LINE // (1024 * 1024)} MiB")
+    _check_length(len(data))
     return data
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_LINE:
+        raise InvalidMemoryError("event", f"is larger than {MAX_LINE // (1024 * 1024)} MiB")
 
 
 def _encoded(text: str, record: Mapping[str, Any]) -> bytes:

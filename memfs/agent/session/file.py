@@ -137,7 +137,8 @@ class LogFile:
             raise worded(self.path, error) from error
         with self._held(create=True) as hold:
             events = self._write(hold, drafts, check)
-            self._kept.keep(hold)
+            with suppress(OSError, VaultError):  # the events are there, also where no descriptor is left to keep
+                self._kept.keep(hold)
             return events
 
     def replace(self, name: str, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Event:
@@ -150,6 +151,7 @@ class LogFile:
                         raise SessionNotFoundError(name)
                     record = change(event.record)
                     data = with_line(old.content.data, name, line_of(record))
+                    self._check_size(len(data))
                     self._tree.state.erase(hold.root, hold.parent, self._name, old, data)
                     os.fsync(hold.parent)
                     self._known = _Known()
@@ -165,7 +167,7 @@ class LogFile:
             raise SessionNotFoundError(name) from None
 
     def _write(self, hold: Hold, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
-        """Append under the lock."""
+        """Append under the lock; what is durable is not reported as failed any more."""
         if check:
             check(self._reading(hold.parent).events)
         fd = _opened(hold.parent, self._name)
@@ -176,26 +178,37 @@ class LogFile:
             if not status.st_size:
                 lines.insert(0, self._head())
             data = seal + b"".join(lines) if lines else b""
-            if lines:
-                self._put(fd, status.st_size, data)
             if not self._is_named:
                 os.fsync(hold.parent)
                 self._is_named = True
+            if lines:
+                self._put(fd, status.st_size, data)
             if lines or not seal:
                 self._known.remember(status.st_ino, status.st_size + len(data))
             return events
+        except BaseException:
+            self._known = _Known()  # it may have ids that are not there
+            raise
         finally:
-            os.close(fd)
+            with suppress(OSError):
+                os.close(fd)
 
     def _put(self, fd: int, size: int, data: bytes) -> None:
         """Append durably, or leave the file as it was."""
+        self._check_size(size + len(data))
         try:
             write_all(fd, data)
         except BaseException:
-            self._known = _Known()  # it may have ids that are not there
             with suppress(OSError):
                 os.ftruncate(fd, size)
             raise
+
+    def _check_size(self, size: int) -> None:
+        """Refuse to make a log that nobody could read."""
+        if size > LARGEST:
+            error = StorageError(self.path, f"full: no log is larger than {LARGEST // (1024 * 1024)} MiB")
+            error.hint = "Go on in another session."
+            raise error
 
     def _numbered(self, drafts: Sequence[Draft]) -> tuple[list[Event], list[bytes]]:
         """Events with their ids and times, and the lines of those that are not there yet."""
@@ -267,6 +280,8 @@ class LogFile:
                 yield hold
         except MemoryNotFoundError:
             raise SessionNotFoundError("/".join(self._segments)) from None
+        except OSError as error:
+            raise worded(self.path, error) from error
 
 
 class _GoneError(VaultError):

@@ -2,7 +2,7 @@
 
 import os
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from weakref import WeakSet
 
 from memfs.files import open_folder, open_root
@@ -55,15 +55,15 @@ class KeptHold:
     def keep(self, hold: Hold) -> None:
         """Have descriptors for the next time, of a directory that is locked now."""
         self.drop()
-        root = open_root(self._root)
-        try:
+        with ExitStack() as opened:
+            root = open_root(self._root)
+            opened.callback(os.close, root)
             parent = open_folder(root, hold.segments)
-        except BaseException:
-            os.close(root)
-            raise
-        status = os.fstat(parent)
-        self._hold = Hold(root, parent, os.dup(hold.gate), hold.segments)
-        self._inode = status.st_dev, status.st_ino
+            opened.callback(os.close, parent)
+            status = os.fstat(parent)
+            self._hold = Hold(root, parent, os.dup(hold.gate), hold.segments)
+            self._inode = status.st_dev, status.st_ino
+            opened.pop_all()
 
     def drop(self) -> None:
         """Have nothing at hand."""

@@ -19,7 +19,7 @@ from memfs.errors import (
     StorageError,
     shown,
 )
-from memfs.files import folder, open_root, rename_new
+from memfs.files import folder, open_root, rename_new, worded
 from memfs.model import Problem, Stamp
 from memfs.namespace import fold
 from memfs.protocols import Clock, system_clock
@@ -209,16 +209,17 @@ class Sessions:
 
     def _entries(self, segments: tuple[str, ...]) -> Names:
         """The names in a directory, sorted; none if it is not there."""
-        root = open_root(self._root)
         try:
-            with folder(root, segments) as place:
-                return sorted(os.listdir(place))
+            root = open_root(self._root)
+            try:
+                with folder(root, segments) as place:
+                    return sorted(os.listdir(place))
+            finally:
+                os.close(root)
         except FileNotFoundError:
             return []
         except OSError as error:
             raise StorageError("/".join(segments), f"cannot be read: {error.strerror}") from error
-        finally:
-            os.close(root)
 
     @contextmanager
     def _held(self, session: str) -> Iterator[Hold]:
@@ -231,6 +232,8 @@ class Sessions:
                 yield hold
         except MemoryNotFoundError:
             raise SessionNotFoundError(session) from None
+        except OSError as error:
+            raise worded("/".join(segments), error) from error
         finally:
             tree.close()
 

@@ -1,0 +1,118 @@
+"""Sessions at the limits of the system: no descriptor left, a log as large as logs get, a line as long as lines get."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Script
+
+from memfs import Vault, errors
+from memfs.agent.session import SessionLog
+from memfs.agent.session.events import MAX_LINE
+from memfs.agent.session.names import LARGEST
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+SPARE = """
+import os, resource, sys
+from memfs.agent.session import SessionLog, Sessions
+from memfs.errors import StorageError
+
+vault, spare = sys.argv[1], int(sys.argv[2])
+log, sessions, hard = SessionLog(vault, "s-1"), Sessions(vault), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+if sys.argv[3] == "again":
+    log.append({"role": "user", "content": "first"})
+    log.close()
+before = len(os.listdir("/proc/self/fd"))
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+taken = []
+try:
+    while True:
+        taken.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+for fd in taken[len(taken) - spare :]:
+    os.close(fd)
+try:
+    log.append({"role": "user", "content": "x"})
+    print("written", end=" ")
+except StorageError:
+    print("refused", end=" ")
+if not spare:
+    for ask in (log.read, log.exists, sessions.list, lambda: sessions.remove("s-1")):
+        try:
+            ask()
+            print("answered", end=" ")
+        except StorageError:
+            pass
+for fd in taken[: len(taken) - spare]:
+    os.close(fd)
+log.close()
+print(len(os.listdir("/proc/self/fd")) - before)
+"""
+
+
+@pytest.mark.parametrize("when", ["first", "again"])
+def test_without_descriptors_an_append_is_written_or_refused_and_leaks_none(
+    vault: Vault, run_script: Script, when: str
+) -> None:
+    outcomes = set()
+    for spare in range(9):
+        done = run_script(SPARE, vault.root, spare, when)
+        assert not done.stderr
+        outcome, leaked = done.stdout.split()
+        outcomes.add(outcome)
+
+        written = [one["content"] for one in SessionLog(vault, "s-1").messages()]
+        assert written.count("x") == (outcome == "written"), f"{spare} descriptors: {outcome}, {written}"
+        assert leaked == "0"
+        shutil.rmtree(vault.root / "sessions", ignore_errors=True)
+    assert outcomes == {"written", "refused"}
+
+
+def filled(path: Path, size: int) -> None:
+    """Have a log of this size: of few lines, each a state."""
+    with path.open("ab") as file:
+        while (room := size - file.tell()) > 0:
+            length = min(room, MAX_LINE) if room - MAX_LINE > 1000 or room <= MAX_LINE else room // 2
+            opening = f'{{"id":"filler-{file.tell()}","state":"'.encode()
+            file.write(opening + b"x" * (length - len(opening) - 3) + b'"}\n')
+
+
+def test_a_log_is_never_larger_than_can_be_read(vault: Vault) -> None:
+    log = SessionLog(vault, "s-1")
+    first = log.append(said("first"))
+    filled(vault.root / log.path, LARGEST - 1000)
+    log.append(said("still fits"))
+
+    for other in (log, SessionLog(vault, "s-1")):
+        with pytest.raises(errors.StorageError, match=r"sessions/s-1/main\.agent\.jsonl: full") as caught:
+            other.append(said("x" * 1000))
+        assert caught.value.hint == "Go on in another session."
+    with pytest.raises(errors.StorageError, match="full"):
+        log.redact(first.id, said("y" * 2000))
+
+    assert [one["content"] for one in SessionLog(vault, "s-1").messages()] == ["first", "still fits"]
+    log.append(said("small"), id="own")
+    assert os.stat(vault.root / log.path).st_size <= LARGEST
+
+
+@pytest.mark.parametrize("name", ["", "own", "\u00e9" * 500])
+def test_the_longest_line_that_is_written_is_read(vault: Vault, name: str) -> None:
+    log = SessionLog(vault, "s-1")
+    known = log.append(said(""), id=name and f"{name}-")
+    with (vault.root / log.path).open("rb") as file:
+        short = len(file.read().splitlines()[-1]) + 1
+    room = MAX_LINE - short + bool(name)
+    with pytest.raises(errors.InvalidMemoryError, match="larger than 32 MiB"):
+        log.append(said("x" * (room + 1)), id=name)
+
+    log.append(said("x" * room), id=name)
+
+    assert [len(one["content"]) for one in SessionLog(vault, "s-1").messages()] == [0, room]
+    assert known.id and not log.problems()
