@@ -199,7 +199,7 @@ def first_line(text: str) -> str:
 
 def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
     """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32; it sorts behind the id `after`."""
-    number = int(now.timestamp() * 1000) << 80 | int.from_bytes(os.urandom(10))
+    number = max(int(now.timestamp() * 1000), 0) << 80 | int.from_bytes(os.urandom(10))
     made = _id_text(kind, number)
     if made <= after and (least := int(after[2:].translate(_DIGITS), 32) + 1) < 1 << 128:
         return _id_text(kind, least)

@@ -110,6 +110,39 @@ def test_what_a_killed_append_left_of_a_message_is_redacted_too(vault: Vault, lo
     assert texts(log) == ["before", "-"]
 
 
+@pytest.mark.parametrize("content", [f"the code is {SECRET}, ünder us", {"text": SECRET}, (SECRET * 9).encode()])
+def test_what_a_lost_block_left_of_a_message_is_redacted_too(vault: Vault, log: SessionLog, content: Any) -> None:
+    file = vault.root / log.path
+    log.append(said("before"))
+    event = log.append({"role": "user", "content": content})
+    other, line = file.read_bytes().splitlines()[1:]
+    end, middle = line[40:], other[:40] + line[60:-4]  # the second begins with a part of another line
+    file.write_bytes(b"\n".join([file.read_bytes() + end, middle, other[50:], b""]))
+
+    SessionLog(vault, "s-1").redact(event.id, said("-"))
+
+    assert end[20:] not in file.read_bytes()
+    assert line[60:-4] not in file.read_bytes()
+    assert holding(vault.root, SECRET) == []
+    assert [log.event(event.id).is_redacted, len(log.messages())] == [True, 2]
+    assert other[50:] in file.read_bytes()  # of another message
+    assert [problem.reason for problem in Sessions(vault).check()] == ["not JSON, or cut short: skipped"]
+
+
+@pytest.mark.parametrize("name", ["\ud800", "main", "s-1", "é", 'a"b\n'])
+def test_an_event_of_any_name_is_redacted_and_no_other_line(vault: Vault, log: SessionLog, name: str) -> None:
+    log.append(said("before"))
+    log.append(said(SECRET), id=name)
+    before = (vault.root / log.path).read_bytes().splitlines()
+
+    log.redact(name, said("-"))
+
+    after = (vault.root / log.path).read_bytes().splitlines()
+    assert after[:2] == before[:2]
+    assert texts(log) == ["before", "-"]
+    assert holding(vault.root, SECRET) == []
+
+
 def test_a_merge_does_not_bring_a_redacted_message_back(vault: Vault, log: SessionLog, git: Git) -> None:
     git(vault.root, "init", "-q")
     event = log.append(said(SECRET))

@@ -115,4 +115,5 @@ def test_the_longest_line_that_is_written_is_read(vault: Vault, name: str) -> No
     log.append(said("x" * room), id=name)
 
     assert [len(one["content"]) for one in SessionLog(vault, "s-1").messages()] == [0, room]
-    assert known.id and not log.problems()
+    assert known.id
+    assert not log.problems()

@@ -20,6 +20,7 @@ from hypothesis import strategies as some
 from memfs import Vault, errors
 from memfs.agent.session import SessionLog
 from memfs.agent.session.events import lines_with, understand
+from memfs.namespace import is_id
 
 KEYS = ["memfs:bytes", "memfs::bytes", "memfs:::bytes", "id", "message"]
 JSON = some.recursive(
@@ -462,3 +463,17 @@ def test_a_hostile_log_of_50_mb_never_takes_the_process_down(vault: Vault, run_s
     )  # fmt: skip
 
     assert done.stdout == "2 [3, 4, 5, 6]\n", done.stderr
+
+
+def test_events_stay_in_order_under_a_clock_before_1970(vault: Vault) -> None:
+    now = [datetime(1969, 7, 20, tzinfo=UTC)]
+    log = SessionLog(vault, "s-1", clock=lambda: now[0])
+    log.append(said("landed"))
+    log.append(said("walked"))
+    now[0] = datetime(2026, 11, 15, tzinfo=UTC)
+    log.append(said("back"))
+
+    events = SessionLog(vault, "s-1").events()
+    assert [event.message["content"][0]["text"] for event in events] == ["landed", "walked", "back"]
+    assert [event.id for event in events] == sorted(event.id for event in events)
+    assert all(is_id(event.id, "e") for event in events)

@@ -340,17 +340,3 @@ def lines_with(data: bytes, part: bytes) -> Iterator[bytes]:
     while end >= 0 and (found := data.find(part, end)) >= 0:
         start, end = data.rfind(b"\n", 0, found) + 1, data.find(b"\n", found)
         yield data[start:] if end < 0 else data[start:end]
-
-
-def with_line(data: bytes, name: str, line: bytes) -> bytes:
-    """The bytes of a log with one line in the place of all that have this id, or are what is left of such a one."""
-    lines, is_placed = [], False
-    spelled = json.dumps(name)[1:-1].encode(), name.encode()
-    for old in data.split(b"\n"):
-        found = understand(old, "") if any(one in old for one in spelled) else None
-        if found is None or (found.events and found.events[0].id != name):
-            lines.append(old)
-        elif found.events and not is_placed:
-            lines.append(line.removesuffix(b"\n"))
-            is_placed = True
-    return b"\n".join(lines)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from memfs.agent.session.erasing import with_line
 from memfs.agent.session.events import (
     KIND,
     VERSION,
@@ -21,7 +22,6 @@ from memfs.agent.session.events import (
     lines_with,
     time_text,
     understand,
-    with_line,
 )
 from memfs.agent.session.hold import KeptHold
 from memfs.agent.session.names import LARGEST, check_file
@@ -150,7 +150,7 @@ class LogFile:
                     if event.kind == "removed":
                         raise SessionNotFoundError(name)
                     record = change(event.record)
-                    data = with_line(old.content.data, name, line_of(record))
+                    data = with_line(old.content.data, event, line_of(record))
                     self._check_size(len(data))
                     self._tree.state.erase(hold.root, hold.parent, self._name, old, data)
                     os.fsync(hold.parent)
