@@ -8,6 +8,8 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,20 @@ import pytest
 from conftest import Script
 from searching import wait_for
 from strands import Agent, tool
+from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
 from strands.multiagent.graph import Graph, GraphBuilder
+from strands.session.repository_session_manager import RepositorySessionManager
+from strands.types.exceptions import EventLoopException
 
 import memfs.agent
 from memfs import Vault
 from memfs.agent import InvocationTrigger
 from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
 from memfs.agent.session.log import SessionLog
+from memfs.agent.session.sessions import Sessions
 from memfs.agent.session.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
-from memfs.errors import InvalidSetupError, StorageError, VaultError
-from memfs.integrations.strands import ScriptedModel
+from memfs.errors import InvalidMemoryError, InvalidSetupError, StorageError, VaultError
+from memfs.integrations.strands import ScriptedModel, VaultSessionRepository
 from memfs.integrations.strands.session_manager import VaultSessionManager
 
 SUSHI = [{"content": "The user likes sushi with tuna.", "context": "Said at lunch.", "categories": ["food"]}]
@@ -529,3 +535,112 @@ def test_a_summary_numbers_messages_on_across_runs(vault: Vault) -> None:
     (memory,) = vault.list("/summaries/alice/s-1")
     assert memory.header.source == "session s-1, message 3"
     assert [line for line in memory.body.splitlines() if line.startswith("##")] == ["## Lunch", "## Work"]
+
+
+# --- what cannot be stored, and what was there
+
+
+@tool
+def price() -> dict[str, Any]:
+    """Tell the price."""
+    return {"status": "success", "content": [{"json": {"price": Decimal("1.5")}}]}
+
+
+@pytest.mark.parametrize("batch_size", [1, 10])
+def test_a_message_that_cannot_be_stored_fails_its_turn_alone(vault: Vault, batch_size: int) -> None:
+    big = [{"text": "see"}, {"image": {"format": "png", "source": {"bytes": b"\0" * (25 * 1024 * 1024)}}}]
+    with VaultSessionManager(config(vault, batch_size=batch_size)) as manager:
+        talker = agent(manager, "One.", "Two.", "Three.")
+        talker("one")
+        with pytest.raises(InvalidMemoryError) as caught:
+            talker([{"text": "two"}, {"text": Decimal("1.5")}])  # type: ignore[arg-type]
+        assert str(caught.value) == (
+            "message 2 of agent 'default' in session 's-1': cannot be stored: message.content[1].text:"
+            " JSON has no word for Decimal"
+        )
+        assert caught.value.hint == "It is not in the session; say it without that part."
+        with pytest.raises(
+            InvalidMemoryError, match=r"32 MiB, most of it in message\.content\[1\]\.image\.source\.bytes"
+        ):
+            talker(big)  # type: ignore[arg-type]
+        assert manager.pending_message_count() == 0
+        talker("three")
+
+    assert texts(vault) == ["one", "One.", "three", "Two."]
+    with VaultSessionManager(config(vault)) as manager:
+        assert agent(manager).messages == talker.messages
+        assert [one.message_id for one in manager.session_repository.list_messages("s-1", "default")] == [0, 1, 2, 3]
+
+
+def test_a_tool_result_that_cannot_be_stored_fails_its_turn_alone(vault: Vault) -> None:
+    with VaultSessionManager(config(vault)) as manager:
+        talker = agent(manager, {"tool": "price", "input": {}}, "Never said.", tools=[price])
+        with pytest.raises(
+            EventLoopException, match=r"message 2 .*\.toolResult\.content\[0\]\.json\.price"
+        ):
+            talker("what is it?")
+        talker("and now?")
+
+    with VaultSessionManager(config(vault)) as manager:
+        assert agent(manager).messages == talker.messages
+    assert texts(vault)[-2:] == ["and now?", "Never said."]
+
+
+def test_a_message_that_cannot_be_stored_is_not_distilled(vault: Vault) -> None:
+    model = ScriptedModel(["[]"])
+    with VaultSessionManager(config(vault, strategies=[FactStrategy(model=model)])) as manager:
+        talker = agent(manager, "One.", "Two.")
+        with pytest.raises(InvalidMemoryError):
+            talker([{"text": "hush"}, {"text": Decimal("1.5")}])  # type: ignore[arg-type]
+        talker("two")
+
+    assert ["hush" in call.text for call in model.calls] == [False]
+
+
+@pytest.mark.parametrize("batch_size", [1, 10])
+@pytest.mark.parametrize("gone", ["moved", "deleted"])
+def test_a_log_that_a_live_agent_begins_anew_is_restored(vault: Vault, batch_size: int, gone: str) -> None:
+    windowed = {"conversation_manager": SlidingWindowConversationManager(window_size=2)}
+    with VaultSessionManager(config(vault, batch_size=batch_size)) as manager:
+        talker = agent(manager, *"ABCD", **windowed)
+        talker.state.set("mood", "good")
+        talker("a")
+        talker("b")
+        if gone == "moved":
+            Sessions(vault, clock=lambda: datetime(2100, 1, 1, tzinfo=UTC)).expire(1)
+        else:
+            shutil.rmtree(vault.root / "sessions" / "s-1")
+        talker("c")
+        talker.state.set("mood", "better")
+        talker("d")
+
+    with VaultSessionManager(config(vault)) as manager:
+        again = agent(manager, conversation_manager=SlidingWindowConversationManager(window_size=2))
+        assert again.messages == talker.messages
+        assert again.state.get("mood") == "better"
+    assert texts(vault) == ["c", "C", "d", "D"]
+
+
+@pytest.mark.parametrize("manager_of", [SlidingWindowConversationManager, NullConversationManager])
+def test_messages_without_a_state_are_restored(vault: Vault, manager_of: Any) -> None:
+    with VaultSessionManager(config(vault)) as manager:
+        talker = agent(manager, "Yes.", conversation_manager=manager_of())
+        talker("remember me")
+    file = vault.root / SessionLog(vault, "s-1", "default").path
+    lines = file.read_text().splitlines()
+    file.write_text("".join(f"{line[:-5] if 'state' in line else line}\n" for line in lines))
+
+    with VaultSessionManager(config(vault)) as manager:
+        again = agent(manager, "Of course.", conversation_manager=manager_of())
+        assert again.messages == talker.messages
+        again("Really?")
+    assert texts(vault) == ["remember me", "Yes.", "Really?", "Of course."]
+
+
+def test_a_repository_knows_agents_by_their_messages(vault: Vault) -> None:
+    SessionLog(vault, "s-1", "main").append({"role": "user", "content": [{"text": "hello"}]})
+    sessions = RepositorySessionManager("s-1", VaultSessionRepository(vault))
+
+    assert [one["content"] for one in Agent(agent_id="main", session_manager=sessions).messages] == [
+        [{"text": "hello"}]
+    ]

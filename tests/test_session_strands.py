@@ -334,7 +334,8 @@ def test_a_log_of_another_framework_is_a_session_too(vault: Vault) -> None:
     assert session is not None
     assert session.session_id == "s-9"
     assert [one.message_id for one in repository.list_messages("s-9", "main")] == [0]
-    assert repository.read_agent("s-9", "main") is None
+    assert repository.read_agent("s-9", "nobody") is None
+    assert [one["content"] for one in talk(vault, session="s-9").messages] == [[{"text": "Hi."}]]
 
 
 def test_a_read_error_stops_a_restart(vault: Vault) -> None:

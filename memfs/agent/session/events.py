@@ -8,7 +8,7 @@ import base64
 import json
 import json.encoder
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from operator import lt
@@ -28,6 +28,7 @@ RESERVED = frozenset({*KINDS, "memfs", "id", "time", "metadata", "branch", "reda
 _SOME_ID, _SOME_TIME = f"{KIND}-{'0' * 26}", "2026-11-15T10:30:00.000Z"  # as long as any that memfs makes
 _MARKER = '"memfs:'  # begins a spelling of ours, and a key that looks like one
 _SPELLED = re.compile("memfs:+bytes")
+_DEEPEST = 50  # parts within parts that an error names
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -123,7 +124,7 @@ class Draft(NamedTuple):
     def make(cls, kind: str, fields: dict[str, Any], *, id: str = "", time: str = "") -> "Draft":  # noqa: A002
         """Render an event; InvalidMemoryError if it is no line that can be read again."""
         draft = cls(kind, fields, line_of(fields)[1:], id, time)
-        _check_length(len(_opening(id or _SOME_ID, time or _SOME_TIME)) + len(draft.body))
+        _check_length(len(_opening(id or _SOME_ID, time or _SOME_TIME)) + len(draft.body), fields)
         return draft
 
     def event(self, name: str, time: str) -> Event:
@@ -151,16 +152,40 @@ def line_of(record: Mapping[str, Any]) -> bytes:
             text = _dumps(_spelled(record))
         data = _encoded(text, record)
     except (TypeError, ValueError) as error:
-        raise InvalidMemoryError("event", f"cannot be stored: {error}") from None
+        where = _part(record, _is_unknown)
+        raise InvalidMemoryError("event", f"cannot be stored: {where and f'{where}: '}{error}") from None
     except RecursionError:
         raise InvalidMemoryError("event", "is nested too deep") from None
-    _check_length(len(data))
+    _check_length(len(data), record)
     return data
 
 
-def _check_length(length: int) -> None:
+def _check_length(length: int, record: Mapping[str, Any]) -> None:
     if length > MAX_LINE:
-        raise InvalidMemoryError("event", f"is larger than {MAX_LINE // (1024 * 1024)} MiB")
+        where = _part(record, lambda value: len(_dumps(value)) > MAX_LINE // 2)
+        reason = f"is larger than {MAX_LINE // (1024 * 1024)} MiB{where and f', most of it in {where}'}"
+        raise InvalidMemoryError("event", reason)
+
+
+def _part(value: Any, is_meant: Callable[[Any], bool]) -> str:
+    """The innermost part that is meant, as a path such as `message.content[1]`; empty if it cannot be told."""
+    path, inner = "", value
+    for _ in range(_DEEPEST):
+        parts = inner.items() if isinstance(inner, Mapping) else enumerate(inner) if isinstance(inner, list) else ()
+        found = next(((key, one) for key, one in parts if is_meant(one)), None)
+        if found is None:
+            return path.removeprefix(".")
+        key, inner = found
+        path += f".{key}" if isinstance(key, str) else f"[{key!r}]"
+    return ""
+
+
+def _is_unknown(value: Any) -> bool:
+    try:
+        _dumps(value)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def _encoded(text: str, record: Mapping[str, Any]) -> bytes:

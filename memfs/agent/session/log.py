@@ -61,7 +61,20 @@ class SessionLog:
 
         `about` may hold `metadata`, `branch`, `time`, and facts of one's own, which the line then has too.
         """
-        return self._file.append([self._draft("message", _message(message), id=id, **about)])[0]
+        return self._file.append([self.draft(message, id=id, **about)])[0]
+
+    def append_drafts(self, drafts: Sequence[Draft]) -> list[Event]:
+        """Add what was drafted before, at once, all or none."""
+        return self._file.append(drafts)
+
+    def draft(self, message: Message, **about: Any) -> Draft:
+        """A message as it is to be appended; InvalidMemoryError, which names the part, if it cannot be."""
+        return self._draft("message", _message(message), **about)
+
+    def draft_state(self, state: Any, *, name: str = "") -> Draft:
+        """A state as it is to be appended."""
+        about: dict[str, Any] = {"name": name} if name else {}
+        return self._draft("state", state, **about)
 
     def append_many(self, items: Iterable[Mapping[str, Any]]) -> list[Event]:
         """Add messages at once, all or none: each item holds `message`, and what else `append` takes."""

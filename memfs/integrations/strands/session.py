@@ -1,20 +1,22 @@
 """Sessions of Strands agents in a vault: `RepositorySessionManager("s-1", VaultSessionRepository(vault))`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from memfs.agent.session.events import Event
+from memfs.agent.messages import Message
+from memfs.agent.session.events import Draft, Event
 from memfs.agent.session.history import page
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.names import LOG, MULTI, SESSION
 from memfs.agent.session.sessions import Sessions
-from memfs.errors import SessionNotFoundError
+from memfs.errors import InvalidMemoryError, SessionNotFoundError
 from memfs.locks import Mutex
 from memfs.vault import Vault
 
@@ -34,6 +36,7 @@ class VaultSessionRepository(SessionRepository):
         self._logs: dict[tuple[str, str, str], SessionLog] = {}
         self._written: set[tuple[str, str, int, str]] = set()  # messages that this repository created
         self._begun: dict[tuple[str, str], str] = {}  # when agents were created
+        self._states: dict[tuple[str, str], Draft] = {}  # of agents, as they were last
         self._missed: set[str] = set()  # sessions that were not there when they were asked for
         self._mutex = Mutex()
 
@@ -84,6 +87,7 @@ class VaultSessionRepository(SessionRepository):
             for key in [key for key in self._logs if key[0] == session_id]:
                 self._logs.pop(key).close()
             self._begun = {key: time for key, time in self._begun.items() if key[0] != session_id}
+            self._states = {key: draft for key, draft in self._states.items() if key[0] != session_id}
             self._written = {key for key in self._written if key[0] != session_id}
 
     # --- agents
@@ -91,42 +95,76 @@ class VaultSessionRepository(SessionRepository):
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Begin the log of an agent in a session; where another process was faster, theirs is taken."""
         self._want_session(session_id)
-        log = self._log(session_id, session_agent.agent_id)
-        if log.state(AGENT) is None:
-            log.set_state(asdict(session_agent), name=AGENT)
+        if self._log(session_id, session_agent.agent_id).state(AGENT) is None:
             self._begun[session_id, session_agent.agent_id] = session_agent.created_at
+            self._append(session_id, session_agent.agent_id, [self._stated(session_id, session_agent)])
         elif session_id not in self._missed:
             raise SessionException(f"Agent {session_agent.agent_id} already exists in session {session_id}")
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        """An agent's state as it was last; None if it has none."""
-        state = self._log(session_id, agent_id).state(AGENT)
+        """An agent's state as it was last; None if it said nothing either."""
+        log = self._log(session_id, agent_id)
+        state = log.state(AGENT)
         if not isinstance(state, dict):
-            return None
-        agent = SessionAgent.from_dict(state)
+            if not log.events(kinds=("message",), limit=1):
+                return None
+            state = {}
+        agent = SessionAgent.from_dict({**self._assumed(log), **state})
         self._begun[session_id, agent_id] = agent.created_at
+        self._stated(session_id, agent)
         return agent
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Have another state of an agent."""
-        log, key = self._log(session_id, session_agent.agent_id), (session_id, session_agent.agent_id)
-        if not log.exists() or (key not in self._begun and self.read_agent(*key) is None):
+        if not self._log(session_id, session_agent.agent_id).exists():
             raise SessionException(f"Agent {session_agent.agent_id} in session {session_id} does not exist")
-        session_agent.created_at = self._begun[key]
-        log.set_state(asdict(session_agent), name=AGENT)
+        self._append(session_id, session_agent.agent_id, [self._stated(session_id, session_agent)])
+
+    def _assumed(self, log: SessionLog) -> dict[str, Any]:
+        """What an agent was whose log has its messages and not its state: one as Strands makes them."""
+        manager = {"__name__": SlidingWindowConversationManager.__name__, "removed_message_count": 0}
+        times = {"created_at": log.created, "updated_at": log.created}
+        return {"agent_id": log.agent, "state": {}, "conversation_manager_state": manager, **times}
+
+    def _stated(self, session_id: str, agent: SessionAgent) -> Draft:
+        """The state of an agent that is there, as it is to be written."""
+        key = session_id, agent.agent_id
+        if key not in self._begun and self.read_agent(*key) is None:
+            raise SessionException(f"Agent {agent.agent_id} in session {session_id} does not exist")
+        agent.created_at = self._begun[key]
+        draft = self._states[key] = self._log(*key).draft_state(asdict(agent), name=AGENT)
+        return draft
 
     # --- messages
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Add a message; durable when it returns."""
         number, created = _number(session_message.message_id), session_message.created_at
-        log, key = self._log(session_id, agent_id), (session_id, agent_id, number, created)
-        if not log.exists():
+        key = (session_id, agent_id, number, created)
+        if not self._log(session_id, agent_id).exists() and key[:2] not in self._states:
             raise SessionException(f"Agent {agent_id} does not exist in session {session_id}")
         with self._mutex:
             if key not in self._written:
-                log.append(session_message.to_message(), time=created, index=number, updated=session_message.updated_at)
+                self._append(session_id, agent_id, [self._drafted(session_id, agent_id, session_message)])
                 self._written.add(key)
+
+    def _drafted(self, session_id: str, agent_id: str, said: SessionMessage, **about: Any) -> Draft:
+        """A message as it is to be written; InvalidMemoryError, which names it, if it cannot be."""
+        facts = {"time": said.created_at, "index": said.message_id, "updated": said.updated_at, **about}
+        try:
+            return self._log(session_id, agent_id).draft(cast("Message", said.to_message()), **facts)
+        except InvalidMemoryError as error:
+            subject = f"message {said.message_id} of agent {agent_id!r} in session {session_id!r}"
+            refused = InvalidMemoryError(subject, error.reason)
+            refused.hint = "It is not in the session; say it without that part."
+            raise refused from error
+
+    def _append(self, session_id: str, agent_id: str, drafts: Sequence[Draft]) -> None:
+        """Write to the log of an agent; one that was moved away or deleted meanwhile begins with the agent's state."""
+        log, state = self._log(session_id, agent_id), self._states.get((session_id, agent_id))
+        if state is not None and state not in drafts and not log.exists():
+            drafts = [state, *drafts]
+        log.append_drafts(drafts)
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """A message by its number; None if there is none."""
@@ -153,7 +191,9 @@ class VaultSessionRepository(SessionRepository):
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
         """The messages of an agent in order."""
-        found = page(list(self._numbered(session_id, agent_id)), limit, offset)
+        found = list(self._numbered(session_id, agent_id))
+        gone = found[0][0] if found else 0  # of a log that began anew within the conversation
+        found = page(found, limit, offset - min(offset, gone) if isinstance(offset, int) and offset > 0 else offset)
         return [_message(number, event) for number, event in found]
 
     # --- several agents that work together

@@ -1,8 +1,7 @@
 """A repository of one session whose messages wait in memory to be written together."""
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
@@ -10,24 +9,20 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 
 from memfs.agent.session.batching import Buffer
 from memfs.agent.session.config import PersistenceMode, VaultMemoryConfig
+from memfs.agent.session.events import Draft
+from memfs.agent.session.log import SessionLog
 from memfs.integrations.strands.session import VaultSessionRepository
 from memfs.vault import Vault
 
 
 @dataclass(frozen=True)
-class Said:
-    """A message on its way, with its metadata."""
+class Waiting:
+    """A line on its way to the log of an agent: a message with its number and metadata, or a state, which has none."""
 
     agent_id: str
-    message: SessionMessage
-    metadata: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class State:
-    """What an agent's state is from then on."""
-
-    agent: SessionAgent
+    draft: Draft
+    number: int | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class BufferedRepository(VaultSessionRepository):
@@ -36,8 +31,9 @@ class BufferedRepository(VaultSessionRepository):
     def __init__(self, vault: Vault, config: VaultMemoryConfig) -> None:
         super().__init__(vault, actor=config.actor_id)
         self._config = config
+        self._defaults: dict[str, dict[str, Any]] = {}  # of agents whose state is not known
         self._writes = config.persistence_mode is PersistenceMode.FULL
-        self._buffer: Buffer[Said | State] = Buffer(self._write, config.batch_size, config.flush_interval_seconds)
+        self._buffer: Buffer[Waiting] = Buffer(self._write, config.batch_size, config.flush_interval_seconds)
 
     @property
     def pending(self) -> int:
@@ -55,15 +51,18 @@ class BufferedRepository(VaultSessionRepository):
         finally:
             super().close()
 
-    def _write(self, batch: Sequence[Said | State]) -> int:
+    def assume(self, agent: SessionAgent) -> None:
+        """Have an agent be this, where its log has its messages and not its state."""
+        self._defaults[agent.agent_id] = asdict(agent)
+
+    def _assumed(self, log: SessionLog) -> dict[str, Any]:
+        return {**super()._assumed(log), **self._defaults.get(log.agent, {})}
+
+    def _write(self, batch: Sequence[Waiting]) -> int:
         """Write some from the front, all or none of them; how many."""
-        first = batch[0]
-        if isinstance(first, State):
-            super().update_agent(self._config.session_id, first.agent)
-            return 1
-        together = list(takewhile(lambda one: isinstance(one, Said) and one.agent_id == first.agent_id, batch))
-        log = self._log(self._config.session_id, first.agent_id)
-        log.append_many(_line(one) for one in together if isinstance(one, Said))
+        agent_id = batch[0].agent_id
+        together = [one.draft for one in takewhile(lambda one: one.agent_id == agent_id, batch)]
+        self._append(self._config.session_id, agent_id, together)
         return len(together)
 
     # --- sessions and agents
@@ -78,14 +77,17 @@ class BufferedRepository(VaultSessionRepository):
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         if self._writes:
-            state = State(copy.deepcopy(session_agent))
-            self._buffer.add(state, counts=False, instead_of=lambda old: _is_state_of(old, session_agent.agent_id))
+            agent_id = session_agent.agent_id
+            state = Waiting(agent_id, self._stated(session_id, session_agent))
+            self._buffer.add(state, counts=False, instead_of=lambda old: (old.agent_id, old.number) == (agent_id, None))
 
     # --- messages
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         if self._writes:
-            self._buffer.add(Said(agent_id, copy.deepcopy(session_message), self._config.metadata()))
+            metadata = self._config.metadata()
+            draft = self._drafted(session_id, agent_id, session_message, metadata=metadata)
+            self._buffer.add(Waiting(agent_id, draft, session_message.message_id, metadata))
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         self.flush()
@@ -93,8 +95,15 @@ class BufferedRepository(VaultSessionRepository):
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Have another text of a message; of one that waits, nothing of the first is ever written."""
-        if self._writes and not self._buffer.change(lambda one: _changed(one, agent_id, session_message)):
+        if self._writes and not self._buffer.change(lambda one: self._changed(one, agent_id, session_message)):
             super().update_message(session_id, agent_id, session_message, **kwargs)
+
+    def _changed(self, waiting: Waiting, agent_id: str, message: SessionMessage) -> Waiting:
+        """What waits, with the text that a message has now."""
+        if (waiting.agent_id, waiting.number) != (agent_id, message.message_id):
+            return waiting
+        draft = self._drafted(self._config.session_id, agent_id, message, metadata=waiting.metadata)
+        return replace(waiting, draft=draft)
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
@@ -111,22 +120,3 @@ class BufferedRepository(VaultSessionRepository):
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         if self._writes:
             super().update_multi_agent(session_id, multi_agent, **kwargs)
-
-
-def _line(said: Said) -> dict[str, Any]:
-    """A message as the log takes it, in the form in which the repository reads it."""
-    message = said.message
-    facts = {"time": message.created_at, "index": message.message_id, "updated": message.updated_at}
-    return {"message": message.to_message(), **facts, "metadata": said.metadata}
-
-
-def _is_state_of(thing: Said | State, agent_id: str) -> bool:
-    return isinstance(thing, State) and thing.agent.agent_id == agent_id
-
-
-def _changed(thing: Said | State, agent_id: str, message: SessionMessage) -> Said | State:
-    """What waits, with the text that a message has now."""
-    if isinstance(thing, State) or (thing.agent_id, thing.message.message_id) != (agent_id, message.message_id):
-        return thing
-    text = copy.deepcopy(message.to_message())
-    return replace(thing, message=replace(thing.message, message=text, updated_at=message.updated_at))

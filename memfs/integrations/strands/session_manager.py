@@ -14,7 +14,7 @@ from strands.hooks.events import AfterInvocationEvent
 from strands.hooks.registry import HookOrder, HookRegistry
 from strands.models.model import Model as TheirModel
 from strands.session.repository_session_manager import RepositorySessionManager
-from strands.types.session import SessionMessage
+from strands.types.session import SessionAgent, SessionMessage
 
 from memfs.agent.attachment import Attachment
 from memfs.agent.blocking import wait
@@ -24,7 +24,7 @@ from memfs.agent.session.config import VaultMemoryConfig
 from memfs.agent.session.distilling import recorded
 from memfs.agent.session.manager import LongTerm
 from memfs.agent.session.retrieval import Retriever
-from memfs.errors import InvalidSetupError, shown
+from memfs.errors import InvalidMemoryError, InvalidSetupError, shown
 from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel
 from memfs.integrations.strands.releases import before_model, model_of
@@ -59,6 +59,7 @@ class VaultSessionManager(RepositorySessionManager):
 
     def initialize(self, agent: Any, **kwargs: Any) -> None:
         """Give an agent the history of the session, and begin to hear and to tell it."""
+        self._buffer.assume(SessionAgent.from_agent(agent))
         super().initialize(agent, **kwargs)
         if self.config.filter_restored_tool_context:
             agent.messages = _without_tools(agent.messages)
@@ -73,12 +74,21 @@ class VaultSessionManager(RepositorySessionManager):
                 attachment.coordinator.recall([self._noted(one) for one in self._restored(agent.agent_id)])
 
     def append_message(self, message: Any, agent: Any, **kwargs: Any) -> None:
-        """Have a message written; it is distilled when the turn is over, as it is then."""
+        """Have a message written; it is distilled when the turn is over, as it is then.
+
+        One that cannot be stored fails the turn, and leaves the agent's history, which stays what is restored.
+        """
+        before = self._latest_agent_message[agent.agent_id]
         try:
             super().append_message(message, agent, **kwargs)
+        except InvalidMemoryError:
+            self._latest_agent_message[agent.agent_id] = before
+            if agent.messages and agent.messages[-1] is message:
+                agent.messages.pop()
+            raise
         finally:
             latest = self._latest_agent_message[agent.agent_id]
-            if agent.agent_id in self._attachments and latest is not None:
+            if agent.agent_id in self._attachments and latest is not None and latest is not before:
                 self._said.setdefault(agent.agent_id, []).append(latest)
 
     def _turn_ended(self, event: AfterInvocationEvent) -> None:
