@@ -6,6 +6,7 @@ import gc
 import json
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -575,9 +576,7 @@ def test_a_message_that_cannot_be_stored_fails_its_turn_alone(vault: Vault, batc
 def test_a_tool_result_that_cannot_be_stored_fails_its_turn_alone(vault: Vault) -> None:
     with VaultSessionManager(config(vault)) as manager:
         talker = agent(manager, {"tool": "price", "input": {}}, "Never said.", tools=[price])
-        with pytest.raises(
-            EventLoopException, match=r"message 2 .*\.toolResult\.content\[0\]\.json\.price"
-        ):
+        with pytest.raises(EventLoopException, match=r"message 2 .*\.toolResult\.content\[0\]\.json\.price"):
             talker("what is it?")
         talker("and now?")
 
@@ -644,3 +643,73 @@ def test_a_repository_knows_agents_by_their_messages(vault: Vault) -> None:
     assert [one["content"] for one in Agent(agent_id="main", session_manager=sessions).messages] == [
         [{"text": "hello"}]
     ]
+
+
+FORKS = """
+from strands import Agent
+from memfs.integrations.strands import ScriptedModel, VaultMemoryConfig, VaultSessionManager
+
+config = VaultMemoryConfig(sys.argv[1], "s-1", "alice", batch_size=100, flush_interval_seconds=float(sys.argv[2]))
+manager = VaultSessionManager(config)
+agent = Agent(model=ScriptedModel(["ok"] * 9), session_manager=manager, callback_handler=None)
+"""
+
+
+def test_a_forked_child_writes_nothing_of_what_waits(vault: Vault, run_script: Script) -> None:
+    code = """
+manager.append_message({"role": "user", "content": [{"text": "of the parent"}]}, agent)
+child = os.fork()
+if not child:
+    pending = manager.pending_message_count()
+    manager.append_message({"role": "user", "content": [{"text": "of the child"}]}, agent)
+    manager.flush()
+    os._exit(pending)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert manager.pending_message_count() == 1
+manager.close()
+"""
+    done = run_script(FORKS + code, vault.root, 1e10)
+
+    assert done.stderr == ""
+    assert sorted(texts(vault)) == ["of the child", "of the parent"]
+
+
+def test_a_child_that_is_forked_within_a_flush_can_flush(vault: Vault, run_script: Script) -> None:
+    code = """
+import threading
+inside, leave = threading.Event(), threading.Event()
+write = manager._buffer._buffer._write
+def slowly(batch):
+    inside.set()
+    leave.wait()
+    return write(batch)
+manager._buffer._buffer._write = slowly
+manager.append_message({"role": "user", "content": [{"text": "of the parent"}]}, agent)
+thread = threading.Thread(target=manager.flush)
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    leave.set()
+    manager.append_message({"role": "user", "content": [{"text": "of the child"}]}, agent)
+    manager.flush()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+leave.set()
+thread.join()
+manager.close()
+"""
+    done = run_script(FORKS + code, vault.root, 60)
+
+    assert done.stderr == ""
+    assert sorted(texts(vault)) == ["of the child", "of the parent"]
+
+
+@pytest.mark.parametrize("seconds", [1e10, 1e300])
+def test_an_interval_may_be_longer_than_a_timer_can_be(vault: Vault, seconds: float) -> None:
+    with VaultSessionManager(config(vault, batch_size=100, flush_interval_seconds=seconds)) as manager:
+        manager.append_message({"role": "user", "content": [{"text": "x"}]}, agent(manager))
+        (timer,) = (one for one in threading.enumerate() if one.name == "memfs-flush")
+
+    timer.join()  # an exception in it fails the test
+    assert texts(vault) == ["x"]

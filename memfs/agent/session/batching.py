@@ -1,24 +1,44 @@
 """Batching: what waits in memory to be written, in its order."""
 
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 log = logging.getLogger("memfs.agent")
+_buffers: "WeakSet[Buffer[Any]]" = WeakSet()  # of this process
+
+
+def _forked() -> None:
+    """Have nothing wait in a child: its parent writes what waited."""
+    for buffer in list(_buffers):
+        buffer.begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class Buffer(Generic[T]):
     """Things on their way to `write`, which is given all that wait, writes some from the front and tells how many.
 
     It is flushed when `size` of those that count wait, and `interval` seconds after the first of them; what a flush
-    that fails did not write stays at the front. No thread runs while nothing waits. Thread-safe.
+    that fails did not write stays at the front. No thread runs while nothing waits. Thread-safe; a forked child begins
+    with nothing that waits.
     """
 
     def __init__(self, write: Callable[[Sequence[T]], int], size: int, interval: float | None = None) -> None:
-        self._write, self._size, self._interval = write, size, interval
+        self._write, self._size = write, size
+        self._interval = None if interval is None else min(interval, threading.TIMEOUT_MAX)
+        self.begin()
+        _buffers.add(self)
+
+    def begin(self) -> None:
+        """Have nothing wait, and no lock be held."""
         self._waiting: deque[tuple[T, bool]] = deque()
         self._lock = threading.Lock()  # of what waits
         self._writing = threading.RLock()  # one flush at a time, so that none overtakes another
