@@ -5,6 +5,7 @@ MemfsError
 │   ├── VaultNotFoundError        no vault at this directory, or above it
 │   ├── MemoryNotFoundError       no memory with this id or path
 │   ├── SessionNotFoundError      no session, log, branch or event of this name
+│   ├── OtherActorError           the log of somebody else's conversation
 │   ├── MemoryExistsError         the name is taken
 │   ├── MemoryChangedError        the file changed since it was read
 │   ├── MalformedMemoryError      the file cannot be edited without touching more than asked
@@ -79,6 +80,18 @@ class SessionNotFoundError(VaultError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(name)
+
+
+class OtherActorError(VaultError):
+    """The log is of a conversation with another actor; nothing of it was read or written."""
+
+    template = "{0}: the log of actor {1!r}, not of {2!r}"
+    hint = "Choose another session or agent id, one for each actor."
+    exit_code = 2
+
+    def __init__(self, path: str, actor: str, wanted: str) -> None:
+        self.path, self.actor, self.wanted = path, actor, wanted
+        super().__init__(path, actor, wanted)
 
 
 class MemoryExistsError(VaultError):

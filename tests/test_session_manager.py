@@ -30,7 +30,7 @@ from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMe
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Sessions
 from memfs.agent.session.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
-from memfs.errors import InvalidMemoryError, InvalidSetupError, StorageError, VaultError
+from memfs.errors import InvalidMemoryError, InvalidSetupError, OtherActorError, StorageError, VaultError
 from memfs.integrations.strands import ScriptedModel, VaultSessionRepository
 from memfs.integrations.strands.session_manager import VaultSessionManager
 
@@ -713,3 +713,17 @@ def test_an_interval_may_be_longer_than_a_timer_can_be(vault: Vault, seconds: fl
 
     timer.join()  # an exception in it fails the test
     assert texts(vault) == ["x"]
+
+
+def test_another_actor_does_not_get_the_conversation(vault: Vault) -> None:
+    with VaultSessionManager(config(vault)) as manager:
+        agent(manager, "Kept.")("my PIN is 1234")
+
+    with VaultSessionManager(VaultMemoryConfig(vault, "s-1", "bob")) as manager:
+        with pytest.raises(OtherActorError, match="the log of actor 'alice', not of 'bob'"):
+            agent(manager)
+        own = agent(manager, "Hello.", agent_id="for-bob")
+        own("hi")
+
+    assert texts(vault) == ["my PIN is 1234", "Kept."]
+    assert texts(vault, name="for-bob") == ["hi", "Hello."]

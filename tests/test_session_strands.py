@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Snapshot
 from strands import Agent, tool
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.session.session_repository import SessionRepository
@@ -357,3 +358,51 @@ def test_an_editors_copy_does_not_stop_a_restart(vault: Vault) -> None:
         stream.write("<<<<<<< HEAD\nhalf a li")
 
     assert talk(vault).messages == agent.messages
+
+
+# --- whose session it is
+
+
+def test_the_log_of_another_actor_is_not_handed_out(vault: Vault, snapshot: Snapshot) -> None:
+    mine, theirs, anyone = (VaultSessionRepository(vault, actor=name) for name in ("alice", "bob", ""))
+    mine.create_session(Session("s-1", SessionType.AGENT))
+    mine.create_agent("s-1", agent_of("main"))
+    mine.create_message("s-1", "main", message(SECRET, 0))
+    before = snapshot(vault.root / "sessions")
+
+    for attempt in (
+        lambda: theirs.read_agent("s-1", "main"),
+        lambda: theirs.create_agent("s-1", agent_of("main")),
+        lambda: theirs.update_agent("s-1", agent_of("main")),
+        lambda: theirs.list_messages("s-1", "main"),
+        lambda: theirs.read_message("s-1", "main", 0),
+        lambda: theirs.create_message("s-1", "main", message("mine now", 1)),
+        lambda: theirs.update_message("s-1", "main", message("mine now", 0)),
+        lambda: theirs.delete_session("s-1"),
+        lambda: SessionLog(vault, "s-1", "main", actor="bob").append({"role": "user", "content": "x"}),
+    ):
+        with pytest.raises(errors.OtherActorError) as caught:
+            attempt()
+        assert str(caught.value) == "sessions/s-1/main.agent.jsonl: the log of actor 'alice', not of 'bob'"
+        assert "each actor" in caught.value.hint
+
+    assert snapshot(vault.root / "sessions") == before
+    assert len(anyone.list_messages("s-1", "main")) == len(mine.list_messages("s-1", "main")) == 1
+
+
+def test_a_session_knows_all_its_actors(vault: Vault) -> None:
+    for name, count in (("alice", 1), ("bob", 2)):
+        log = SessionLog(vault, "room", f"for-{name}", actor=name)
+        for number in range(count):
+            log.append({"role": "user", "content": f"{name} {number}"})
+    SessionLog(vault, "room", "nobodys").append({"role": "user", "content": "x"})
+    SessionLog(vault, "other", actor="bob").append({"role": "user", "content": "x"})
+    sessions = Sessions(vault)
+
+    assert sessions.read("room").actors == ("alice", "bob")
+    assert [one.name for one in sessions.list(actor="alice")] == ["room"]
+    assert [one.name for one in sessions.list(actor="bob")] == ["room", "other"]
+    assert [one.name for one in sessions.list(actor="")] == []
+    assert [(one.name, one.sessions, one.messages) for one in sessions.actors()] == [("alice", 1, 1), ("bob", 2, 3)]
+    assert [log.agent for log in sessions.logs("room", actor="bob")] == ["for-bob", "nobodys"]
+    assert [log.owner for log in sessions.logs("room")] == ["alice", "bob", ""]

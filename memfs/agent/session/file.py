@@ -29,6 +29,7 @@ from memfs.errors import (
     InvalidNamespaceError,
     MemoryChangedError,
     MemoryNotFoundError,
+    OtherActorError,
     SessionNotFoundError,
     StorageError,
     VaultError,
@@ -68,7 +69,10 @@ class _Known:
 
 
 class LogFile:
-    """A file of events in a directory of the vault. Thread-safe; any number of processes may append to it."""
+    """A file of events in a directory of the vault. Thread-safe; any number of processes may append to it.
+
+    With an `actor`, one whose first line names another is refused.
+    """
 
     def __init__(
         self,
@@ -79,10 +83,11 @@ class LogFile:
         head: Callable[[], bytes],
         clock: Clock,
         timeout: float,
+        actor: str = "",
     ) -> None:
         self._root, self._segments, self._name = root, segments, name
         self.path = "/".join((*segments, name))
-        self._head, self._clock = head, clock
+        self._head, self._clock, self._actor = head, clock, actor
         self._tree = Tree(root, clock=clock, lock_timeout=timeout)
         self._kept = KeptHold(self._tree, str(root), segments, timeout=timeout)
         self._known, self._mutex = _Known(), Mutex()
@@ -258,6 +263,8 @@ class LogFile:
         reading = understand(data, self.path)
         if reading.head and reading.head.version > VERSION:
             raise StorageError(self.path, f"of schema version {reading.head.version}: made by a newer memfs")
+        if reading.head and self._actor and reading.head.actor not in ("", self._actor):
+            raise OtherActorError(self.path, reading.head.actor, self._actor)
         return reading
 
     @contextmanager

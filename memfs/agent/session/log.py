@@ -10,7 +10,7 @@ from memfs.agent.messages import Message
 from memfs.agent.session.events import KINDS, RESERVED, Draft, Event, Reading, head_line, moment, time_text
 from memfs.agent.session.file import LogFile, find
 from memfs.agent.session.history import SPOKEN, Branch, branches, conditions, history, matching, page, state_of
-from memfs.agent.session.names import LOG, file_of, segments_of
+from memfs.agent.session.names import LOG, SESSION, file_of, segments_of
 from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, shown
 from memfs.model import Problem
 from memfs.protocols import Clock, system_clock
@@ -20,7 +20,10 @@ MAX_NAME = 1000  # characters of an id, or of the name of a branch
 
 
 class SessionLog:
-    """The events of one agent in one session. Thread-safe; any number of processes may append to one log."""
+    """The events of one agent in one session. Thread-safe; any number of processes may append to one log.
+
+    With an `actor`, a log that was begun for another is refused (OtherActorError); without, any is read.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,8 @@ class SessionLog:
         self.session, self.agent, self.actor = session, agent, actor
         self._clock = clock
         place, name = segments_of(session, archived=archived), file_of(agent, suffix)
-        self._file = LogFile(self._root, place, name, head=self._head, clock=clock, timeout=lock_timeout)
+        owner = actor if suffix != SESSION else ""  # a session may have logs of several actors
+        self._file = LogFile(self._root, place, name, head=self._head, clock=clock, timeout=lock_timeout, actor=owner)
         self.path = self._file.path
 
     def __repr__(self) -> str:
@@ -158,6 +162,12 @@ class SessionLog:
         """When the log was begun, as its first line says; empty if it does not."""
         head = self._file.read(only=b'"memfs"').head
         return str(head.record.get("created", "")) if head else ""
+
+    @property
+    def owner(self) -> str:
+        """The actor whose log it is, as its first line says; empty if it does not."""
+        head = self._file.read(only=b'"memfs"').head
+        return head.actor if head else ""
 
     def exists(self) -> bool:
         """Tell whether there is such a log."""

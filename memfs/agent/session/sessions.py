@@ -1,6 +1,7 @@
 """Sessions: all the sessions of a vault: which there are, whose, what is wrong with them, and which have expired."""
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -40,6 +41,7 @@ class Session(NamedTuple):
     created: datetime
     updated: datetime  # when its last event happened
     path: str
+    actors: tuple[str, ...] = ()  # all that its logs name; `actor` is the first
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -87,7 +89,8 @@ class Sessions:
         with suppress(InvalidNamespaceError):  # not a directory: a problem that `check` tells
             segments = self._entries(place_of(archived=self._archived))
         found = [one for segment in segments if (name := name_of(segment)) and (one := self._session(name))]
-        kept = [one for one in found if actor in (None, one.actor) and all(it.fulfilled_by(one.facts) for it in wanted)]
+        own = [one for one in found if actor is None or actor in (one.actors or ("",))]
+        kept = [one for one in own if all(it.fulfilled_by(one.facts) for it in wanted)]
         return sorted(kept, key=lambda one: (one.updated, one.name))
 
     def read(self, session: str) -> Session:
@@ -99,18 +102,20 @@ class Sessions:
     def actors(self) -> Actors:
         """Who sessions are had with, by name."""
         found: dict[str, Actor] = {}
-        for one in self.list():
-            old = found.get(one.actor, Actor(one.actor, 0, 0, NEVER))
-            counts = old.sessions + 1, old.messages + one.messages
-            found[one.actor] = Actor(one.actor, *counts, max(old.updated, one.updated))
-        return [found[name] for name in sorted(found) if name]
+        for session in self.list():
+            for name in session.actors:
+                said = (len(session.actors) > 1 and self._session(session.name, name)) or session
+                old = found.get(name, Actor(name, 0, 0, NEVER))
+                counts = old.sessions + 1, old.messages + said.messages
+                found[name] = Actor(name, *counts, max(old.updated, said.updated))
+        return [found[name] for name in sorted(found)]
 
-    def logs(self, session: str) -> Logs:
-        """The logs of a session's agents, by name."""
+    def logs(self, session: str, *, actor: str | None = None) -> Logs:
+        """The logs of a session's agents, by name; with an actor, those that name no other."""
         found = [log for log, suffix in self._logs(session) if suffix == LOG]
         if not found and not self._session(session):
             raise SessionNotFoundError(session)
-        return found
+        return [log for log in found if actor is None or log.owner in ("", actor)]
 
     def stamp(self, session: str) -> Stamps:
         """A token that differs when a log of a session does."""
@@ -131,7 +136,9 @@ class Sessions:
     def expired(self, days: float) -> Found:
         """The sessions whose last event is older than so many days."""
         if not isinstance(days, int | float) or isinstance(days, bool) or not 0 <= days < 1e6:
-            raise InvalidSearchError("days", f"{shown(days)} is not a number of days")
+            error = InvalidSearchError("days", f"{shown(days)} is not a number of days")
+            error.hint = "Give a number from 0, such as 90."
+            raise error
         oldest = self._clock() - timedelta(days=days)
         return [one for one in self.list() if NEVER < one.updated < oldest]
 
@@ -145,24 +152,23 @@ class Sessions:
         return moved
 
     def remove(self, session: str) -> None:
-        """Delete a session with all its logs, and the copies of them beside."""
-        with self._held(session) as hold:
-            for name in os.listdir(hold.parent):
-                os.unlink(name, dir_fd=hold.parent)
-            with folder(hold.root, hold.segments[:-1]) as top:
-                os.rmdir(hold.segments[-1], dir_fd=top)
-                os.fsync(top)
+        """Delete a session with all its logs, and whatever lies beside them."""
+        with self._held(session) as hold, folder(hold.root, hold.segments[:-1]) as top:
+            shutil.rmtree(hold.segments[-1], dir_fd=top)
+            os.fsync(top)
 
     # --- the directories
 
-    def _session(self, name: str) -> Session | None:
-        """What there is to know of a session; None if there is no log of it that can be read."""
+    def _session(self, name: str, actor: str | None = None) -> Session | None:
+        """What there is to know of a session, or of an actor's part in it; None if no log of it can be read."""
         heads: Heads = []
         events: Events = []
         agents: Names = []
         for log, suffix in self._logs(name):
             with suppress(StorageError):
                 reading = log.read()
+                if actor is not None and (reading.head is None or reading.head.actor != actor):
+                    continue
                 heads.append(reading.head.record if reading.head else {})
                 events += reading.events
                 agents += [log.agent] if suffix == LOG else []
@@ -171,10 +177,11 @@ class Sessions:
         times = [event.time for event in events]
         begun = [time for head in heads if (time := moment(head.get("created"))) > NEVER] or times
         created = min(begun, default=NEVER)
-        actor = next((str(head["actor"]) for head in heads if head.get("actor")), "")
+        actors = tuple(dict.fromkeys(str(head["actor"]) for head in heads if head.get("actor")))
         messages = sum(event.kind == "message" for event in events)
         path = "/".join(segments_of(name, archived=self._archived))
-        return Session(name, actor, tuple(agents), messages, created, max([*times, created]), path)
+        whose = actors[0] if actors else ""
+        return Session(name, whose, tuple(agents), messages, created, max([*times, created]), path, actors)
 
     def _logs(self, session: str) -> Iterator[tuple[SessionLog, str]]:
         """The logs in the directory of a session, and what kind of log each is."""

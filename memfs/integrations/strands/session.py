@@ -16,7 +16,7 @@ from memfs.agent.session.history import page
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.names import LOG, MULTI, SESSION
 from memfs.agent.session.sessions import Sessions
-from memfs.errors import InvalidMemoryError, SessionNotFoundError
+from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
 from memfs.locks import Mutex
 from memfs.vault import Vault
 
@@ -27,7 +27,7 @@ class VaultSessionRepository(SessionRepository):
     """What Strands keeps of sessions, as logs in a vault. Any number of agents, and processes, may share a session.
 
     The number of a message is its place in the conversation as its writer saw it; where two processes wrote the same
-    number, both messages are there, and the later one counts on.
+    number, both messages are there, and the later one counts on. With an `actor`, the log of another is refused.
     """
 
     def __init__(self, vault: Vault | str | os.PathLike[str], *, actor: str = "") -> None:
@@ -78,8 +78,11 @@ class VaultSessionRepository(SessionRepository):
         return Session(session_id, SessionType.AGENT, created, created)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
-        """Delete a session with all its logs."""
+        """Delete a session with all its logs; with an actor, one that only it has."""
         try:
+            for log in self._sessions.logs(session_id) if self._actor else ():
+                if log.owner not in ("", self._actor):
+                    raise OtherActorError(log.path, log.owner, self._actor)
             self._sessions.remove(session_id)
         except SessionNotFoundError:
             raise SessionException(f"Session {session_id} does not exist") from None
