@@ -167,3 +167,31 @@ def test_sessions_are_completed(
     run_complete(["sessions", "export", "abc", "--format", "m"])
 
     assert capsys.readouterr().out.splitlines() == ["tail", "a b/c", "abc", "markdown"]
+
+
+def test_several_agents_are_shown_as_they_spoke(memfs: Run, example: Path) -> None:
+    one, two = SessionLog(example, "room", "one", actor="alice"), SessionLog(example, "room", "two", actor="bob")
+    for number in range(3):
+        one.append(said(f"one {number}"), id=f"zz-{9 - number}", time=f"2026-11-15T10:30:0{2 * number}Z")
+        two.append(said(f"two {number}"), time=f"2026-11-15T10:30:0{2 * number + 1}Z")
+
+    lines = memfs("sessions", "tail", "room").out.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == ["one 0", "two 0", "one 1", "two 1", "one 2", "two 2"]
+    assert "with alice, bob, 6 messages" in memfs("sessions", "show", "room").out
+    assert [line.split()[0] for line in memfs("actors").out.splitlines()[-2:]] == ["alice", "bob"]
+
+
+def test_a_branch_is_shown_of_the_agents_that_have_it(memfs: Run, example: Path) -> None:
+    one = SessionLog(example, "room", "one")
+    one.fork("alt", at=one.append(said("trunk")).id)
+    one.append(said("branch"), branch="alt")
+    SessionLog(example, "room", "two").append(said("elsewhere"))
+
+    shown = memfs("sessions", "show", "room", "--branch", "alt").out
+    assert "branch" in shown
+    assert "elsewhere" not in shown
+    assert "'none': no such" in memfs("sessions", "show", "room", "--branch", "none").err
+
+
+def test_a_number_of_days_that_cannot_be_says_what_can(memfs: Run) -> None:
+    assert "hint: Give a number from 0, such as 90." in memfs("expire", "-1").err

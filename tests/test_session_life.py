@@ -432,3 +432,17 @@ def test_a_session_is_removed_with_all_that_lies_in_it(vault: Vault) -> None:
     assert [one.name for one in sessions.list()] == ["s-1", "s/2"]
     with pytest.raises(errors.SessionNotFoundError):
         sessions.remove("s-3")
+
+
+def test_a_session_is_removed_with_directories_in_it(vault: Vault, log: SessionLog) -> None:
+    log.append(said("gone"))
+    backup = vault.root / "sessions/s-1/.backup/old"
+    backup.mkdir(parents=True)
+    (backup / "copy").write_text("gone")
+    (vault.root / "kept.md").write_text("Kept.")
+    (backup / "link").symlink_to(vault.root, target_is_directory=True)
+
+    Sessions(vault).remove("s-1")
+
+    assert not (vault.root / "sessions/s-1").exists()
+    assert (vault.root / "kept.md").read_text() == "Kept."

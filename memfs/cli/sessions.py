@@ -6,7 +6,9 @@ import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 from memfs.agent.session.events import Event, line_of
@@ -96,9 +98,8 @@ def _list(sessions: Sessions, args: argparse.Namespace) -> int:
 
 
 def _row(one: Session) -> list[str]:
-    return [
-        plain(one.name), plain(one.actor) or "-", plain(", ".join(one.agents)), str(one.messages), _when(one.updated),
-    ]  # fmt: skip
+    actors, agents = plain(", ".join(one.actors)), plain(", ".join(one.agents))
+    return [plain(one.name), actors or "-", agents, str(one.messages), _when(one.updated)]
 
 
 def _facts(one: Session) -> dict[str, Any]:
@@ -120,8 +121,18 @@ def _turns(sessions: Sessions, args: argparse.Namespace) -> list[Turn]:
         if not logs:
             raise SessionNotFoundError(f"{args.session}/{args.agent}")
     where = conditions(args.where)
-    found = [(log, event) for log in logs for event in log.events(branch=args.branch or "", where=where)]
-    return sorted(found, key=lambda turn: turn[1].id) if len(logs) > 1 else found
+    if branch := args.branch:
+        logs = [log for log in logs if any(one.name == branch for one in log.branches())]
+        if not logs:
+            raise SessionNotFoundError(branch)
+    found = [[(log, event) for event in log.events(branch=branch or "", where=where)] for log in logs]
+    return [turn for _, turn in merge(*map(_timed, found), key=itemgetter(0))]
+
+
+def _timed(turns: Sequence[Turn]) -> list[tuple[datetime, Turn]]:
+    """Turns of one log, each with when it was said, which is no earlier than the one before."""
+    latest = datetime.min.replace(tzinfo=UTC)
+    return [(latest := max(latest, event.time), (log, event)) for log, event in turns]
 
 
 def _show(sessions: Sessions, args: argparse.Namespace) -> int:
@@ -129,7 +140,7 @@ def _show(sessions: Sessions, args: argparse.Namespace) -> int:
     if args.json:
         print_json({**_facts(session), "events": [_event_facts(turn) for turn in turns]})
         return 0
-    actor = f" with {plain(session.actor)}" if session.actor else ""
+    actor = f" with {plain(', '.join(session.actors))}" if session.actors else ""
     print(f"session {plain(session.name)}{actor}, {count(session.messages, 'message')}")
     for turn in turns:
         print(f"\n{paint(_speaker(turn, session), 'bold')}")
