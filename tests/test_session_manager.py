@@ -620,6 +620,21 @@ def test_a_log_that_a_live_agent_begins_anew_is_restored(vault: Vault, batch_siz
     assert texts(vault) == ["c", "C", "d", "D"]
 
 
+@pytest.mark.parametrize("batch_size", [1, 10])
+def test_a_log_that_begins_anew_has_the_state_of_its_agent(vault: Vault, batch_size: int) -> None:
+    with VaultSessionManager(config(vault, batch_size=batch_size)) as manager:
+        talker = agent(manager, *"AB", conversation_manager=NullConversationManager())
+        talker.state.set("mood", "good")
+        talker("a")
+        shutil.rmtree(vault.root / "sessions" / "s-1")
+        talker("b")
+
+    with VaultSessionManager(config(vault)) as manager:
+        again = agent(manager, conversation_manager=NullConversationManager())
+        assert again.state.get("mood") == "good"
+        assert again.messages == talker.messages[2:]
+
+
 @pytest.mark.parametrize("manager_of", [SlidingWindowConversationManager, NullConversationManager])
 def test_messages_without_a_state_are_restored(vault: Vault, manager_of: Any) -> None:
     with VaultSessionManager(config(vault)) as manager:
