@@ -67,6 +67,7 @@ class Filter:
         type: Texts = None,  # noqa: A002  the word of the header
         tags: Texts = (),
         status: Texts = None,
+        not_status: Texts = None,
         created: Times = None,
         updated: Times = None,
         valid: Times = None,
@@ -80,6 +81,7 @@ class Filter:
             *_below(place, "not below", unless=scope),
             *_one_of("type", _texts("type", type)),
             *_one_of("status", statuses),
+            *_none_of("status", _texts("not_status", not_status)),
             *[_tagged(tag) for tag in _texts("tags", tags, fold)],
             *_during("created", created),
             *_during("updated", updated),
@@ -153,6 +155,14 @@ def _below(place: Namespace, words: str, unless: Namespace = _ROOT) -> list[Rule
 def _one_of(key: str, texts: tuple[str, ...]) -> list[Rule]:
     wanted, terms = " or ".join(map(shown, texts)), tuple([f"{key}={text}" for text in texts])
     rule = Rule(AnyOf(terms), lambda memory: f"{key} is {shown(getattr(memory.header, key))}, not {wanted}")
+    return [rule] if texts else []
+
+
+def _none_of(key: str, texts: tuple[str, ...]) -> list[Rule]:
+    rule = Rule(
+        NoneOf(tuple([f"{key}={text}" for text in texts])),
+        lambda memory: f"{key} is {shown(getattr(memory.header, key))}",
+    )
     return [rule] if texts else []
 
 

@@ -40,7 +40,7 @@ Versions = list[Version]
 Results = list[Written | MemfsError]
 Hits = list[Hit]
 Reasons = list[Reason]
-FILTERS = {"type", "tags", "status", "created", "updated", "valid", "where", "include"}
+FILTERS = {"type", "tags", "status", "not_status", "created", "updated", "valid", "where", "include"}
 FILES = {
     config.NAME: f"version: {config.VERSION}\n",
     ".gitignore": f"{STATE}/\n",

@@ -289,6 +289,8 @@ def test_type_and_status_are_one_of_several_texts() -> None:
 
     assert found(make(type="fact"), fact)
     assert found(make(type=["fact", "note"], status=("draft", "stable")), fact)
+    assert found(make(not_status="draft"), plain)
+    assert not found(make(not_status=["draft", "odd"]), fact)
     assert found(make(type=("fact", "note"), status="stable"), plain)
     assert not found(make(type="Fact"), fact)
     assert not found(make(type="note"), fact)
@@ -619,6 +621,7 @@ def test_what_an_index_is_asked(asked: dict[str, Any], clauses: list[Clause]) ->
         ({"type": "preference"}, "", ["type is 'note', not 'preference'"]),
         ({"type": ["a", "b"], "status": "draft"}, "type: c",
          ["type is 'c', not 'a' or 'b'", "status is 'stable', not 'draft'"]),
+        ({"not_status": ["draft", "stable"]}, "type: c", ["status is 'stable'"]),
         ({"tags": ["food", "Japan"]}, "tags: [Food]", ["has no tag 'japan'"]),
         ({"namespace": "/facts/bob"}, "", ["lies in /facts/alice, not below /facts/bob"]),
         ({"scope": "/facts/bob"}, "", ["lies in /facts/alice, outside the scope /facts/bob"]),
@@ -776,6 +779,8 @@ def asked_filters(draw: st.DrawFn) -> Filter:
     asked |= {"where": draw(st.lists(conditions(), max_size=2)), "include": draw(several([*INCLUDES, "all"]))}
     if draw(st.booleans()):
         asked |= {"type": draw(several(["note", "fact"])), "status": draw(several(["draft", "stable", "deprecated"]))}
+        asked |= {"not_status": draw(several(["draft", "stable"]))}
+    if draw(st.booleans()):
         asked |= {"tags": draw(several(["tea", "TEA", "strasse"])), "created": draw(spans()), "valid": draw(spans())}
         asked |= {"updated": draw(spans())}
     return make(draw(st.none() | st.sampled_from(PLACES)), **asked)

@@ -256,3 +256,12 @@ def test_a_relevance_score_lets_the_same_through_in_a_small_and_a_large_vault(si
     small, large = told_right
     assert small == large == [[f"memory-{number}"] for number in range(len(RIGHT))]
     assert max(told_wrong) <= 1
+
+
+def test_drafts_take_no_place_of_what_is_in_force(vault: Vault) -> None:
+    for number in range(3):
+        vault.add(f"The plan plan is draft {number}.", "/facts/alice", status="draft")
+    vault.add("We have a plan for sailing to Malta with many others.", "/facts/alice")
+    how = {"/facts/{actorId}": RetrievalConfig(top_k=3, relevance_score=0)}
+
+    assert [hit.memory.header.status for hit in retriever(vault, how).search("what is the plan")] == ["stable"]

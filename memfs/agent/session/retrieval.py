@@ -78,12 +78,13 @@ class Retriever:
         """The hits of one namespace; one that cannot be searched has none."""
         kind: dict[str, Any] = {} if how.strategy_id is None else {"type": how.strategy_id}
         try:
-            hits = self.vault.search(words, namespace, limit=how.top_k, min_relevance=how.relevance_score, **kind)
+            hits = self.vault.search(
+                words, namespace, limit=how.top_k, min_relevance=how.relevance_score, not_status=DRAFT, **kind
+            )
         except MemfsError as error:
             log.warning("namespace %s: nothing is retrieved: %s", namespace, error)
             return []
-        stable = [hit for hit in hits if hit.memory.header.status != DRAFT]
-        return sorted(stable, key=lambda hit: -hit.relevance)
+        return sorted(hits, key=lambda hit: -hit.relevance)
 
 
 def turn_of(messages: Sequence[Message]) -> int | None:
