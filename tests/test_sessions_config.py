@@ -144,10 +144,11 @@ def test_a_strategy_id_may_be_the_name_of_a_strategy() -> None:
 
 
 def test_an_id_that_is_too_long_for_a_name_is_refused() -> None:
-    with pytest.raises(InvalidSetupError, match=r"retrieval_config\['/facts/\{actorId\}'\]: .*longer than"):
-        config(actor_id="a" * 101, retrieval_config={"/facts/{actorId}": RetrievalConfig()})
-    with pytest.raises(InvalidSetupError, match=r"strategies\[0\]: .*longer than"):
-        config(actor_id="a" * 101, strategies=[FactStrategy()])
+    for field in ("session_id", "actor_id"):
+        for value in ("a" * 101, "/" * 34, "é" * 121):
+            with pytest.raises(InvalidSetupError, match=f"^VaultMemoryConfig: {field}: .*longer than"):
+                config(**{field: value})
+        assert getattr(config(**{field: "a" * 100}), field) == "a" * 100
 
 
 def test_settings_do_not_change_behind_ones_back() -> None:

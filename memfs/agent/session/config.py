@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from memfs.agent.session.strategies import Strategy, check_strategy
-from memfs.errors import InvalidSetupError, MemfsError, shown
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, is_text
+from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, shown
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode, is_text
 from memfs.scope import is_below
 from memfs.vault import Vault
 
@@ -76,8 +76,8 @@ class VaultMemoryConfig:
         check.that(isinstance(self.vault, Vault | str | os.PathLike), "vault", self.vault, "a vault or a path")
         is_whole = not isinstance(self.vault, Vault) or not self.vault.namespace.segments
         check.that(is_whole, "vault", self.vault, "a whole vault: sessions lie outside of a scope")
-        check.text("session_id", self.session_id)
-        check.text("actor_id", self.actor_id)
+        check.name("session_id", self.session_id)
+        check.name("actor_id", self.actor_id)
         check.whole("batch_size", self.batch_size, LARGEST_BATCH)
         if self.flush_interval_seconds is not None:
             check.number("flush_interval_seconds", self.flush_interval_seconds, math.inf, above=True)
@@ -175,6 +175,14 @@ class _Check:
 
     def text(self, name: str, value: object) -> None:
         self.that(isinstance(value, str) and bool(value.strip()) and is_text(value), name, value, "a text")
+
+    def name(self, name: str, value: object) -> None:
+        """Refuse what cannot be one name in the vault."""
+        self.text(name, value)
+        try:
+            Namespace.parse(encode(str(value)))
+        except InvalidNamespaceError as error:
+            raise self.error(name, f"{shown(value)} makes {error.reason}") from error
 
     def whole(self, name: str, value: object, most: int) -> None:
         is_right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
