@@ -72,6 +72,7 @@ def test_a_script_stands_for_a_model_and_json_has_keys_that_stay(memfs: Memfs, s
         "model": "ScriptedModel",
         "strategies": [
             {
+                "actor": "alice",
                 "name": "preferences",
                 "namespace": "/preferences/alice",
                 "state": "done",
@@ -136,6 +137,49 @@ def test_a_session_that_is_not_there_or_nobodys_is_an_error(memfs: Memfs, sessio
     assert memfs("strategies", "run", "anonymous", "--actor", "bob").out.startswith("anonymous: 1 message of bob")
 
 
+def test_what_each_actor_said_is_distilled_for_that_actor_alone(memfs: Memfs, session: Vault) -> None:
+    for who in ("alice", "bob"):
+        SessionLog(session, "room", f"for-{who}", actor=who).append(
+            {"role": "user", "content": f"Code of {who} is 99."}
+        )
+
+    ran = memfs("strategies", "run", "room", "--strategy", "summary")
+    assert [line for line in ran.out.splitlines() if line.startswith("room")] == [
+        "room: 1 message of alice", "room: 1 message of bob",
+    ]  # fmt: skip
+    for who, other in (("alice", "bob"), ("bob", "alice")):
+        body = session.read(f"summaries/{who}/room/summary.md").body
+        assert f"Code of {who}" in body
+        assert other not in body
+    told = memfs("strategies", "run", "room", "--strategy", "summary", "--json").value
+    assert (told["actor"], [one["actor"] for one in told["strategies"]]) == (None, ["alice", "bob"])
+
+
+def test_an_actor_that_is_asked_for_gets_its_own_and_what_is_nobodys(memfs: Memfs, session: Vault) -> None:
+    Path("memfs.yaml").write_text("version: 1\n")
+    for name, who in {"a": "alice", "b": "bob", "c": ""}.items():
+        SessionLog(session, "room", name, actor=who).append({"role": "user", "content": f"Said by {name}."})
+
+    ran = memfs("strategies", "run", "room")
+    assert ran.code == 2
+    assert "the log of 'c' does not say whose it is" in ran.err
+    assert "hint: Give --actor NAME" in ran.err
+    assert not list(session.list("/summaries/bob/room"))
+    assert memfs("strategies", "run", "room", "--actor", "bob").out.startswith("room: 2 messages of bob")
+    assert not list(session.list("/summaries/alice/room"))
+    ran = memfs("strategies", "run", "s-9", "--actor", "bob")
+    assert ran.code == 2
+    assert "hint: The session is of alice." in ran.err
+
+
+def test_messages_of_agentcore_are_distilled_too(memfs: Memfs, session: Vault) -> None:
+    part = {"conversational": {"role": "USER", "content": {"text": "Code of alice is 99."}}}
+    SessionLog(session, "core", "alice", actor="alice").append_payload([part, {"blob": "x"}])
+
+    assert memfs("strategies", "run", "core").out.startswith("core: 1 message of alice")
+    assert "Code of alice" in session.read("summaries/alice/core/summary.md").body
+
+
 @pytest.mark.parametrize("text", ["{", "{}", '"x"'])
 def test_a_script_that_is_none_is_an_error(memfs: Memfs, session: Vault, tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.json").write_text(text)
@@ -143,3 +187,11 @@ def test_a_script_that_is_none_is_an_error(memfs: Memfs, session: Vault, tmp_pat
 
     assert ran.code == 2
     assert "odd.json" in ran.err
+
+
+def test_a_session_without_a_message_is_no_error(memfs: Memfs, session: Vault) -> None:
+    SessionLog(session, "silent", actor="alice").set_state({"mood": "quiet"})
+
+    for more in ((), ("--actor", "alice")):
+        ran = memfs("strategies", "run", "silent", *more)
+        assert (ran.code, ran.out) == (0, "silent: no messages\n")

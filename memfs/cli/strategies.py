@@ -10,8 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from memfs.agent.models import ScriptedModel, as_model, name_of
-from memfs.agent.session.rerun import Distilled, conversations, rerun
-from memfs.agent.session.sessions import Sessions
+from memfs.agent.session.rerun import Conversation, Distilled, by_actor, conversations, rerun
 from memfs.agent.session.strategies import (
     EpisodeStrategy,
     FactStrategy,
@@ -45,17 +44,39 @@ def run_strategies(args: argparse.Namespace) -> int:
     model = _model(args)
     with open_vault(args.vault) as vault:
         chosen = [_strategy(kind, vault) for kind in dict.fromkeys(args.strategy or BY_DEFAULT)]
-        said = conversations(vault, args.session)
-        actor = args.actor or Sessions(vault).read(args.session).actor or _actor(vault)
-        done = rerun(chosen, said, vault=vault, actor=actor, session=args.session, model=model)
+        found = conversations(vault, args.session)
+        said = by_actor(found, only=args.actor or "", default=_actor(vault))
+        done = {
+            actor: rerun(chosen, own, vault=vault, actor=actor, session=args.session, model=model)
+            for actor, own in said.items()
+        }
     if args.json:
-        facts = {"session": args.session, "actor": actor, "messages": sum(map(len, said))}
-        print_json(facts | {"model": name_of(model) if model else None, "strategies": [_facts(one) for one in done]})
+        _print_facts(args.session, model, said, done)
     else:
-        print(f"{plain(args.session)}: {count(sum(map(len, said)), 'message')} of {plain(actor)}")
-        for one in done:
-            _show(one)
-    return 1 if any(one.state == "failed" for one in done) else 0
+        if not said:
+            print(f"{plain(args.session)}: no messages")
+        for actor, results in done.items():
+            print(f"{plain(args.session)}: {count(_messages(said[actor]), 'message')} of {plain(actor)}")
+            for one in results:
+                _show(one)
+    return 1 if any(one.state == "failed" for results in done.values() for one in results) else 0
+
+
+def _messages(said: Sequence[Conversation]) -> int:
+    return sum(len(one.messages) for one in said)
+
+
+def _print_facts(
+    session: str, model: Any, said: Mapping[str, Sequence[Conversation]], done: Mapping[str, Sequence[Distilled]]
+) -> None:
+    facts = {
+        "session": session,
+        "actor": next(iter(said)) if len(said) == 1 else None,
+        "messages": sum(map(_messages, said.values())),
+        "model": name_of(model) if model else None,
+        "strategies": [{"actor": actor} | _facts(one) for actor, results in done.items() for one in results],
+    }
+    print_json(facts)
 
 
 def _show(one: Distilled) -> None:
@@ -78,12 +99,8 @@ def _strategy(kind: str, vault: Vault) -> ModelStrategy:
 
 
 def _actor(vault: Vault) -> str:
-    actor: str = os.environ.get("MEMFS_ACTOR") or vault.settings.get("actor") or ""
-    if not actor:
-        error = SettingsError("actor", "the session does not say whose it is")
-        error.hint = "Give --actor NAME, or set MEMFS_ACTOR, or `actor` in memfs.yaml."
-        raise error
-    return actor
+    """Whose conversations are of which nobody says so; nobody's, if nothing does."""
+    return os.environ.get("MEMFS_ACTOR") or vault.settings.get("actor") or ""
 
 
 def _model(args: argparse.Namespace) -> Any:

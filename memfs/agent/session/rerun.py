@@ -9,15 +9,24 @@ from memfs.agent.manager import MemoryManager
 from memfs.agent.messages import Message
 from memfs.agent.models import as_model
 from memfs.agent.pending import failures
-from memfs.agent.session.distilling import recorded
+from memfs.agent.session.distilling import recorded, said_in
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Sessions
 from memfs.agent.session.strategies import ModelStrategy, Strategy, is_off, store_of, with_companions, with_models
+from memfs.errors import SettingsError
 from memfs.model import Stamp
+from memfs.namespace import fold
 from memfs.stores.vault import VaultStore
 from memfs.vault import Vault
 
-Conversation = Sequence[Message]
+
+@dataclass(frozen=True)
+class Conversation:
+    """What the log of one agent holds, as strategies are given it; `actor` is empty where the log does not say."""
+
+    actor: str
+    agent: str
+    messages: Sequence[Message]
 
 
 @dataclass(frozen=True)
@@ -31,17 +40,39 @@ class Distilled:
 
 
 def conversations(vault: Vault, session: str) -> list[Conversation]:
-    """The messages of a session as strategies are given them, agent by agent."""
-    return [found for log in Sessions(vault).logs(session) if (found := _messages(log))]
+    """What was said in a session, agent by agent."""
+    return [found for log in Sessions(vault).logs(session) if (found := _conversation(log)).messages]
 
 
-def _messages(log: SessionLog) -> list[Message]:
+def _conversation(log: SessionLog) -> Conversation:
     """The messages of a log, each with its number."""
     found, last = [], -1
-    for event in log.events(kinds=("message",)):
+    for event in log.events():
         own = event.record.get("index")
-        last = own if isinstance(own, int) and own > last else last + 1
-        found.append(recorded(event.message, log.session, last))
+        for message in said_in(event):
+            last = own if isinstance(own, int) and own > last else last + 1
+            found.append(recorded(message, log.session, last))
+    head = log.read().head
+    return Conversation(head.actor if head else "", log.agent, found)
+
+
+def by_actor(said: Sequence[Conversation], *, only: str = "", default: str = "") -> dict[str, list[Conversation]]:
+    """Conversations by whom they were had with: all, or `only` one's; what is nobody's is that one's, or `default`'s.
+
+    SettingsError if it is neither's.
+    """
+    found: dict[str, list[Conversation]] = {}
+    for one in said:
+        if not (actor := one.actor or only or default):
+            error = SettingsError("actor", f"the log of {one.agent!r} does not say whose it is")
+            error.hint = "Give --actor NAME, or set MEMFS_ACTOR, or `actor` in memfs.yaml."
+            raise error
+        if not only or fold(only) == fold(actor):
+            found.setdefault(actor, []).append(one)
+    if only and said and not found:
+        error = SettingsError("actor", f"no log of the session is {only!r}'s")
+        error.hint = f"The session is of {', '.join(sorted({one.actor for one in said}))}."
+        raise error
     return found
 
 
@@ -54,7 +85,7 @@ def rerun(
     session: str,
     model: Any = None,
 ) -> list[Distilled]:
-    """Have strategies distil conversations, one after the other; what is there already is not there twice."""
+    """Have strategies distil conversations of one actor, one after the other; what is there is not there twice."""
     lent = None if model is None else as_model(model)
     results = []
     for strategy in with_models(with_companions(list(strategies))):
@@ -77,7 +108,7 @@ def _distil(store: VaultStore, said: Sequence[Conversation], model: Any) -> bool
     manager = MemoryManager([store], search_tool_config=False, injection=False, model=model)
     for conversation in said:
         attachment = manager.attach()
-        for message in conversation:
+        for message in conversation.messages:
             attachment.record(message)
         wait(attachment.flush())
         is_done &= attachment.coordinator is not None and not attachment.coordinator.pending
