@@ -22,10 +22,11 @@ from test_agent import LIMIT, Facts, Shelf, Stops, Turns, managed, say, user
 
 from memfs import Vault
 from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, rooms, wait
-from memfs.agent.coordinator import BATCH
+from memfs.agent.coordinator import amend
 from memfs.agent.extraction import Fact
 from memfs.agent.messages import text_of
 from memfs.agent.pending import Log, drop, failures, keep_failed, orphans, retry
+from memfs.agent.turns import BATCH, Amendment
 from memfs.stores import AddMessagesContext, VaultStore
 
 Kept = TypeVar("Kept", bound=Shelf)
@@ -678,3 +679,73 @@ def test_what_is_no_batch_hides_no_batch(vault: Vault, tmp_path: Path) -> None:
     drop(vault.root, failure)
     drop(vault.root, failure)
     assert failures(vault.root) == []
+
+
+# --- amended
+
+
+def spoken(text: str, number: int, agent: str = "main") -> dict[str, Any]:
+    return {"role": "user", "content": text, "session": "s-1", "agent": agent, "number": number}
+
+
+def test_a_message_that_is_taken_back_is_distilled_by_nobody_and_is_not_on_the_disk(vault: Vault) -> None:
+    with MemoryManager([facts_in(vault)]) as manager:
+        one, two = manager.attach(), manager.attach()
+        for number, text in enumerate(("first", "secret", "third")):
+            one.record(spoken(text, number))
+        two.record(spoken("of another agent", 1, "aside"))
+        amend(vault.root, Amendment("s-1", "main", 1))
+
+        assert all(b"secret" not in path.read_bytes() for path in room(vault).rglob("*.jsonl"))
+        assert manager.pending == 3
+    assert bodies(vault) == ["first", "of another agent", "third"]
+
+
+def test_a_message_that_is_another_one_keeps_its_place_and_its_marks(vault: Vault) -> None:
+    first = MemoryManager([facts_in(vault), facts_in(vault, "bob", name="bobs")])
+    chat = first.attach()
+    chat.record(spoken("kept", 0))
+    chat.record(spoken("secret", 1))
+    amend(vault.root, Amendment("s-1", "main", 1, spoken("public", 1)))
+    crash()
+
+    with MemoryManager([facts_in(vault), facts_in(vault, "bob", name="bobs")]) as manager:
+        manager.attach()
+    assert bodies(vault, "/facts/alice") == bodies(vault, "/facts/bob") == ["kept", "public"]
+
+
+def test_a_log_of_which_nothing_is_left_is_gone(vault: Vault) -> None:
+    for is_held in (True, False):
+        manager = MemoryManager([facts_in(vault)])
+        manager.attach().record(spoken("secret", 0))
+        if not is_held:
+            crash()
+        amend(vault.root, Amendment("s-1", "main", 0))
+
+        assert not list(room(vault).rglob("*.jsonl"))
+        assert not orphans(vault.root, {facts_in(vault).place})
+
+
+def test_what_no_model_could_read_is_taken_back_too(vault: Vault) -> None:
+    keep_failed(vault.root, "facts:/facts", "prose", [spoken("secret", 0), spoken("kept", 1)])
+    keep_failed(vault.root, "facts:/facts", "prose", [spoken("secret", 0)])
+    keep_failed(vault.root, "facts:/facts", "prose", [spoken("other", 2)])
+
+    amend(vault.root, Amendment("s-1", "main", 0))
+    assert sorted(text_of(one) for failure in failures(vault.root) for one in failure.messages) == ["kept", "other"]
+
+
+def test_a_line_that_was_cut_short_is_gone_with_what_is_taken_back(vault: Vault) -> None:
+    manager = MemoryManager([facts_in(vault)])
+    chat = manager.attach()
+    chat.record(spoken("secret", 0))
+    (path,) = room(vault).rglob("*.jsonl")
+    with path.open("ab") as file:
+        file.write(b'\n{"turn": 1, "message": {"role": "user", "content": "secr')
+    chat.record(spoken("kept", 1))
+
+    amend(vault.root, Amendment("s-1", "main", 0))
+    assert b"secr" not in path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o600
+    wait(manager.close())
+    assert bodies(vault) == ["kept"]

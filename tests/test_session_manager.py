@@ -415,6 +415,72 @@ def test_what_was_redacted_by_another_message_is_distilled_as_that(vault: Vault,
     assert all(b"xyzzyplugh" not in path.read_bytes() for path in vault.root.rglob("*") if path.is_file())
 
 
+def redact(manager: VaultSessionManager, number: int = 0, name: str = "default") -> None:
+    """Have another text in the place of a message that was written before."""
+    repository = manager.session_repository
+    message = repository.list_messages(manager.session_id, name)[number]
+    message.redact_message = {"role": "user", "content": [{"text": "[taken out]"}]}
+    repository.update_message(manager.session_id, name, message)
+
+
+def files_with(vault: Vault, text: str) -> list[Path]:
+    return [path for path in vault.root.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("batch_size", [1, 100])
+def test_a_turn_that_waits_to_be_distilled_is_redacted_with_its_message(vault: Vault, batch_size: int) -> None:
+    heard = memfs.agent.ScriptedModel([[], []])
+    with VaultSessionManager(config(vault, batch_size=batch_size, strategies=[FactStrategy(model=heard)])) as manager:
+        one, two = agent(manager, "ok", agent_id="one"), agent(manager, "ok", agent_id="two")
+        one("My password is xyzzyplugh")
+        two("I live in Ghent")
+        assert any(".memfs" in path.parts for path in files_with(vault, "xyzzyplugh"))
+        redact(manager, name="one")
+        assert not files_with(vault, "xyzzyplugh")
+
+    asked = "".join(call.text for call in heard.calls)
+    assert "xyzzyplugh" not in asked
+    assert "[taken out]" in asked
+    assert "I live in Ghent" in asked
+
+
+def test_a_prompt_that_is_tried_again_is_redacted_as_one(vault: Vault) -> None:
+    heard = memfs.agent.ScriptedModel([[]])
+    with VaultSessionManager(config(vault, strategies=[FactStrategy(model=heard)])) as manager:
+        one = agent(manager, model=ScriptedModel([RuntimeError("down")]))
+        prompt: Any = [{"role": "user", "content": [{"text": "xyzzyplugh"}]}]
+        with pytest.raises(RuntimeError, match="down"):
+            one(prompt)
+        one.model = Guarded(["No."])
+        one(prompt)
+        assert not files_with(vault, "xyzzyplugh")
+
+    assert "xyzzyplugh" not in heard.asked
+
+
+def test_what_a_killed_process_left_to_distil_is_redacted_too(vault: Vault, run_script: Script) -> None:
+    code = """
+import signal
+from memfs.integrations.strands import FactStrategy, ScriptedModel, VaultMemoryConfig, VaultSessionManager
+from strands import Agent
+config = VaultMemoryConfig(sys.argv[1], "s-1", "alice", strategies=[FactStrategy()])
+agent = Agent(model=ScriptedModel(["ok"]), session_manager=VaultSessionManager(config), callback_handler=None)
+agent("xyzzyplugh")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert run_script(code, vault.root).returncode == -signal.SIGKILL
+    assert any(".memfs" in path.parts for path in files_with(vault, "xyzzyplugh"))
+
+    with VaultSessionManager(config(vault)) as manager:  # one that distils nothing itself
+        redact(manager)
+        assert not files_with(vault, "xyzzyplugh")
+    heard = memfs.agent.ScriptedModel([[]])
+    with VaultSessionManager(config(vault, strategies=[FactStrategy(model=heard)])) as manager:
+        agent(manager)
+    assert "[taken out]" in heard.asked
+    assert "xyzzyplugh" not in heard.asked
+
+
 # --- distilled and told
 
 

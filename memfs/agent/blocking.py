@@ -102,3 +102,26 @@ def is_in_loop() -> bool:
 def stands_still(loop: asyncio.AbstractEventLoop) -> bool:
     """Tell whether nothing goes on in a loop: it is stopped, closed, or held up by `wait`."""
     return not loop.is_running() or loop in _held_up
+
+
+class Save:
+    """A save that runs, or waits for the one before it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.task is not None and self.task.done()
+
+    def is_lost(self) -> bool:
+        return not self.is_done and self.loop.is_closed()
+
+    async def finished(self) -> None:
+        """Wait for the end of it, whatever that is; one in a loop that stands still is not waited for."""
+        if self.loop is asyncio.get_running_loop():
+            if self.task is not None:
+                await asyncio.wait([self.task])
+            return
+        await ended(lambda: self.is_done, self.loop)

@@ -10,17 +10,18 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from weakref import WeakSet
 
-from memfs.agent.blocking import ended, is_in_loop
-from memfs.agent.extraction import Binding, Extraction, ExtractorContext, MessageFilter
+from memfs.agent.blocking import Save, ended, is_in_loop
+from memfs.agent.extraction import Binding, Extraction, ExtractorContext
 from memfs.agent.facts import write_fact
 from memfs.agent.ledger import Ledger
-from memfs.agent.messages import Message, copied, text_of, tokens, transcript, without
-from memfs.agent.pending import Left, Log, keep_failed
+from memfs.agent.messages import Message, copied, transcript
+from memfs.agent.pending import Left, Log, amend_unheld, keep_failed
 from memfs.agent.telemetry import Telemetry, quietly
+from memfs.agent.turns import Amendment, Turn, batch, filtered
 from memfs.errors import AggregateMemoryError, ExtractionError
 from memfs.locks import Mutex
 from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of
@@ -29,38 +30,7 @@ log = logging.getLogger("memfs.agent")
 FAILURES = 10  # in a row, after which a store is tried less often
 PROBE = 3  # of so many requests one is tried then
 SIMILAR = 10  # memories that it may name
-BATCH = 20_000  # tokens of turns that are saved at once, about; more would not fit a model's window
-
-
-@dataclass
-class Turn:
-    """A message and its number."""
-
-    number: int
-    message: Message
-
-
-class Save:
-    """A save that runs, or waits for the one before it."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.task: asyncio.Task[None] | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.task is not None and self.task.done()
-
-    def is_lost(self) -> bool:
-        return not self.is_done and self.loop.is_closed()
-
-    async def finished(self) -> None:
-        """Wait for the end of it, whatever that is; one in a loop that stands still is not waited for."""
-        if self.loop is asyncio.get_running_loop():
-            if self.task is not None:
-                await asyncio.wait([self.task])
-            return
-        await ended(lambda: self.is_done, self.loop)
+_living: "WeakSet[Coordinator]" = WeakSet()  # of this process
 
 
 class Coordinator:
@@ -80,7 +50,7 @@ class Coordinator:
         self._bindings = list(bindings)
         self._configs: dict[int, Extraction] = {id(one.store): one.config for one in bindings}
         self._default_model = default_model
-        self._root = root  # of the vault that keeps what is pending
+        self.root = root  # of the vault that keeps what is pending
         places = {id(one.store): place_of(one.store, root) for one in bindings} if root else {}
         self._places: dict[int, str] = {key: place for key, place in places.items() if place}  # of stores that last
         self._log = Log(root, self._places.values()) if root and self._places else None
@@ -100,6 +70,7 @@ class Coordinator:
         self._is_left_tried = False
         self._saving_left: dict[tuple[int, str], asyncio.AbstractEventLoop] = {}
         self.is_over = False  # the agent is gone, and its turns were asked to be saved
+        _living.add(self)
 
     # --- taking down
 
@@ -115,6 +86,21 @@ class Coordinator:
         """Have messages of an earlier run go along with the next ones, to understand them by."""
         for before in self._before.values():
             before.extend(messages)
+
+    def amend(self, change: Amendment) -> None:
+        """Have another message, or none, where one that was taken down still waits; nothing of it stays on the disk."""
+        with self._mutex:
+            kept = [(turn.number, change.of(turn.message)) for turn in self._turns]
+            self._turns = [Turn(number, message) for number, message in kept if message is not None]
+            for before in self._before.values():
+                messages = change.among(before)
+                before.clear()
+                before.extend(messages)
+            if self._log:
+                self._log.amend(change) if self._turns else self._log.clear()
+            for left in self._left:
+                left.amend(change)
+            self._left = [left for left in self._left if not left.is_empty]
 
     def inherit(self, left: Sequence[Left]) -> None:
         """Take over what agents that are gone have left; it is saved with the next save."""
@@ -230,7 +216,7 @@ class Coordinator:
 
     async def _save(self, store: MemoryStore, turns: list[Turn], link: Any, before: Iterable[Message]) -> list[Turn]:
         config = self._configs[id(store)]
-        kept = _filtered(turns, config.filter)
+        kept = filtered(turns, config.filter)
         span = quietly(
             self._telemetry.start,
             "extract",
@@ -264,10 +250,10 @@ class Coordinator:
         try:
             facts = await config.extractor.extract(messages, extractor_context)
         except ExtractionError as error:
-            if self._root is None or id(store) not in self._places:
+            if self.root is None or id(store) not in self._places:
                 log.error("store %s: %s; its turns are dropped, for the store has no vault", store.name, error)
                 return 0
-            name = await asyncio.to_thread(keep_failed, self._root, self._places[id(store)], str(error), messages)
+            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], str(error), messages)
             log.error("store %s: %s; its turns are kept as %s: %s", store.name, error, name, error.hint)
             return 0
         news = [fact for fact in facts if not self._is_echo(store, fact, similar)]
@@ -310,7 +296,7 @@ class Coordinator:
             self._saving_left.pop(key, None)
 
     async def _save_portions(self, store: MemoryStore, left: Left, place: str) -> None:
-        while turns := _batch([Turn(number, message) for number, message in left.fresh(place)]):
+        while turns := batch([Turn(number, message) for number, message in left.fresh(place)]):
             await self._save(store, turns, None, ())
             left.marks[place] = turns[-1].number
             with _logged():
@@ -328,7 +314,7 @@ class Coordinator:
             for lost in [one for one in held if one.is_lost()]:
                 self._marks[id(store)] = min(held.pop(lost), self._marks[id(store)])
             mark = self._marks[id(store)]
-            fresh = _batch([turn for turn in self._turns if mark < turn.number < end])
+            fresh = batch([turn for turn in self._turns if mark < turn.number < end])
             if fresh:
                 held[save], self._marks[id(store)] = mark, fresh[-1].number
             return fresh
@@ -364,6 +350,14 @@ class Coordinator:
                 self._log.append(record)
 
 
+def amend(root: Path, change: Amendment) -> None:
+    """Have a message be another one, or none, wherever in a vault it waits to be distilled and nobody else holds it."""
+    for coordinator in list(_living):
+        if coordinator.root == root:
+            coordinator.amend(change)
+    amend_unheld(root, change)
+
+
 @contextmanager
 def _logged() -> Iterator[None]:
     """Go on where a log cannot be written: on a full disk, say, or what JSON has no form for."""
@@ -382,19 +376,3 @@ async def _similar(store: MemoryStore, text: str) -> Sequence[Found]:
     except Exception as error:
         log.warning("store %s: similar memories were not found: %s", store.name, error)
         return ()
-
-
-def _batch(turns: list[Turn]) -> list[Turn]:
-    """As many of the first turns as a model can take in at once, and at least one."""
-    room = BATCH
-    for count, turn in enumerate(turns):
-        room -= tokens(text_of(turn.message))
-        if room < 0:
-            return turns[: max(count, 1)]
-    return turns
-
-
-def _filtered(turns: Iterable[Turn], message_filter: MessageFilter) -> list[Turn]:
-    """The turns without the blocks that are left out; those with nothing left are gone."""
-    cut = ((turn.number, without(turn.message, message_filter.exclude)) for turn in turns)
-    return [Turn(number, message) for number, message in cut if message is not None]

@@ -20,6 +20,7 @@ from typing import Any
 
 from memfs.agent.messages import Message
 from memfs.agent.rooms import NEW, PENDING, SUFFIX, Room, remove_room, room_of, state_folder, unheld
+from memfs.agent.turns import Amendment
 from memfs.errors import MemfsError
 from memfs.files import STATE, folder, open_file, read, write
 from memfs.locks import Mutex
@@ -67,6 +68,15 @@ class Left:
             return []
         mark = self.marks.get(store, -1)
         return [(number, self.turns[number]) for number in sorted(self.turns) if number > mark]
+
+    def amend(self, change: Amendment) -> None:
+        """Have another message in the place of one, or none."""
+        kept = {number: change.of(message) for number, message in self.turns.items()}
+        self.turns = {number: message for number, message in kept.items() if message is not None}
+        self.log.amend(change)
+        if self.is_empty:
+            self.log.clear()
+            self.log.close()
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,12 @@ class Log:
         with self._mutex:
             if self._room:
                 self._room.remove(self._name)
+
+    def amend(self, change: Amendment) -> None:
+        """Have another message in the place of one, or none; no byte of it is left."""
+        with self._mutex:
+            if self._room:
+                self._room.rewrite(self._name, lambda data: _amended(data, change))
 
     def close(self) -> None:
         """Let go; what is still pending waits for the next agent on the vault."""
@@ -203,6 +219,22 @@ def waiting(root: Path) -> list[Waiting]:
     return sorted(found, key=lambda one: (one.time, one.name))
 
 
+def amend_unheld(root: Path, change: Amendment) -> None:
+    """Have another message in the place of one, or none, in what nobody holds, and in what no model could read."""
+    with suppress(FileNotFoundError, NotADirectoryError), state_folder(root, PENDING, create=False) as top:
+        for place, room in unheld(top):
+            for name, left, _ in _logs(root, place):
+                if change.concerns(left.turns.values()) and left.log.take(place, name):
+                    left.amend(change)
+                    left.log.close()
+            remove_room(top, room)
+    for failure in failures(root):
+        if change.concerns(failure.messages):
+            if kept := change.among(failure.messages):
+                keep_failed(root, failure.store, failure.reason, kept)
+            drop(root, failure)
+
+
 def keep_failed(root: Path, store: str, reason: str, messages: Sequence[Message]) -> str:
     """Keep a batch that no model made facts of; its name."""
     name = f"{time.time_ns()}-{secrets.token_hex(3)}.json"
@@ -261,6 +293,21 @@ def _logs(root: Path, place: int, wants: Callable[[str], bool] = lambda _: True)
 def _line(record: Mapping[str, Any]) -> bytes:
     """A record on a line of its own, also behind one that was cut short."""
     return b"\n" + json.dumps(record, default=_plain).encode()
+
+
+def _amended(data: bytes, change: Amendment) -> bytes:
+    """The lines of a log with another message in the place of one, or none; what cannot be read is left out."""
+    lines = []
+    for line in filter(None, data.split(b"\n")):
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line, object_hook=_bytes_again)
+            message = record.get("message") if isinstance(record, dict) else None
+            kept = change.of(message) if isinstance(message, dict) else message
+            if kept is message:
+                lines.append(b"\n" + line)
+            elif kept is not None:
+                lines.append(_line({**record, "message": kept}))
+    return b"".join(lines)
 
 
 def _understood(log: Log, data: bytes) -> Left:

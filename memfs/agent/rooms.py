@@ -4,13 +4,14 @@ import itertools
 import os
 import re
 import secrets
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from memfs.errors import MemfsError
-from memfs.files import FILE, STATE, folder, open_file, open_folder, open_root
+from memfs.files import FILE, STATE, folder, open_file, open_folder, open_root, read, write
 from memfs.locks import Mutex, is_locked, try_lock
 
 PENDING = "pending"
@@ -64,6 +65,19 @@ class Room:
             mine = self.new_name()
             os.rename(name, mine, src_dir_fd=place, dst_dir_fd=self._fd)
             return mine
+
+    def rewrite(self, name: str, change: Callable[[bytes], bytes]) -> None:
+        """Have other bytes in a log, in one step; of one that is not there, none."""
+        with self._mutex, suppress(FileNotFoundError):
+            if not self._is_there():
+                return
+            content, aside = read(self._fd, name, sys.maxsize), NEW + name.removesuffix(SUFFIX)
+            if (data := change(content.data)) != content.data:
+                with suppress(FileNotFoundError):  # left by one that was killed
+                    os.unlink(aside, dir_fd=self._fd)
+                write(self._fd, aside, data, like=content)
+                os.replace(aside, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+                os.fsync(self._fd)
 
     def remove(self, name: str) -> None:
         """Have a log no more."""

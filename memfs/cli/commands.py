@@ -276,7 +276,7 @@ COMMANDS = (
                 "--strategy", metavar="KIND", choices=KINDS, completes=" ".join(KINDS),
                 help=f"only this one: {', '.join(KINDS)}",
             ),
-            argument("--actor", metavar="NAME", help="only what this actor said, and what is in logs that do not say whose they are"),
+            argument("--actor", metavar="NAME", help="only what this actor said, and what is nobody's"),
             argument("--model", metavar="MODULE:NAME", help="a model, as a Python object; else MEMFS_MODEL"),
             argument("--script", metavar="FILE", help="a JSON array of a model's replies, to try it; - reads stdin"),
         ),

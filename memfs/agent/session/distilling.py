@@ -29,9 +29,9 @@ class StrategyContext(ExtractorContext):
     store: VaultStore | None = None
 
 
-def recorded(message: Message, session: str, number: int) -> Message:
-    """A message as it is taken down for strategies: it knows its session, and its number there."""
-    return {**message, "session": session, "number": number}
+def recorded(message: Message, session: str, number: int, agent: str = "") -> Message:
+    """A message as it is taken down for strategies: it knows its session, its agent, and its number there."""
+    return {**message, "session": session, "number": number, **({"agent": agent} if agent else {})}
 
 
 def said_in(event: Event) -> list[Message]:

@@ -5,11 +5,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from memfs.agent.attachment import Attachment
+from memfs.agent.coordinator import amend
 from memfs.agent.manager import MemoryManager
+from memfs.agent.messages import Message
 from memfs.agent.models import as_model
 from memfs.agent.session.config import PersistenceMode, VaultMemoryConfig
+from memfs.agent.session.distilling import recorded
 from memfs.agent.session.retrieval import Retriever
 from memfs.agent.session.strategies import Strategy, SummaryStrategy, is_off, store_of, with_companions, with_models
+from memfs.agent.turns import Amendment
 from memfs.stores.vault import VaultStore
 from memfs.vault import Vault
 
@@ -65,6 +69,12 @@ class LongTerm:
     def attach(self) -> Attachment | None:
         """Begin to hear a conversation; None if nothing is distilled."""
         return None if self.manager is None else self.manager.attach(model=self._model)
+
+    def amend(self, agent: str, number: int, message: Message | None = None) -> None:
+        """Have a message of the session be another one, or none, wherever it waits to be distilled."""
+        session = self.config.session_id
+        instead = None if message is None else recorded(message, session, number, agent)
+        amend(self.vault.root, Amendment(session, agent, number, instead))
 
     def retriever(self) -> Retriever | None:
         """What tells one agent of the session; None if nothing is looked up. What is told is not distilled again."""

@@ -51,7 +51,7 @@ def _conversation(log: SessionLog) -> Conversation:
         own = event.record.get("index")
         for message in said_in(event):
             last = own if isinstance(own, int) and own > last else last + 1
-            found.append(recorded(message, log.session, last))
+            found.append(recorded(message, log.session, last, log.agent))
     head = log.read().head
     return Conversation(head.actor if head else "", log.agent, found)
 

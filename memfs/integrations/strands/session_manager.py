@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,7 @@ from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel
 from memfs.integrations.strands.releases import before_model, model_of
 from memfs.integrations.strands.session_buffer import BufferedRepository
+from memfs.vault import Vault
 
 log = logging.getLogger("memfs.agent")
 _TOOLS = {"toolUse", "toolResult"}
@@ -47,7 +48,7 @@ class VaultSessionManager(RepositorySessionManager):
         self._long_term = LongTerm(config, lends=True, manager=MemoryManager, adapt=adapted)
         self._said: dict[str, list[SessionMessage]] = {}  # by agent, of the turn that goes on
         self._attachments: dict[str, Attachment] = {}
-        self._buffer = BufferedRepository(self._long_term.vault, config)
+        self._buffer = _Repository(self._long_term.vault, config, self._amended)
         super().__init__(session_id=config.session_id, session_repository=self._buffer)
 
     # --- what Strands asks of a session manager
@@ -71,7 +72,9 @@ class VaultSessionManager(RepositorySessionManager):
             model = self._long_term.model_for(model_of(agent))
             attachment = self._attachments[agent.agent_id] = manager.hear(agent, model=model)
             if attachment.coordinator is not None:
-                attachment.coordinator.recall([self._noted(one) for one in self._restored(agent.agent_id)])
+                attachment.coordinator.recall(
+                    [self._noted(agent.agent_id, one) for one in self._restored(agent.agent_id)]
+                )
 
     def append_message(self, message: Any, agent: Any, **kwargs: Any) -> None:
         """Have a message written; it is distilled when the turn is over, as it is then.
@@ -99,16 +102,22 @@ class VaultSessionManager(RepositorySessionManager):
     def _record(self, agent_id: str) -> None:
         """Have what was said distilled; what was redacted meanwhile is recorded as that."""
         for said in self._said.pop(agent_id, ()):
-            self._attachments[agent_id].record(self._noted(said))
+            self._attachments[agent_id].record(self._noted(agent_id, said))
+
+    def _amended(self, agent_id: str, message: SessionMessage) -> None:
+        """Have nothing distilled of what a message was before."""
+        said = self._said.get(agent_id, [])
+        said[:] = [message if one.message_id == message.message_id else one for one in said]
+        self._long_term.amend(agent_id, message.message_id, cast("Any", message.to_message()))
 
     def _restored(self, agent_id: str) -> list[SessionMessage]:
         """What was said before; older releases of Strands do not keep it."""
         held: dict[str, list[SessionMessage]] = getattr(self, "_held_records", {})
         return held[agent_id] if agent_id in held else self._buffer.list_messages(self.session_id, agent_id)
 
-    def _noted(self, said: SessionMessage) -> Message:
+    def _noted(self, agent_id: str, said: SessionMessage) -> Message:
         """A message as strategies are given it."""
-        return recorded(cast("Any", said.to_message()), self.session_id, said.message_id)
+        return recorded(cast("Any", said.to_message()), self.session_id, said.message_id, agent_id)
 
     # --- what waits
 
@@ -137,6 +146,18 @@ class VaultSessionManager(RepositorySessionManager):
     ) -> None:
         with _second_to(error):
             self.close()
+
+
+class _Repository(BufferedRepository):
+    """Tells of each message that is another one now, with its agent."""
+
+    def __init__(self, vault: Vault, config: VaultMemoryConfig, amended: Callable[[str, SessionMessage], None]) -> None:
+        super().__init__(vault, config)
+        self._amended = amended
+
+    def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
+        super().update_message(session_id, agent_id, session_message, **kwargs)
+        self._amended(agent_id, session_message)
 
 
 @contextmanager
