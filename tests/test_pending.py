@@ -749,3 +749,59 @@ def test_a_line_that_was_cut_short_is_gone_with_what_is_taken_back(vault: Vault)
     assert path.stat().st_mode & 0o777 == 0o600
     wait(manager.close())
     assert bodies(vault) == ["kept"]
+
+
+# --- taken up store by store
+
+
+def test_each_store_of_a_killed_process_gets_its_turns_from_whoever_has_that_store_next(vault: Vault) -> None:
+    shared, first = facts_in(vault), facts_in(vault, "s-1", name="summary")
+    say(MemoryManager([shared, first]).attach(), "a", "b")
+    crash()
+
+    with MemoryManager([facts_in(vault, "bob")]) as manager:
+        manager.attach()
+    assert bodies(vault) == []
+    with MemoryManager([facts_in(vault), facts_in(vault, "s-2", name="summary")]) as manager:
+        manager.attach()
+    assert bodies(vault, "/facts/alice") == ["a", "b"]
+    assert bodies(vault, "/facts/s-2") == bodies(vault, "/facts/s-1") == []
+    with MemoryManager([facts_in(vault), facts_in(vault, "s-1", name="summary")]) as manager:
+        assert manager.attach().coordinator is not None
+        assert manager.pending == 2
+    assert bodies(vault, "/facts/s-1") == ["a", "b"]
+    assert len(bodies(vault)) == 4
+    assert not orphans(vault.root, {shared.place, first.place})
+
+
+def test_marks_and_accepted_facts_go_to_the_store_they_are_for(vault: Vault) -> None:
+    one, two = "facts:/facts/alice", "summary:/facts/s-1"
+    log = Log(vault.root, [one, two])
+    log.append(*({"turn": number, "message": spoken(f"turn {number}", number)} for number in range(3)))
+    log.append({"store": two, "mark": 0}, {"store": one, "mark": 1})
+    log.append({"fact": "f", "content": "both", "stores": [one, two], "metadata": None})
+    log.append({"fact": "g", "content": "second", "stores": [two], "metadata": None})
+    log.close()
+
+    (left,) = orphans(vault.root, {one, "other:/x"})
+    assert (left.stores, [number for number, _ in left.fresh(one)], left.fresh(two)) == ({one}, [2], [])
+    assert {fact.content: fact.stores for fact in left.facts.values()} == {"both": [one]}
+    left.log.close()
+    (left,) = orphans(vault.root, {two})
+    assert ([number for number, _ in left.fresh(two)], left.fresh(one)) == ([1, 2], [])
+    assert {fact.content: fact.stores for fact in left.facts.values()} == {"both": [two], "second": [two]}
+    left.log.close()
+    assert sorted(sorted(left.stores) for left in orphans(vault.root, {one, two})) == [[one], [two]]
+
+
+def test_a_store_that_has_its_turns_leaves_the_log_to_the_other(vault: Vault) -> None:
+    one, two = "facts:/facts/alice", "summary:/facts/s-1"
+    log = Log(vault.root, [one, two])
+    log.append({"turn": 0, "message": spoken("a", 0)}, {"store": one, "mark": 0})
+    log.close()
+
+    assert orphans(vault.root, {one}) == []
+    (left,) = orphans(vault.root, {two})
+    assert [text_of(message) for _, message in left.fresh(two)] == ["a"]
+    left.log.clear()
+    assert not list(room(vault).rglob("*.jsonl"))

@@ -808,3 +808,28 @@ def test_another_actor_does_not_get_the_conversation(vault: Vault) -> None:
 
     assert texts(vault) == ["my PIN is 1234", "Kept."]
     assert texts(vault, name="for-bob") == ["hi", "Hello."]
+
+
+def test_each_strategy_of_a_killed_process_gets_its_turns_in_the_next_session_it_shares(
+    vault: Vault, run_script: Script
+) -> None:
+    code = """
+import signal
+from memfs.integrations.strands import FactStrategy, ScriptedModel, SummaryStrategy
+from memfs.integrations.strands import VaultMemoryConfig, VaultSessionManager
+from strands import Agent
+config = VaultMemoryConfig(sys.argv[1], "monday", "alice", strategies=[FactStrategy(), SummaryStrategy()])
+agent = Agent(model=ScriptedModel(["ok"]), session_manager=VaultSessionManager(config), callback_handler=None)
+agent("I live in Ghent.")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert run_script(code, vault.root).returncode == -signal.SIGKILL
+    heard: dict[str, str] = {}
+    for who, session in (("bob", "his"), ("alice", "tuesday"), ("alice", "monday")):
+        models = [memfs.agent.ScriptedModel([[], []]) for _ in range(2)]
+        strategies = [FactStrategy(model=models[0]), SummaryStrategy(model=models[1])]
+        with VaultSessionManager(VaultMemoryConfig(vault, session, who, strategies=strategies)) as manager:
+            agent(manager)
+        heard[session] = "".join("FS"[at] for at, model in enumerate(models) if "Ghent" in str(model.calls))
+
+    assert heard == {"his": "", "tuesday": "F", "monday": "S"}

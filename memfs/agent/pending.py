@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,26 @@ class Left:
             return []
         mark = self.marks.get(store, -1)
         return [(number, self.turns[number]) for number in sorted(self.turns) if number > mark]
+
+    def fit_for(self, stores: Set[str]) -> bool:
+        """Tell whether some of it is for these stores."""
+        return not self.part(self.log, self.stores & stores).is_empty
+
+    def part(self, log: "Log", stores: set[str]) -> "Left":
+        """What of it is for some stores, as the content of a log."""
+        facts = {
+            key: Accepted(fact.content, [store for store in fact.stores if store in stores], fact.metadata)
+            for key, fact in self.facts.items()
+        }
+        marks = {store: mark for store, mark in self.marks.items() if store in stores}
+        turns = dict(self.turns) if stores else {}
+        return Left(log, stores, turns, marks, {key: fact for key, fact in facts.items() if fact.stores})
+
+    def records(self) -> list[dict[str, Any]]:
+        """What is still to be done of it, as the lines of a log."""
+        turns = [{"turn": number, "message": self.turns[number]} for number in sorted(self.open_turns)]
+        marks = [{"store": store, "mark": mark} for store, mark in self.marks.items()]
+        return [*turns, *marks, *({"fact": key, **asdict(fact)} for key, fact in self.facts.items())]
 
     def amend(self, change: Amendment) -> None:
         """Have another message in the place of one, or none."""
@@ -182,10 +202,24 @@ def orphans(root: Path, stores: Set[str]) -> list[Left]:
                 if left.is_empty:
                     with suppress(OSError):
                         os.unlink(name, dir_fd=place)
-                elif left.stores and left.stores <= stores and left.log.take(place, name):
-                    taken.append(left)
+                elif left.fit_for(stores) and left.log.take(place, name):
+                    taken.append(left if left.stores <= stores else _parted(root, left, stores))
             remove_room(top, room)
     return taken
+
+
+def _parted(root: Path, left: Left, stores: Set[str]) -> Left:
+    """What of a log that was taken is for some stores; the rest waits for the others in a log of its own."""
+    others = left.stores - stores
+    rest = left.part(Log(root, others), others)
+    if not rest.is_empty:
+        rest.log.append(*rest.records())
+        rest.log.sync()
+        rest.log.close()
+    mine = left.part(left.log, left.stores & stores)
+    left.log.append({"stores": sorted(mine.stores)}, *({"done": key} for key in left.facts.keys() - mine.facts.keys()))
+    left.log.sync()
+    return mine
 
 
 def _may_be_for(stores: Set[str], root: Path, room: str, place: int, name: str) -> bool:
@@ -195,7 +229,7 @@ def _may_be_for(stores: Set[str], root: Path, room: str, place: int, name: str) 
         if len(_heads) >= HEADS:
             _heads.clear()
         _heads[key] = _head(place, name)
-    return not _heads[key] or _heads[key] <= stores
+    return not _heads[key] or bool(_heads[key] & stores)
 
 
 def _head(place: int, name: str) -> frozenset[str]:
