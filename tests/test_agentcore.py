@@ -14,6 +14,8 @@ from test_session_manager import Guarded
 
 import memfs.agent
 from memfs import Vault
+from memfs.agent.extraction import Fact
+from memfs.agent.session.log import SessionLog
 from memfs.agent.session.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
 from memfs.errors import InvalidSetupError
 from memfs.integrations.agentcore import AgentCoreVault, DataPlane
@@ -506,3 +508,149 @@ def test_a_vault_may_be_a_path(tmp_path: Path) -> None:
         say(core.data, "Hello")
 
     assert texts(AgentCoreVault(tmp_path / "notes").data.list_events(**WHO)["events"]) == ["Hello"]
+
+
+# --- what cannot be, and what others do meanwhile
+
+
+class Each:
+    """A strategy that makes a fact of every message."""
+
+    name, namespace, type = "each", "/facts/{actorId}", "fact"
+
+    async def extract(self, messages: Any, context: Any) -> list[Fact]:
+        return [Fact(message["content"]) for message in messages]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "text",
+        {"blob": 1},
+        ["text"],
+        [{}],
+        [{"conversational": "text"}],
+        [{"conversational": {"content": "text", "role": "USER"}}],
+        [{"conversational": {"content": {"text": 3}, "role": "USER"}}],
+        [{"conversational": {"content": {"text": "x"}, "role": "user"}}],
+        [{"conversational": {"content": {"text": "x"}}}],
+        [{"blob": 1}, {"blob": object()}],
+    ],
+)
+def test_a_payload_that_cannot_be_is_refused_and_nothing_is_written(data: DataPlane, payload: Any) -> None:
+    with pytest.raises(ClientError, match="ValidationException"):
+        data.create_event(**WHO, payload=payload, eventTimestamp=NOW)
+    with pytest.raises(ClientError, match="ValidationException"):
+        data.create_event(**WHO, payload=[], eventTimestamp=NOW, metadata="x")  # type: ignore[arg-type]
+
+    assert data.list_events(**WHO)["events"] == []
+
+
+def test_a_line_that_is_no_event_of_theirs_is_in_nobodys_way(vault: Vault) -> None:
+    odd = [{"conversational": {"content": "text"}}, 5, {"conversational": {"content": {"text": '{"message": 1}'}}}]
+    SessionLog(vault, "s-1", "alice", actor="alice").append_payload(odd)
+
+    with AgentCoreVault(vault, strategies=[Each()]) as core:
+        say(core.data, '{"message": {"role": "user", "content": 5}}')
+        say(core.data, "fine", minutes=1)
+    assert "fine" in [memory.body.strip() for memory in vault.list("/facts/alice")]
+
+
+@pytest.mark.parametrize("actor", ["team/alice", "a/b/c", "/x", "Team"])
+def test_an_actor_of_any_name_finds_what_was_distilled_from_its_words(vault: Vault, actor: str) -> None:
+    vault.add("The code of another is 98.", "/facts/team/alice")
+    with AgentCoreVault(vault, strategies=[Each()]) as core:
+        say(core.data, "My code is 99.", actorId=actor)
+        core.flush()
+        for name in ("namespace", "namespacePath"):
+            place: dict[str, Any] = {"memoryId": "m", name: f"/facts/{actor}"}
+            found = core.data.retrieve_memory_records(**place, searchCriteria={"searchQuery": "my code"})
+            assert "My code is 99." in [one["content"]["text"] for one in found["memoryRecordSummaries"]]
+            listed = core.data.list_memory_records(**place)["memoryRecordSummaries"]
+            (record,) = [one for one in listed if one["content"]["text"] == "My code is 99."]
+        named = {"memoryId": "m", "memoryRecordId": record["memoryRecordId"], "namespace": f"/facts/{actor}"}
+        assert core.data.get_memory_record(**named)["memoryRecord"]["content"] == record["content"]
+        core.data.delete_memory_record(**named)
+        assert not [one for one in vault.list("/facts") if "99" in one.body]
+
+
+def test_pages_tell_no_event_twice_while_others_come_and_go(data: DataPlane) -> None:
+    made = [say(data, str(number), minutes=number) for number in range(6)]
+
+    first = data.list_events(**WHO, maxResults=2)
+    say(data, "later", minutes=9)
+    data.delete_event(**WHO, eventId=made[4]["eventId"])
+    second = data.list_events(**WHO, maxResults=2, nextToken=first["nextToken"])
+    third = data.list_events(**WHO, maxResults=2, nextToken=second["nextToken"])
+    assert [texts(page["events"]) for page in (first, second, third)] == [["5", "4"], ["3", "2"], ["1", "0"]]
+    assert "nextToken" not in third
+
+
+def test_all_records_are_listed_page_by_page_while_they_are_deleted(data: DataPlane, vault: Vault) -> None:
+    place = vault.root / "facts" / "alice"
+    place.mkdir(parents=True)
+    for number in range(1_050):
+        (place / f"f{number}.md").write_text(f"Fact {number}.")
+    listed: list[str] = []
+    answer: dict[str, Any] = {"nextToken": None}
+
+    while "nextToken" in answer:
+        asked: dict[str, Any] = {"memoryId": "m", "namespace": "/facts/alice", "maxResults": 100}
+        answer = data.list_memory_records(**asked, nextToken=answer["nextToken"])
+        listed += [one["memoryRecordId"] for one in answer["memoryRecordSummaries"]]
+        if len(listed) == 100:
+            for one in listed:
+                data.delete_memory_record(memoryId="m", memoryRecordId=one)
+    assert len(listed) == len(set(listed)) == 1_050
+
+
+@pytest.mark.parametrize("token", ["", "x", "9" * 5_000, "\u0663", 5, "2026-11-15"])
+def test_a_token_that_is_none_is_refused(data: DataPlane, token: Any) -> None:
+    say(data, "x")
+
+    calls: list[tuple[Any, dict[str, Any]]] = [
+        (data.list_events, WHO),
+        (data.list_actors, {"memoryId": "m"}),
+        (data.list_memory_records, {"memoryId": "m", "namespace": "/facts"}),
+    ]
+    for call, asked in calls:
+        with pytest.raises(ClientError, match=r"ValidationException.*nextToken"):
+            call(**asked, nextToken=token)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "x",
+        {"operator": "EXISTS"},
+        {"operator": "EXISTS", "left": {}},
+        {"operator": "EQUALS_TO", "left": {"metadataKey": "a"}, "right": {}},
+    ],
+)
+def test_a_filter_without_its_parts_is_refused(data: DataPlane, odd: Any) -> None:
+    with pytest.raises(ClientError, match=r"ValidationException.*eventMetadata"):
+        data.list_events(**WHO, filter={"eventMetadata": [odd]})
+    with pytest.raises(ClientError, match=r"ValidationException.*metadataFilters"):
+        data.list_memory_records(memoryId="m", namespace="/facts", metadataFilters=[odd])
+
+
+def test_messages_of_two_processes_have_numbers_of_their_own(vault: Vault) -> None:
+    with AgentCoreVault(vault, strategies=[Each()]) as one, AgentCoreVault(vault, strategies=[Each()]) as two:
+        for minutes, (core, text) in enumerate([(one, "tea"), (two, "rice"), (two, "tuna"), (one, "soup")]):
+            say(core.data, f"Said {text}.", minutes=minutes)
+
+    words = ("tea", "rice", "tuna", "soup")
+    sources = {memory.body.strip(): memory.header.source for memory in vault.list("/facts/alice")}
+    assert sources == {f"Said {text}.": f"session s-1, message {number}" for number, text in enumerate(words)}
+
+
+def test_an_event_that_is_deleted_before_it_is_distilled_is_not(vault: Vault) -> None:
+    with AgentCoreVault(vault, strategies=[Each()]) as core:
+        say(core.data, "First.")
+        gone = say(core.data, "My PIN is 1234.", minutes=1)
+        core.data.delete_event(**WHO, eventId=gone["eventId"])
+        assert all(b"1234" not in path.read_bytes() for path in vault.root.rglob("*") if path.is_file())
+        say(core.data, "Third.", minutes=2)
+
+    sources = {memory.body.strip(): memory.header.source for memory in vault.list("/facts/alice")}
+    assert sources == {"First.": "session s-1, message 0", "Third.": "session s-1, message 2"}

@@ -52,9 +52,14 @@ def conversational(part: Mapping[str, Any]) -> Message | None:
         return None
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         message = json.loads(text)["message"]
-        if isinstance(message, dict) and isinstance(message.get("role"), str):
+        if isinstance(message, dict) and isinstance(message.get("role"), str) and is_content(message.get("content")):
             return message
     return {"role": str(said.get("role", "OTHER")).lower(), "content": text}
+
+
+def is_content(value: object) -> bool:
+    """Tell whether it can be what a message says."""
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(block, dict) for block in value))
 
 
 class Distiller:

@@ -16,10 +16,12 @@ except ModuleNotFoundError:
 
 from memfs.agent.attachment import Attachment
 from memfs.agent.blocking import wait
+from memfs.agent.coordinator import amend
 from memfs.agent.session.config import VaultMemoryConfig
 from memfs.agent.session.distilling import recorded
 from memfs.agent.session.manager import LongTerm
 from memfs.agent.session.strategies import Strategy
+from memfs.agent.turns import Amendment
 from memfs.errors import InvalidSetupError
 from memfs.integrations.agentcore.control import ControlPlane
 from memfs.integrations.agentcore.events import Events
@@ -41,7 +43,7 @@ class DataPlane(Events, Records):
     meta = SimpleNamespace(region_name=REGION)
 
     def __init__(self, vault: Vault, owner: "AgentCoreVault") -> None:
-        Events.__init__(self, vault, owner.hear)
+        Events.__init__(self, vault, owner)
         Records.__init__(self, vault, owner.types)
 
 
@@ -93,6 +95,14 @@ class AgentCoreVault:
         """The types of the strategies' memories, by name."""
         return {strategy.name: getattr(strategy, "type", "fact") for strategy in self._strategies}
 
+    def listens(self) -> bool:
+        """Tell whether anything is distilled."""
+        return bool(self._strategies)
+
+    def take_back(self, actor: str, session: str, number: int) -> None:
+        """Have a message distilled no more, if it is not yet."""
+        amend(self.vault.root, Amendment(session, actor, number))
+
     def hear(self, actor: str, session: str, messages: Sequence[Mapping[str, Any]], first: int) -> None:
         """Have messages distilled with the next flush."""
         if not self._strategies or not messages:
@@ -105,7 +115,7 @@ class AgentCoreVault:
             attachment = self._heard[actor, session][1]
             for number, message in enumerate(messages, first):
                 if attachment is not None:
-                    attachment.record(recorded(message, session, number))
+                    attachment.record(recorded(message, session, number, actor))
 
     def flush(self) -> None:
         """Distil what was said, and wait for it; what fails stays pending. Never raises."""

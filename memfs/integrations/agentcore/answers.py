@@ -1,6 +1,6 @@
 """Answers in the manner of the service: its errors, its pages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,6 +14,7 @@ from memfs.errors import (
     MemoryNotFoundError,
     SessionNotFoundError,
     SettingsError,
+    shown,
 )
 
 PAGE = 20  # answers at once, where nobody says how many
@@ -48,20 +49,38 @@ def answering(call: Callable[P, T]) -> Callable[P, T]:
     return answer
 
 
-def page(key: str, found: Sequence[Any], limit: int | None, token: str | None) -> Answer:
-    """Some of what was found, and the token for the next."""
-    start = offset_of(token)
+def page(key: str, found: Sequence[tuple[str, Any]], limit: int | None, token: str | None) -> Answer:
+    """Some of what was found, by name, and the token for the next, the name of the last; what is None is not told.
+
+    What is added or gone between two pages makes none be told twice.
+    """
     most = LARGEST if limit is None else limit
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
         raise InvalidSearchError("maxResults", f"{most!r} is not a whole number from 1")
-    end = start + min(most, LARGEST)
-    return {key: list(found[start:end]), **({"nextToken": str(end)} if end < len(found) else {})}
+    rest = [(name, one) for name, one in found[_start([name for name, _ in found], token) :] if one is not None]
+    told = rest[: min(most, LARGEST)]
+    more = {"nextToken": told[-1][0]} if len(rest) > len(told) else {}
+    return {key: [one for _, one in told], **more}
 
 
-def offset_of(token: str | None) -> int:
-    """How far a token has come."""
+def _start(names: Sequence[str], token: str | None) -> int:
+    """Where the page behind a token begins."""
     if token is None:
         return 0
-    if not isinstance(token, str) or not token.isdecimal():
-        raise InvalidSearchError("nextToken", f"{token!r} is no token of an answer")
-    return int(token)
+    if token not in names:
+        raise InvalidSearchError("nextToken", f"{shown(token)} is no token of an answer")
+    return names.index(token) + 1
+
+
+def parts_of(subject: str, given: Any, operators: Collection[str]) -> tuple[str, str, Any]:
+    """Key, operator and value of a filter of the service; the value is None if there is none."""
+    if not isinstance(given, Mapping) or given.get("operator") not in operators:
+        sign = given.get("operator") if isinstance(given, Mapping) else given
+        raise InvalidSearchError(subject, f"unknown operator {shown(sign)}; known: {', '.join(operators)}")
+    left, right = given.get("left"), given.get("right")
+    key = left.get("metadataKey") if isinstance(left, Mapping) else None
+    if not isinstance(key, str) or not key:
+        raise InvalidSearchError(subject, f"{shown(left)} is no left side with a metadataKey")
+    if right is not None and not (isinstance(right, Mapping) and "metadataValue" in right):
+        raise InvalidSearchError(subject, f"{shown(right)} is no right side with a metadataValue")
+    return key, str(given["operator"]), None if right is None else right["metadataValue"]

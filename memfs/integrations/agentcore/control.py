@@ -62,7 +62,7 @@ class ControlPlane:
     @answering
     def list_memories(self, *, maxResults: int | None = PAGE, nextToken: str | None = None) -> Answer:  # noqa: N803
         """What was made."""
-        return page("memories", list(self._memories.values()), maxResults, nextToken)
+        return page("memories", list(self._memories.items()), maxResults, nextToken)
 
     @answering
     def update_memory(

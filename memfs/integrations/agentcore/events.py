@@ -1,17 +1,17 @@
 """Events: what was said in a session by an actor, in a log of the vault."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
+from memfs.agent.session.distilling import said_in
 from memfs.agent.session.events import Event
 from memfs.agent.session.history import history
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Sessions
-from memfs.errors import InvalidMemoryError, InvalidSearchError, SessionNotFoundError
-from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page
+from memfs.errors import InvalidMemoryError, SessionNotFoundError, shown
+from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page, parts_of
 from memfs.locks import Mutex
 from memfs.vault import Vault
 
@@ -21,14 +21,22 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "EXISTS": lambda found, _: found is not None,
     "NOT_EXISTS": lambda found, _: found is None,
 }
-Heard = Callable[[str, str, Sequence[Mapping[str, Any]], int], None]
+ROLES = ("ASSISTANT", "USER", "TOOL", "OTHER")
+
+
+class Listener(Protocol):
+    """Who hears of what is said, and of what is taken back."""
+
+    def listens(self) -> bool: ...
+    def hear(self, actor: str, session: str, messages: Sequence[Mapping[str, Any]], first: int) -> None: ...
+    def take_back(self, actor: str, session: str, number: int) -> None: ...
 
 
 class Events:
-    """The events of a vault; `heard` is told actor, session and messages of each, and the number of the first."""
+    """The events of a vault; a listener is told actor, session and messages of each, and the number of the first."""
 
-    def __init__(self, vault: Vault, heard: Heard) -> None:
-        self._vault, self._heard = vault, heard
+    def __init__(self, vault: Vault, listener: Listener) -> None:
+        self._vault, self._listener = vault, listener
         self._logs: dict[tuple[str, str], SessionLog] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._mutex = Mutex()
@@ -49,17 +57,18 @@ class Events:
         **_: Any,
     ) -> Answer:
         """Write an event down; the same `clientToken` again is the same event."""
+        parts, values = _checked(payload), _plain(metadata)
         log = self._log(actorId, sessionId)
         with self._mutex:
             if clientToken and (known := _known(log, clientToken)):
                 return {"event": _told(known, memoryId, log)}
-            first = self._count(log)
-            about = {"time": eventTimestamp, "metadata": _plain(metadata), "branch": self._branch(log, branch)}
-            event = log.append_payload([dict(part) for part in payload], id=clientToken, **about)
-            messages = [message for part in payload if (message := message_of(part))]
-            self._counts[actorId, sessionId] = first + len(messages)
-        if extractionMode != "SKIP":
-            self._heard(actorId, sessionId, messages, first)
+            index = self._count(log)
+            about = {"time": eventTimestamp, "metadata": values, "branch": self._branch(log, branch)}
+            event = log.append_payload(parts, id=clientToken, index=index, **about)
+            messages = said_in(event)
+            self._counts[actorId, sessionId] = index + len(messages)
+        if messages and self._listener.listens() and extractionMode != "SKIP":
+            self._listener.hear(actorId, sessionId, messages, _first(log, event.id))
         return {"event": _told(event, memoryId, log)}
 
     @answering
@@ -76,10 +85,10 @@ class Events:
     ) -> Answer:
         """The events of a session, the newest first."""
         log, wanted = self._log(actorId, sessionId), filter or {}
-        found = [event for event in _of_branch(log, wanted.get("branch")) if event.kind == "payload"]
-        chosen = [event for event in found if _fulfils(event, wanted.get("eventMetadata") or ())]
-        newest = sorted(chosen, key=lambda event: event.time)[::-1]
-        answer = page("events", newest, maxResults, nextToken)
+        conditions = [_condition(one) for one in wanted.get("eventMetadata") or ()]
+        newest = sorted(_of_branch(log, wanted.get("branch")), key=lambda event: event.time)[::-1]
+        found = [(event.id, event if _is_wanted(event, conditions) else None) for event in newest]
+        answer = page("events", found, maxResults, nextToken)
         roots = {branch.name: branch.at for branch in log.branches()}
         told = [_told(event, memoryId, log, roots) for event in answer["events"]]
         return answer | {"events": told if includePayloads else [{**one, "payload": []} for one in told]}
@@ -96,14 +105,18 @@ class Events:
     @answering
     def delete_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Answer:  # noqa: N803
         """Take an event out; nothing of it is left in the log."""
-        self._log(actorId, sessionId).remove(eventId)
+        log = self._log(actorId, sessionId)
+        first, count = _first(log, eventId), len(said_in(log.event(eventId)))
+        log.remove(eventId)
+        for number in range(first, first + count):
+            self._listener.take_back(actorId, sessionId, number)
         return {"eventId": eventId}
 
     @answering
     def list_actors(self, *, memoryId: str, maxResults: int | None = PAGE, nextToken: str | None = None) -> Answer:  # noqa: N803
         """Whom sessions are had with."""
         names = sorted({actor for actor, _, _ in self._sessions()})
-        return page("actorSummaries", [{"actorId": name} for name in names], maxResults, nextToken)
+        return page("actorSummaries", [(name, {"actorId": name}) for name in names], maxResults, nextToken)
 
     @answering
     def list_sessions(
@@ -118,7 +131,7 @@ class Events:
         """The sessions of an actor, the newest first."""
         own = {session: created for actor, session, created in self._sessions() if actor == actorId}
         newest = sorted(own, key=lambda session: own[session])[::-1]
-        told = [{"sessionId": name, "actorId": actorId, "createdAt": own[name]} for name in newest]
+        told = [(name, {"sessionId": name, "actorId": actorId, "createdAt": own[name]}) for name in newest]
         return page("sessionSummaries", told, maxResults, nextToken)
 
     def close(self) -> None:
@@ -138,8 +151,7 @@ class Events:
         """How many messages were said so far."""
         key = (log.agent, log.session)
         if key not in self._counts:
-            parts = [part for event in log.events() for part in _parts(event)]
-            self._counts[key] = sum(message_of(part) is not None for part in parts)
+            self._counts[key] = max((first + len(said_in(event)) for event, first in _numbered(log)), default=0)
         return self._counts[key]
 
     def _branch(self, log: SessionLog, given: Mapping[str, str] | None) -> str:
@@ -191,17 +203,39 @@ def _told(event: Event, memory_id: str, log: SessionLog, roots: Mapping[str, str
     return told
 
 
-def message_of(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What was said in a part of an event, as a message: that of Strands, where it is one in JSON."""
-    said = part.get("conversational")
-    if not isinstance(said, Mapping):
-        return None
-    text = (said.get("content") or {}).get("text", "")
-    with suppress(ValueError, TypeError, KeyError):
-        message = json.loads(text)["message"]
-        if isinstance(message, dict) and "role" in message:
-            return message
-    return {"role": str(said.get("role", "OTHER")).lower(), "content": text}
+def _numbered(log: SessionLog) -> Iterator[tuple[Event, int]]:
+    """The events of a log, each with the number of its first message; no other has it, also if two processes write."""
+    following = 0
+    for event in log.read().events:
+        own = event.record.get("index")
+        first = own if type(own) is int and own > following else following
+        yield event, first
+        following = first + len(said_in(event))
+
+
+def _first(log: SessionLog, event_id: str) -> int:
+    """The number of the first message of an event."""
+    return next((first for event, first in _numbered(log) if event.id == event_id), 0)
+
+
+def _checked(payload: Any) -> list[dict[str, Any]]:
+    """The parts of an event, as the service takes them."""
+    if isinstance(payload, str | Mapping) or not isinstance(payload, Sequence):
+        raise InvalidMemoryError("payload", f"{shown(payload)} is not a list of parts")
+    for part in payload:
+        if not isinstance(part, Mapping) or len(part) != 1:
+            raise InvalidMemoryError("payload", f"{shown(part)} is not one part, such as `conversational` or `blob`")
+        if "conversational" in part:
+            _check_said(part["conversational"])
+    return [dict(part) for part in payload]
+
+
+def _check_said(said: Any) -> None:
+    content = said.get("content") if isinstance(said, Mapping) else None
+    if not isinstance(content, Mapping) or not isinstance(content.get("text"), str):
+        raise InvalidMemoryError("payload", f'{shown(said)} has no "content": {{"text": ...}}')
+    if said.get("role") not in ROLES:
+        raise InvalidMemoryError("payload", f"role: {shown(said.get('role'))} is none of {', '.join(ROLES)}")
 
 
 def _parts(event: Event) -> list[Any]:
@@ -211,6 +245,8 @@ def _parts(event: Event) -> list[Any]:
 
 def _plain(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Metadata without the wrapping of the service."""
+    if not isinstance(metadata, Mapping | None):
+        raise InvalidMemoryError("metadata", f"{shown(metadata)} is not a mapping")
     return {
         key: value.get("stringValue", "") if isinstance(value, Mapping) else value
         for key, value in (metadata or {}).items()
@@ -229,13 +265,12 @@ def _of_branch(log: SessionLog, wanted: Mapping[str, Any] | None) -> list[Event]
         return []
 
 
-def _fulfils(event: Event, wanted: Iterable[Mapping[str, Any]]) -> bool:
-    for one in wanted:
-        test = _OPERATORS.get(str(one.get("operator")))
-        if test is None:
-            reason = f"unknown operator {one.get('operator')!r}; known: {', '.join(_OPERATORS)}"
-            raise InvalidSearchError("eventMetadata", reason)
-        value = ((one.get("right") or {}).get("metadataValue") or {}).get("stringValue")
-        if not test(event.metadata.get(one["left"]["metadataKey"]), value):
-            return False
-    return True
+def _condition(given: Any) -> Callable[[Event], bool]:
+    """A filter of the service, as a question to an event."""
+    key, sign, right = parts_of("eventMetadata", given, _OPERATORS)
+    test, value = _OPERATORS[sign], right.get("stringValue") if isinstance(right, Mapping) else None
+    return lambda event: test(event.metadata.get(key), value)
+
+
+def _is_wanted(event: Event, conditions: Iterable[Callable[[Event], bool]]) -> bool:
+    return event.kind == "payload" and all(holds(event) for holds in conditions)

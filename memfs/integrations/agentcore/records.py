@@ -1,14 +1,26 @@
 """Records: the memories of a vault, in the words of the service."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from operator import itemgetter
 from typing import Any
 from urllib.parse import unquote
 
-from memfs.errors import InvalidMemoryError, InvalidNamespaceError, InvalidSearchError, MemfsError
-from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_of, page
+from memfs.errors import (
+    InvalidMemoryError,
+    InvalidNamespaceError,
+    InvalidSearchError,
+    MemfsError,
+    MemoryNotFoundError,
+    shown,
+)
+from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_of, page, parts_of
 from memfs.model import Hit, Memory
-from memfs.namespace import encode
+from memfs.namespace import encode, fold
+from memfs.query import MAX_OFFSET
 from memfs.stores.vault import header_changes, header_of, metadata_of
 from memfs.vault import Vault
 
@@ -22,6 +34,7 @@ OPERATORS: Mapping[str, str] = {
     "LESS_THAN_OR_EQUALS": "<=",
     **{name: name for name in ("EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS")},
 }
+_TOKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} \S.*")  # of a list
 _VALUES = ("stringValue", "numberValue", "dateTimeValue", "stringListValue")
 _TOLD = frozenset({"type", "id", "created", "updated"})  # header keys that a record has words of its own for
 
@@ -52,7 +65,8 @@ class Records:
             filters=searchCriteria.get("metadataFilters") or (),
             limit=searchCriteria.get("topK", TOP),
         )
-        return page("memoryRecordSummaries", [_summary(hit.memory, hit) for hit in hits], maxResults, nextToken)
+        told = [(hit.memory.id, _summary(hit.memory, hit)) for hit in hits]
+        return page("memoryRecordSummaries", told, maxResults, nextToken)
 
     @answering
     def list_memory_records(
@@ -67,18 +81,21 @@ class Records:
         nextToken: str | None = None,  # noqa: N803
     ) -> Answer:
         """The memories of a namespace, the newest first."""
-        hits = self._search("", namespace, namespacePath, kind=memoryStrategyId, filters=metadataFilters, limit=MOST)
-        return page("memoryRecordSummaries", [_summary(hit.memory) for hit in hits], maxResults, nextToken)
+        hits = self._search("", namespace, namespacePath, kind=memoryStrategyId, filters=metadataFilters)
+        told: dict[str, Answer | None] = {_age(hit.memory): _summary(hit.memory) for hit in hits}
+        if isinstance(nextToken, str) and _TOKEN.fullmatch(nextToken):
+            told.setdefault(nextToken, None)
+        return page("memoryRecordSummaries", sorted(told.items(), key=itemgetter(0))[::-1], maxResults, nextToken)
 
     @answering
     def get_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Answer:  # noqa: N803
         """One memory."""
-        return {"memoryRecord": _summary(self._scope(namespace).read(memoryRecordId))}
+        return {"memoryRecord": _summary(self._scope(namespace, memoryRecordId).read(memoryRecordId))}
 
     @answering
     def delete_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Answer:  # noqa: N803
         """Delete a memory."""
-        self._scope(namespace).remove(memoryRecordId)
+        self._scope(namespace, memoryRecordId).remove(memoryRecordId)
         return {"memoryRecordId": memoryRecordId}
 
     @answering
@@ -96,15 +113,30 @@ class Records:
         """Delete memories; each has its own result."""
 
         def delete(record: Mapping[str, Any]) -> str:
-            self._scope(record.get("namespace")).remove(record["memoryRecordId"])
-            return str(record["memoryRecordId"])
+            ref = record["memoryRecordId"]
+            self._scope(record.get("namespace"), ref).remove(ref)
+            return str(ref)
 
         return _results(records, delete)
 
     # ---
 
-    def _scope(self, namespace: str | None) -> Vault:
-        return self._vault if not namespace or not namespace.strip("/") else self._vault.scope(namespace_of(namespace))
+    def _scope(self, namespace: str | None, ref: str) -> Vault:
+        """The part of the vault that a namespace is, in which a memory is looked for."""
+        if not namespace or not namespace.strip("/"):
+            return self._vault
+        first, *others = [self._vault.scope(place) for place in self._places(namespace)]
+        for scope in others:
+            with suppress(MemoryNotFoundError):
+                scope.read(ref)
+                return scope
+        return first
+
+    def _places(self, text: str) -> list[str]:
+        """The namespaces of the vault that one of the service may be: an actor's name there may hold a slash."""
+        plain = namespace_of(text)
+        names = text.strip("/").split("/") if text.strip("/") else []
+        return [plain, *(place for place in _present(str(self._vault.root), names) if place != plain)]
 
     def _search(
         self,
@@ -114,17 +146,31 @@ class Records:
         *,
         kind: str | None,
         filters: Iterable[Mapping[str, Any]],
-        limit: Any,
+        limit: Any = None,
     ) -> list[Hit]:
         if (exact is None) == (below is None):
             raise InvalidSearchError("namespace", "give one of namespace and namespacePath")
-        place = namespace_of(exact if exact is not None else below or "/")
-        chosen: dict[str, Any] = {"type": self._types().get(kind, kind)} if kind else {}
-        most = limit if exact is None else MOST
-        hits = self._vault.search(question, place, limit=most, where=list(map(_condition, filters)), **chosen)
-        if exact is not None:
-            hits = [hit for hit in hits if str(hit.memory.namespace) == place][:limit]
-        return hits
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST):
+            raise InvalidSearchError("topK", f"{shown(limit)} is not a whole number from 1 to {MOST}")
+        asked: dict[str, Any] = {"type": self._types().get(kind, kind)} if kind else {}
+        asked["where"] = [_condition(one) for one in filters]
+        hits: list[Hit] = []
+        for place in self._places(exact if exact is not None else below or "/"):
+            hits += self._hits(question, place, limit, asked, is_exact=exact is not None)
+        return sorted(hits, key=lambda hit: -hit.relevance)[:limit] if question else hits
+
+    def _hits(
+        self, question: str, place: str, limit: int | None, asked: Mapping[str, Any], *, is_exact: bool
+    ) -> list[Hit]:
+        """The hits of one namespace: as many as are wanted, or all that a search can give."""
+        found: list[Hit] = []
+        size = MOST if is_exact or limit is None else limit
+        for offset in range(0, MAX_OFFSET + 1, MOST):
+            hits = self._vault.search(question, place, limit=size, offset=offset, **asked)
+            found += [hit for hit in hits if not is_exact or fold(str(hit.memory.namespace)) == fold(place)]
+            if len(hits) < MOST or (limit is not None and len(found) >= limit):
+                break
+        return found
 
     def _create(self, record: Mapping[str, Any]) -> str:
         kind = record.get("memoryStrategyId")
@@ -156,6 +202,22 @@ def namespace_of(text: str) -> str:
     if not isinstance(text, str):
         raise InvalidNamespaceError(repr(text), "not a text")
     return "/" + "/".join(encode(name) for name in text.strip("/").split("/") if name)
+
+
+def _present(folder: str, names: Sequence[str]) -> Iterator[str]:
+    """The directories that some names lead to, in which a slash between two may be part of one name."""
+    if not names:
+        yield "/"
+    for count in range(1, len(names) + 1):
+        name = encode("/".join(names[:count]))
+        if name and os.path.isdir(os.path.join(folder, name)):
+            for rest in _present(os.path.join(folder, name), names[count:]):
+                yield f"/{name}{rest}".rstrip("/")
+
+
+def _age(memory: Memory) -> str:
+    """What memories are listed by: a token that is good also when the memory is gone."""
+    return f"{memory.updated.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f} {memory.id}"
 
 
 def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, Any]], str]) -> Answer:
@@ -221,9 +283,5 @@ def _content(record: Mapping[str, Any]) -> str:
 
 def _condition(given: Mapping[str, Any]) -> tuple[Any, ...]:
     """A filter of the service as a condition of a search."""
-    sign = OPERATORS.get(str(given.get("operator")))
-    if sign is None:
-        reason = f"unknown operator {given.get('operator')!r}; known: {', '.join(OPERATORS)}"
-        raise InvalidSearchError("metadataFilters", reason)
-    key, right = given["left"]["metadataKey"], given.get("right")
-    return (key, sign) if right is None else (key, sign, _unwrapped(right["metadataValue"]))
+    key, sign, right = parts_of("metadataFilters", given, OPERATORS)
+    return (key, OPERATORS[sign]) if right is None else (key, OPERATORS[sign], _unwrapped(right))
