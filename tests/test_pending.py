@@ -27,6 +27,7 @@ from memfs.agent.extraction import Fact
 from memfs.agent.messages import text_of
 from memfs.agent.pending import Log, drop, failures, keep_failed, orphans, retry
 from memfs.agent.turns import BATCH, Amendment
+from memfs.errors import ExtractionError
 from memfs.stores import AddMessagesContext, VaultStore
 
 Kept = TypeVar("Kept", bound=Shelf)
@@ -749,6 +750,28 @@ def test_a_line_that_was_cut_short_is_gone_with_what_is_taken_back(vault: Vault)
     assert path.stat().st_mode & 0o777 == 0o600
     wait(manager.close())
     assert bodies(vault) == ["kept"]
+
+
+def test_what_is_taken_back_while_a_model_reads_it_goes_no_further(vault: Vault) -> None:
+    seen: list[str] = []
+
+    class Slow:
+        async def extract(self, messages: Sequence[Any], context: Any = None) -> Sequence[Any]:
+            seen.append(" ".join(map(text_of, context.previous)))
+            if len(seen) < 3:
+                amend(vault.root, Amendment("s-1", "main", len(seen) - 1))
+            if len(seen) == 2:
+                raise ExtractionError("prose", "")
+            return []
+
+    with MemoryManager([facts_in(vault, extraction={"extractor": Slow()})]) as manager:
+        chat = manager.attach()
+        for number in range(3):
+            chat.record(spoken(f"secret {number}", number))
+            wait(chat.flush())
+
+    assert seen == ["", "", ""]
+    assert failures(vault.root) == []
 
 
 # --- taken up store by store

@@ -66,6 +66,7 @@ class Coordinator:
         self._consecutive_failures: dict[int, int] = {}
         self._skipped: dict[int, int] = {}
         self._before: dict[int, deque[Message]] = {id(one.store): deque(maxlen=one.context) for one in bindings}
+        self._changes: list[Amendment] = []  # a save that runs has its turns as they were
         self._left: list[Left] = []
         self._is_left_tried = False
         self._saving_left: dict[tuple[int, str], asyncio.AbstractEventLoop] = {}
@@ -90,6 +91,7 @@ class Coordinator:
     def amend(self, change: Amendment) -> None:
         """Have another message, or none, where one that was taken down still waits; nothing of it stays on the disk."""
         with self._mutex:
+            self._changes.append(change)
             kept = [(turn.number, change.of(turn.message)) for turn in self._turns]
             self._turns = [Turn(number, message) for number, message in kept if message is not None]
             for before in self._before.values():
@@ -211,7 +213,7 @@ class Coordinator:
                     raise
                 self._failed(store, error)
                 return
-            self._before[id(store)].extend(turn.message for turn in kept)
+            self._before[id(store)].extend(self._as_they_are(turn.message for turn in kept))
             self._settled(store, save)
 
     async def _save(self, store: MemoryStore, turns: list[Turn], link: Any, before: Iterable[Message]) -> list[Turn]:
@@ -253,7 +255,9 @@ class Coordinator:
             if self.root is None or id(store) not in self._places:
                 log.error("store %s: %s; its turns are dropped, for the store has no vault", store.name, error)
                 return 0
-            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], str(error), messages)
+            if not (left := self._as_they_are(messages)):
+                return 0
+            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], str(error), left)
             log.error("store %s: %s; its turns are kept as %s: %s", store.name, error, name, error.hint)
             return 0
         news = [fact for fact in facts if not self._is_echo(store, fact, similar)]
@@ -262,6 +266,13 @@ class Coordinator:
             message = f"failed to write {len(failures)} of {len(news)} extracted facts"
             raise self.aggregate(message, failures)
         return len(news)
+
+    def _as_they_are(self, messages: Iterable[Message]) -> list[Message]:
+        """Messages of a save that ran, with what was amended meanwhile."""
+        found = list(messages)
+        for change in self._changes:
+            found = change.among(found)
+        return found
 
     def _is_echo(self, store: MemoryStore, fact: Any, similar: Sequence[Found]) -> bool:
         """Tell whether a fact was told from memory, and is still there."""
