@@ -1,10 +1,12 @@
-"""Changes: what was learned of memories, in the words of who subscribed. Pure."""
+"""Changes: what was learned of memories, in the words of who subscribed."""
 
-from collections.abc import Collection
+import logging
+from collections.abc import Callable, Collection, Iterable
 
 from memfs.model import Change, Memory
 from memfs.scan import Marks
 
+log = logging.getLogger("memfs")
 Learned = tuple[str, Marks | None, Memory | None]  # a path, how it was known, what it is now
 
 
@@ -27,3 +29,14 @@ def _identity(stamp: Marks) -> Marks:
     """What a move leaves as it is: modification time, size, inode."""
     mtime_ns, _, size, inode = stamp
     return mtime_ns, size, inode
+
+
+def tell(subscribers: Iterable[Callable[[Change], None]], learned: Collection[Learned]) -> None:
+    """Tell who subscribed; one that fails costs the others nothing."""
+    told = [*subscribers]
+    for change in changes_of(learned) if told else ():
+        for subscriber in told:
+            try:
+                subscriber(change)
+            except Exception:
+                log.exception("%s: a subscriber failed", change.path)

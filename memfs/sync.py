@@ -5,14 +5,13 @@ when there are many. Changes are learned from the journal of our own writes, fro
 where neither tells, from a look at every file.
 """
 
-import logging
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 
 from memfs.catalog import IndexDamaged
-from memfs.changes import Learned, changes_of
+from memfs.changes import Learned, tell
 from memfs.files import STATE
 from memfs.index import Analyzer, Index
 from memfs.locks import Mutex
@@ -30,9 +29,9 @@ SOME = 50  # pending changes that are worth publishing when a vault is closed
 FEW = 20  # memories that may go at once without a doubt
 STALE = 1.0  # seconds between two looks at every file where nobody tells of changes
 UNTOLD = 60.0  # seconds until the kernel is asked again to watch more directories than it would
+AHEAD = 5.0  # seconds in which a change that was seen before a watcher told of it may be undone, and never be told
 CALM, LONG = 2.0, 10.0  # seconds without a change, until many or few pending ones are published by a watcher
 NOTHING = Noticed(set(), set(), False)
-log = logging.getLogger("memfs")
 
 
 class Freshness:
@@ -59,6 +58,7 @@ class Freshness:
         self._looked = self._changed = self._untold = 0.0
         self._guarded: Index | None = None
         self._unread: set[str] = set()
+        self._ahead: dict[str, float] = {}  # what was seen before the watcher told of it, and until when it is in doubt
 
     @property
     def index(self) -> Index:
@@ -126,7 +126,14 @@ class Freshness:
         before = self.published.stamps() if self.published.has_stamps else None
         self._adopt()
         if before is not None and self.published.index:
-            self._consider(root, diff(self.published.stamps(), before).paths)
+            paths = diff(self.published.stamps(), before).paths
+            self._consider(root, paths)
+            self._look_again(paths)
+
+    def _look_again(self, paths: Iterable[str]) -> None:
+        """Have memories looked at for a while which this process saw change, where it relies on being told."""
+        if self._is_told:
+            self._ahead |= dict.fromkeys(paths, time.monotonic() + AHEAD)
 
     def _open(self) -> None:
         """Have the published index open, and whole."""
@@ -144,9 +151,11 @@ class Freshness:
                 if isinstance(found, Problem):
                     continue
                 stamp = found.stamp if found else None
+                if is_other := stamp != self._stamp(path):
+                    self._look_again([path])
                 if stamps.get(path) == stamp:
                     self.overlay.drop(path)
-                elif stamp != self._stamp(path):
+                elif is_other:
                     self.overlay.put(path, self._pending(path, found))
 
     def _pending(self, path: str, memory: Memory | None) -> Pending:
@@ -169,7 +178,9 @@ class Freshness:
         elif heard is None or self._must_look(root):
             self._look(root, progress)
         else:
-            self._take(root, heard, progress)
+            now = time.monotonic()
+            self._ahead = {path: end for path, end in self._ahead.items() if path not in heard and now < end}
+            self._take(root, heard.union(self._ahead), progress)
 
     def _take(self, root: int, paths: set[str], progress: Progress | None) -> None:
         """Look at what may have changed, in the way that is short for so much of it."""
@@ -233,9 +244,10 @@ class Freshness:
         return were.union(scan(root, place, self._source.watch if self._source else None).stamps)
 
     def consider(self, paths: Collection[str]) -> None:
-        """Look at some memories."""
+        """Look at some memories, which turned out to be other than they are known."""
         with self._tree.opened() as root:
             self._consider(root, paths)
+        self._look_again(paths)
 
     def _consider(self, root: int, paths: Collection[str]) -> None:
         """Look at some memories, and take in those that are not as they are known."""
@@ -253,7 +265,7 @@ class Freshness:
             self._changed = time.monotonic()
             if self.is_watching:  # also what it heard itself: the file may have changed once more since
                 self.is_heard = self._tree.journal.note(root, [path for path, _, _ in learned])
-            self._tell(learned)
+            tell(self.subscribers, learned)
 
     def _stamp(self, path: str) -> Marks | None:
         """The stamp that a memory is known with."""
@@ -262,16 +274,6 @@ class Freshness:
         if self._is_told and not self.published.has_stamps:
             return ()  # unlike any: what a watcher tells of is taken in without reading all of the index
         return self.published.stamps().get(path)
-
-    def _tell(self, learned: Collection[Learned]) -> None:
-        """Tell the subscribers."""
-        if self.subscribers:
-            for change in changes_of(learned):
-                for subscriber in [*self.subscribers]:
-                    try:
-                        subscriber(change)
-                    except Exception:
-                        log.exception("%s: a subscriber failed", change.path)
 
     # --- publishing
 
@@ -285,7 +287,7 @@ class Freshness:
         self._settle()
         now = dict(read_all(root, sorted(path for path, _ in before)))
         learned = [(path, old, new) for path, old in before if not isinstance(new := now[path], Problem)]
-        self._tell([one for one in learned if one[1] != (one[2].stamp if one[2] else None)])
+        tell(self.subscribers, [one for one in learned if one[1] != (one[2].stamp if one[2] else None)])
 
     def _is_doubtful(self, gone: int) -> bool:
         """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""

@@ -591,6 +591,22 @@ def test_what_others_wrote_is_found_by_one_who_removes(root: Path, crew: Crew) -
             assert found(vault, f"kiwi{number}") == {added.path}
 
 
+def test_what_went_and_came_back_before_a_watcher_looked_is_found(root: Path, crew: Crew, tmp_path: Path) -> None:
+    by_hand(root, "trip/zurich.md", "The night train leaves at nine.")
+    with Vault(root) as first:
+        first.sync()
+    with watched(crew, root) as watcher, Vault(root) as vault:
+        assert found(vault, "train") == {"trip/zurich.md"}
+        assert vault.status().notices == "watcher"
+        watcher.signal(signal.SIGSTOP)
+        (root / "trip").rename(tmp_path / "outside")
+        assert found(vault, "train") == set()
+        (tmp_path / "outside").rename(root / "trip")
+        watcher.signal(signal.SIGCONT)
+
+        assert_soon_right(vault, {"train": ["trip/zurich.md"]})
+
+
 def test_what_is_pending_elsewhere_is_found_by_one_who_comes_later(root: Path, crew: Crew) -> None:
     with searched(root) as vault, watched(crew, root):
         added = Vault(root).add("A kiwi.", "/facts")
