@@ -64,6 +64,10 @@ class Names:
         """The name of a file with this text, as far as is known."""
         return self._texts.get(text)
 
+    def has(self, name: str) -> bool:
+        """Tell whether a name is taken, as far as is known."""
+        return fold(name) in self._taken
+
     def free(self, stem: str) -> Iterator[str]:
         """The names `stem`, `stem-2`, `stem-3` ... that are not taken, as far as is known."""
         for number in itertools.count(self._last.get(stem, 0) + 1):

@@ -201,22 +201,30 @@ class Tree:
             self.journal.note(hold.root, (path,))
             return Written(Memory(path, data, memory.status, understand).id, path, "updated", stamp)
 
-    def revive(self, path: str, data: bytes) -> Written:
-        """Write a memory that is gone again, under its old name."""
-        return self._while_there(lambda: self._revive(path, data))
+    def create(self, path: str, data: bytes, *, outcome: str) -> Written:
+        """Write a whole file under a name that nobody has, also in another case or normal form."""
+        return self._while_there(lambda: self._create(tuple(path.split("/")), data, outcome))
 
-    def _revive(self, path: str, data: bytes) -> Written:
-        segments = tuple(path.split("/"))
+    def _create(self, segments: tuple[str, ...], data: bytes, outcome: str) -> Written:
+        name = segments[-1]
         with self.hold(segments[:-1], create=True) as hold:
+            path = hold.path(name)
+            with self._mutex:
+                names = self._names.setdefault(hold.segments, Names())
+            names.refresh(hold.parent, hold.gate)
             try:
+                if names.has(name):
+                    raise FileExistsError
                 with _in_a_namespace_that_is_there(hold.parent):
-                    self.state.create(hold.root, hold.parent, data, segments[-1:])
+                    _, stamp = self.state.create(hold.root, hold.parent, data, (name,))
             except FileExistsError:
                 raise MemoryExistsError(path) from None
             os.fsync(hold.parent)
+            self.versions.keep(hold.root, path, data)
             self.journal.note(hold.root, (path,))
-            memory = _read(hold.root, segments)
-            return Written(memory.id, path, "restored", memory.stamp)
+            memory = _read(hold.root, tuple(path.split("/")))
+            names.note(hold.parent, hold.gate, name, stamp, text_key(memory.body))
+            return Written(memory.id, path, outcome, stamp)
 
     def move(self, path: str, to: tuple[str, ...], name: str, *, outcome: str, dirty: Dirty) -> Written:
         """Move a memory; the new name must be free, or is numbered when it is archived."""

@@ -26,7 +26,7 @@ from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.frontmatter import parse
 from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp, SyncReport, Version, Written
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.protocols import Clock, system_clock
 from memfs.query import check_page
 from memfs.scope import Scope, is_below
@@ -224,6 +224,15 @@ class Vault:
         """Add a memory. The same text in the same namespace is there once: outcome "duplicate"."""
         return self._add(Dirty(), text, namespace, **keys)
 
+    def create(self, path: str, text: str) -> Written:
+        """Write a whole file, header and all, at a path that ends in `.md`; MemoryExistsError if the name is taken."""
+        folder, _, name = path.removeprefix("/").rpartition("/")
+        check_name(name)
+        where = self._scope.inside(folder)
+        if is_below((*where.segments, name), ARCHIVE, "readme.md"):
+            raise InvalidNamespaceError(path, "nothing new goes there")
+        return self._tree.create("/".join((*where.segments, name)), encode(text, "text"), outcome="created")
+
     def update(
         self,
         ref: str,
@@ -289,7 +298,7 @@ class Vault:
 
     def _restore(self, path: str, data: bytes, *, gone: bool) -> Written:
         if gone:
-            return self._tree.revive(path, data)
+            return self._tree.create(path, data, outcome="restored")
         written = self._tree.rewrite(path, lambda _: data.decode(), Dirty())
         return Written(written.id, path, "restored", written.stamp)
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from memfs import Vault
-from memfs.cli import commands, indexing, output
+from memfs.cli import arguments, commands, indexing, output
 from memfs.cli.indexing import Feed, status_rows, summary
 from memfs.cli.inputs import LogLine, Once, conditions
 from memfs.cli.main import main
@@ -132,7 +132,7 @@ TEA = "---\ncreated: 2026-03-04\n---\n"
     ],
 )
 def test_a_condition_is_read_as_a_person_writes_it(text: str, read: tuple[str, str, object]) -> None:
-    [found] = conditions([commands.condition(text)])
+    [found] = conditions([arguments.condition(text)])
 
     assert found == read
     assert type(found[2]) is type(read[2])
@@ -503,8 +503,21 @@ def test_search_imports_nothing_heavy(example: Path) -> None:
     imported = set(done.stderr.split())
     groups = {name.removeprefix("memfs.cli.") for name in imported if name.startswith("memfs.cli.")}
 
-    assert groups == {"main", "commands", "searching", "inputs", "output"}
-    assert not imported & {"pydantic", "watchdog", "asyncio", "socket", "rich", "typer", "unittest"}
+    assert groups == {"main", "commands", "arguments", "table", "upkeep_table", "searching", "inputs", "output"}
+    assert not imported & {
+        "numpy",
+        "sqlalchemy",
+        "psycopg",
+        "redis",
+        "cryptography",
+        "pydantic",
+        "watchdog",
+        "asyncio",
+        "socket",
+        "rich",
+        "typer",
+        "unittest",
+    }
 
 
 def test_what_the_log_says_is_one_harmless_line_and_said_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1053,3 +1053,20 @@ def test_a_clone_of_a_vault_is_a_vault(tracked: Vault, git: Git, tmp_path: Path)
         copy.update("facts/bob/bob-likes-tea.md", importance=5)
 
         assert git(copy.root, "status", "--porcelain") == " M facts/bob/bob-likes-tea.md\n"
+
+
+def test_create_writes_a_whole_file_under_a_name_that_is_free(vault: Vault) -> None:
+    written = vault.create("people/Bob.md", "---\nid: bob\n---\n\nBob builds Atlas.\n")
+
+    assert (written.id, written.path, written.outcome) == ("bob", "people/Bob.md", "created")
+    assert (vault.root / "people/Bob.md").read_text() == "---\nid: bob\n---\n\nBob builds Atlas.\n"
+    assert [hit.memory.path for hit in vault.search("who builds Atlas")] == ["people/Bob.md"]
+    for taken in ("people/Bob.md", "people/bob.md"):
+        with pytest.raises(MemoryExistsError, match=r"people/[Bb]ob\.md: already exists"):
+            vault.create(taken, "Another one.")
+
+
+@pytest.mark.parametrize("path", ["bob.txt", "../bob.md", "archive/bob.md", "README.md", "sessions/bob.md", "", ".md"])
+def test_create_refuses_a_path_that_holds_no_memory(vault: Vault, path: str) -> None:
+    with pytest.raises(InvalidNamespaceError):
+        vault.create(path, "Bob.")

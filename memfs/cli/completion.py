@@ -9,7 +9,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from memfs.cli.commands import BY_NAME, COMMANDS, COMMON, Argument, Command
+from memfs.cli.arguments import COMMON, Argument, Command
+from memfs.cli.commands import BY_NAME, COMMANDS
 
 MARKS = ("memfs.yaml", ".memfs")
 SCRIPTS = {

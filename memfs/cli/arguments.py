@@ -1,0 +1,132 @@
+"""What a command is declared with: arguments, readers of their texts, and the arguments that many commands share."""
+
+import argparse
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
+STATUSES = ("draft", "stable", "deprecated")
+KINDS = ("summary", "preferences", "facts", "episodes")
+HIDDEN = ("archived", "expired", "deprecated", "superseded", "all")
+ACTIONS = ("list", "show", "tail", "export")
+FORMATS = ("jsonl", "markdown")
+OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
+_CONDITION = re.compile(
+    r"(?P<key>[^\s<>=].*?)(?:\s+(?P<word>EQUALS|NOT_EXISTS|EXISTS|BEFORE|AFTER|CONTAINS)(?!\S)|\s*(?P<sign>[<>]=?|==?))"
+    r"\s*(?P<value>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Argument(NamedTuple):
+    """An argument as argparse takes it, and what a shell completes it with."""
+
+    names: tuple[str, ...]
+    options: Mapping[str, Any]
+    completes: str = ""
+
+    @property
+    def takes_value(self) -> bool:
+        return self.options.get("action") != "store_true"
+
+
+class Command(NamedTuple):
+    """One command: `run_<name>` of the module `group`, a dash in the name being an underscore there."""
+
+    name: str
+    group: str
+    summary: str
+    arguments: tuple[Argument, ...]
+    examples: str
+
+    @property
+    def function(self) -> str:
+        return f"run_{self.name.replace('-', '_')}"
+
+
+def argument(*names: str, completes: str = "", **options: Any) -> Argument:
+    """Declare an argument."""
+    return Argument(names, options, completes)
+
+
+def several(*names: str, **options: Any) -> Argument:
+    """Declare an option that may be repeated."""
+    return argument(*names, action="append", default=[], **options)
+
+
+def flag(*names: str, help: str) -> Argument:  # noqa: A002  argparse's own word
+    """Declare an option without a value."""
+    return argument(*names, action="store_true", help=help)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Read `key=value`."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
+    return key, value
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def whole(text: str) -> int:
+    """Read a whole number from 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Read a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def condition(text: str) -> tuple[str, str, str | None]:
+    """Read `KEY OPERATOR VALUE`, or `KEY EXISTS`; `=` is EQUALS, and operators may be in lower case."""
+    found = _CONDITION.fullmatch(text.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY OPERATOR VALUE; operators: {' '.join(OPERATORS)}")
+    operator = (found["word"] or found["sign"]).upper()
+    operator = "EQUALS" if operator in {"=", "=="} else operator
+    if operator.endswith("EXISTS") == bool(found["value"]):
+        wants = "takes no value" if found["value"] else "wants a value"
+        raise argparse.ArgumentTypeError(f"{text!r}: {operator} {wants}")
+    return found["key"], operator, found["value"] or None
+
+
+VAULT = argument("--vault", metavar="DIR", help="the vault; else MEMFS_VAULT or the nearest parent", completes="folder")
+COMMON = (VAULT, flag("--json", help="print JSON, and errors as JSON too"))
+REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="ref")
+REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
+TEXT = argument("text", metavar="TEXT", nargs="+", help="the text; - reads it from stdin")
+WITHIN = argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace")
+SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
+LIST = flag("--list", help="show the kept versions, and change nothing")
+QUESTION = argument("question", metavar="QUESTION", nargs="+", help="what you want to know; - reads it from stdin")
+WHERE = f"'KEY OPERATOR VALUE' on any header key, where the operator is one of {' '.join(OPERATORS)}"
+FILTERS = (
+    argument("-n", "--namespace", metavar="NS", help="only what lies below it", completes="namespace"),
+    argument("--limit", metavar="N", type=positive, default=10, help="at most N hits (default: 10)"),
+    argument("--offset", metavar="N", type=whole, default=0, help="without the first N hits"),
+    argument("--min-relevance", metavar="X", type=number, default=0.0, help="only hits at least this relevant, 0 to 1"),
+    several("--type", help="only this type; repeated: any of them", completes=" ".join(TYPES)),
+    several("--tag", metavar="TAG", help="only with this tag; repeated: all of them"),
+    several("--status", help="only this status; repeated: any of them", completes=" ".join(STATUSES)),
+    argument("--created", metavar="SPAN", help="created then: 2026-01-01..2026-02-01, 2026-01-01.., ..2026-02-01"),
+    argument("--updated", metavar="SPAN", help="updated then"),
+    argument("--valid", metavar="SPAN", help="true then: a date, or a span of which some moment counts"),
+    several("--where", metavar="CONDITION", type=condition, help=WHERE),
+    several(
+        "--include", metavar="WHAT", choices=HIDDEN, completes=" ".join(HIDDEN),
+        help=f"also what is {', '.join(HIDDEN[:-1])}, or all of these",
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Values kept under keys, in six backends: the MemoryStore of the advanced-memory guide."""

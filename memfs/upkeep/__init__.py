@@ -1,0 +1,1 @@
+"""Looking after a vault: forgetting, redaction, encryption, the graph of links, evaluation, audit."""
