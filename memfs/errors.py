@@ -18,7 +18,8 @@ MemfsError
 ├── SearchError
 │   └── InvalidSearchError        a limit or a filter that cannot be
 ├── SettingsError                 memfs.yaml or an argument is wrong
-│   └── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
+│   ├── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
+│   └── MissingExtraError         something that wants a package which is not installed
 ├── InvalidArgumentsError         a tool was called in a way it does not know (a ValueError too)
 ├── ExtractionError               a model's answer held no facts that could be read
 └── AggregateMemoryError          several errors of one call
@@ -228,6 +229,17 @@ class InvalidSetupError(SettingsError, ValueError):
     """A manager, a store or a tool that cannot be set up so."""
 
     hint = "docs/agents.md lists what each takes."
+
+
+class MissingExtraError(SettingsError):
+    """Something that wants a package which is not installed."""
+
+    template = "{0}: wants the extra {1!r}, which is not installed"
+
+    def __init__(self, subject: str, extra: str) -> None:
+        self.subject, self.extra = subject, extra
+        MemfsError.__init__(self, subject, extra)
+        self.hint = f"Install it: pip install 'memfs-vault[{extra}]'."
 
 
 class InvalidArgumentsError(MemfsError, ValueError):

@@ -1,7 +1,8 @@
 """The seams: what the core takes from outside, by shape alone."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -12,3 +13,16 @@ class Clock(Protocol):
 
 def system_clock() -> datetime:
     return datetime.now(UTC)
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors that lie near each other where the texts mean alike."""
+
+    @property
+    def name(self) -> str:
+        """The model: vectors of different names are never compared."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """A vector of length one for each text, as a numpy array or as sequences of numbers."""
+        ...

@@ -125,10 +125,10 @@ class InMemoryStore(Curated):
 
     def _nearest(self, text: str, limit: int, floor: float) -> Sequence[Found]:
         _check_limit(limit)
-        asked = _stems(prepare(text, is_question=True))
+        asked = stems(text, is_question=True)
         with self._lock:
-            scored = [(_share(asked, _stems(prepare(kept.content))), kept) for kept in self._living()]
-            scored = [(share, kept) for share, kept in scored if share and share >= floor]
+            scored = [(share(asked, stems(kept.content)), kept) for kept in self._living()]
+            scored = [(score, kept) for score, kept in scored if score and score >= floor]
             scored.sort(key=lambda pair: (-pair[0], -pair[1].turn))
             return [self._found(kept, share) for share, kept in scored[:limit]]
 
@@ -240,13 +240,13 @@ def _iso(when: datetime) -> str:
     return when.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
-def _stems(text: str) -> set[str]:
-    """The words of a prepared text that say something, without their endings."""
-    words = set(_WORD.findall(text.lower()))
+def stems(text: str, *, is_question: bool = False) -> set[str]:
+    """The words of a text that say something, without their endings."""
+    words = set(_WORD.findall(prepare(text, is_question=is_question).lower()))
     return {_ENDING.sub("", word) for word in words - STOP_WORDS}
 
 
-def _share(asked: Iterable[str], there: set[str]) -> float:
+def share(asked: Iterable[str], there: set[str]) -> float:
     """How many of the words asked for are there, 0..1."""
     words = [*asked]
     return sum(any(_alike(word, other) for other in there) for word in words) / len(words) if words else 0.0

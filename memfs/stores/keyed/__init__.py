@@ -1,1 +1,25 @@
-"""Values kept under keys, in six backends: the MemoryStore of the advanced-memory guide."""
+"""Values kept under keys: the MemoryStore of the advanced-memory guide, and its backends."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memfs.stores.keyed.memory import InMemoryStore
+    from memfs.stores.keyed.seam import MemoryStore
+
+__all__ = ["InMemoryStore", "MemoryStore"]
+
+_HOMES = {"InMemoryStore": "memory", "MemoryStore": "seam"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'memfs.stores.keyed' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"memfs.stores.keyed.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -77,3 +77,22 @@ def check_top_k(top_k: object) -> int:
     if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
         raise InvalidArgumentsError("top_k", f"{shown(top_k)} is not a whole number from 1")
     return min(top_k, MAX_TOP_K)
+
+
+def check_query(query: object) -> str:
+    """A question, or a ValueError."""
+    if not isinstance(query, str):
+        raise InvalidArgumentsError("query", f"{shown(query)} is not a text")
+    return query
+
+
+def check_limit(limit: object) -> int:
+    """How many keys are wanted, at most 1,000, or a ValueError."""
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidArgumentsError("limit", f"{shown(limit)} is not a whole number from 1")
+    return min(limit, MAX_TOP_K)
+
+
+def is_below(key: str, prefix: str) -> bool:
+    """Tell whether a key is the prefix, or lies below it by whole segments; all keys lie below none."""
+    return not prefix or key == prefix or key.startswith(prefix.rstrip("/") + "/")
