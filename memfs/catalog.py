@@ -6,6 +6,7 @@ in one go and one of them without the others; and the rows it put out of use.
 
 import mmap
 import struct
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -35,13 +36,14 @@ class Row(NamedTuple):
     path: str
     stamp: Stamp
     digest: bytes  # of its content
+    life: int = 2  # when it was new, and how much it matters: see `retention`
 
 
 class Columns:
     """Rows in the making: bytes and texts, which cost the garbage collector nothing, however many there are."""
 
     def __init__(self) -> None:
-        self._stamps, self._digests = bytearray(), bytearray()
+        self._stamps, self._digests, self._lives = bytearray(), bytearray(), array("q")
         self._paths: list[str] = []
         self._runs: list[int] = []
         self._folder: str | None = None
@@ -53,6 +55,7 @@ class Columns:
         except struct.error:
             self._stamps += bytes(_STAMP.size)
         self._digests += row.digest
+        self._lives.append(row.life)
         folder = row.path.rpartition("/")[0]
         if folder != self._folder:
             self._folder = folder
@@ -69,6 +72,7 @@ class Columns:
                 _HEAD.pack(_MAGIC, first, len(paths), len(gone), len(self._runs), ends[-1] if ends else 0),
                 self._stamps,
                 self._digests,
+                self._lives,
                 struct.pack(f"<{len(ends)}q", *ends),
                 struct.pack(f"<{len(gone)}q", *gone),
                 struct.pack(f"<{len(self._runs)}q", *self._runs),
@@ -84,11 +88,14 @@ class Chunk:
         magic, *head = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0, 0, 0, 0)
         numbers: list[int] = head
         self.first, self.count, dead, runs, length = numbers
-        sizes = (_HEAD.size, _STAMP.size * self.count, _DIGEST * self.count, 8 * self.count, 8 * dead, 8 * runs, length)
+        rows = self.count
+        sizes = (_HEAD.size, _STAMP.size * rows, _DIGEST * rows, 8 * rows, 8 * rows, 8 * dead, 8 * runs, length)
         if magic != _MAGIC or min(numbers) < 0 or len(data) != sum(sizes):
             raise ValueError("not a chunk of rows")
         self._data = data
-        _, self._stamps, self._digests, ends, dead_rows, run_rows, self._paths = accumulate(sizes[:-1], initial=0)
+        starts = accumulate(sizes[:-1], initial=0)
+        _, self._stamps, self._digests, lives, ends, dead_rows, run_rows, self._paths = starts
+        self._lives = memoryview(data)[lives:ends].cast("q")
         self._ends = memoryview(data)[ends:dead_rows].cast("q")
         self.dead = memoryview(data)[dead_rows:run_rows].cast("q")
         self._runs = memoryview(data)[run_rows : self._paths].cast("q")
@@ -105,7 +112,11 @@ class Chunk:
         """One row."""
         path, stamp = self.known(number)
         digest = self._digests + (number - self.first) * _DIGEST
-        return Row(path, Stamp(*stamp), self._data[digest : digest + _DIGEST])
+        return Row(path, Stamp(*stamp), self._data[digest : digest + _DIGEST], self.life(number))
+
+    def life(self, number: int) -> int:
+        """When the memory of a row was new, and how much it matters."""
+        return self._lives[number - self.first]
 
     def known(self, number: int) -> tuple[str, tuple[int, ...]]:
         """The path and the stamp of one row."""
@@ -205,6 +216,10 @@ class Catalog:
             return self.chunks[bisect_right(self._firsts, number) - 1].known(number)
         except UNREADABLE as error:
             raise IndexDamaged("a row cannot be read") from error
+
+    def life(self, number: int) -> int:
+        """When the memory of a row was new, and how much it matters."""
+        return self.chunks[bisect_right(self._firsts, number) - 1].life(number)
 
     def row(self, number: int) -> Row:
         """One row."""

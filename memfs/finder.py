@@ -12,6 +12,7 @@ from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncR
 from memfs.namespace import Namespace, fold
 from memfs.protocols import Clock
 from memfs.query import Page
+from memfs.retention import Forgetting
 from memfs.tree import Tree
 from memfs.watcher import Watcher
 
@@ -29,6 +30,7 @@ class Finder:
 
     def __init__(self, tree: Tree, root: str, *, clock: Clock, settings: Mapping[str, Any], watch: bool) -> None:
         self._tree, self._root, self._clock, self._wants_watcher = tree, root, clock, watch
+        self._forgetting = Forgetting.of(settings)
         self._language = settings.get("retrieval", {}).get("language", LANGUAGE)
         self._mutex = Mutex()
         self._watcher: Watcher | None = None
@@ -52,7 +54,7 @@ class Finder:
             with self._mutex:
                 if self._made is None:
                     fresh = Freshness(self._tree, self._root, language=self._language, clock=self._clock)
-                    self._made = fresh, Search(self._tree, fresh)
+                    self._made = fresh, Search(self._tree, fresh, self._forgetting)
         return self._made
 
     def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:

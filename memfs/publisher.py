@@ -24,6 +24,7 @@ from memfs.locks import release, try_lock
 from memfs.model import Memory
 from memfs.namespace import is_conflict_copy, is_text
 from memfs.origins import keywords_of, place_of
+from memfs.retention import life_of
 from memfs.scan import Marks, diff, read_all, scan
 from memfs.state import make
 
@@ -61,8 +62,8 @@ def document(memory: Memory) -> Document:
     """A memory as it is indexed."""
     path, status = memory.path, memory.status
     values, body = glance(memory.data) or (memory.header.values, memory.body)
-    row = Row(path, memory.stamp, raw_digest(memory.data))
     keywords, numbers = terms_of(path, values), moments_of(values, status)
+    row = Row(path, memory.stamp, raw_digest(memory.data), life_of(numbers, values))
     if "source" in values and (place := place_of(path, values)) is not None:
         keywords += keywords_of(values, body)
         numbers["place"] = place

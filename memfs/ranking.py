@@ -43,6 +43,7 @@ class Witness(NamedTuple):
     has: int  # a bit for each word of the question that it has
     is_named: bool  # the question has the name of who said it
     asks: bool  # it is a question itself
+    row: int | None = None  # in the index; None of a pending one
 
 
 class Ranked(NamedTuple):

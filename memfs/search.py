@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from heapq import merge
+from itertools import islice
+from operator import itemgetter
 
 from memfs.catalog import IndexDamaged
 from memfs.filters import Filter
@@ -12,8 +14,9 @@ from memfs.model import Hit, Memory, Reason
 from memfs.namespace import ARCHIVE, Namespace, fold
 from memfs.overlay import has_all
 from memfs.publisher import text_of
-from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, understand, weigh
+from memfs.query import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, understand, weigh
 from memfs.ranking import Ranked, Support, told
+from memfs.retention import Forgetting, factor_of, left_of, life_of
 from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Marker
 from memfs.sync import Freshness
@@ -21,6 +24,7 @@ from memfs.tree import Tree
 from memfs.witnesses import Asked, in_order
 
 TRIES = 4
+WINDOW = 16  # candidates that are put in the order of their ranks at a time
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
 MORE = 4  # times as many candidates are asked for when too many fell away
 
@@ -29,16 +33,17 @@ class Stale(Exception):  # noqa: N818  it never leaves this room: the search is 
     """Memories that are not as they are known."""
 
 
-Candidate = tuple[float, str, Marks, float, Support | None]
-"""A memory that may be a hit: negative rank, path, stamp, score, what else speaks for it; the best is the least."""
+Candidate = tuple[float, str, Marks, float, Support | None, int | None]
+"""A memory that may be a hit: negative rank, path, stamp, score, what else speaks for it, row unless it is pending; the
+best is the least."""
 Found = tuple[Candidate, Memory]
 
 
 class Search:
     """Searches one vault."""
 
-    def __init__(self, tree: Tree, fresh: Freshness) -> None:
-        self._tree, self._fresh = tree, fresh
+    def __init__(self, tree: Tree, fresh: Freshness, forgetting: Forgetting) -> None:
+        self._tree, self._fresh, self._forgetting = tree, fresh, forgetting
         self._superseded: tuple[object, dict[Namespace, frozenset[str]]] = (None, {})
         self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 
@@ -70,9 +75,12 @@ class Search:
         found = self._chosen(question, weights, choose, page, now, last=last)
         marker = Marker(weights.of.keys(), self._stem)
         hits = []
-        for (order, _, _, score, support), memory in found:  # not while reading: either is faster by itself
+        for (order, path, _, score, support, row), memory in found:  # not while reading: either is faster by itself
             text, marks = marker.snippet(memory.body)
-            reasons = (*self._reasons(memory, question, weights), *told(support, weights.information)) if why else ()
+            reasons: tuple[Reason, ...] = ()
+            if why:
+                words = self._reasons(memory, question, weights)
+                reasons = (*words, *told(support, weights.information), *self._fading(path, row, now))
             hits.append(Hit(memory, weights.relevance(score), -order, text, marks, reasons))
         return hits
 
@@ -87,14 +95,10 @@ class Search:
         stale: list[str] = []
         skip = page.offset
         asked = Asked(question, weights, choose.clauses(now), lambda memory: choose.matches(memory, now))
-        candidates = self._candidates(asked, skip + page.limit)
+        candidates = self._ranked(asked, page, now)
         with self._tree.opened() as root:
             for candidate in candidates:
-                _, path, stamp, score, support = candidate
-                if page.min_relevance and weights.relevance(score) < page.min_relevance:
-                    if support is None:
-                        break
-                    continue  # those that speak for each other do not come in the order of their relevance
+                _, path, stamp, *_ = candidate
                 memory = read_one(root, path)
                 if not isinstance(memory, Memory):
                     stale += [path] if memory is None else []
@@ -145,9 +149,42 @@ class Search:
 
     # --- candidates
 
+    def _ranked(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
+        """Whatever may be a hit and is relevant enough, in the order of the ranks: what faded comes later."""
+        wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW
+        found, weights = self._candidates(asked, wanted), asked.weights
+        found = _relevant(found, weights, page.min_relevance) if page.min_relevance else found
+        if asked.question.is_empty or not self._forgetting.enabled:
+            yield from found
+            return
+        seconds, days, information = now.timestamp(), self._forgetting.half_life_days, weights.information or 1.0
+        while window := [*islice(found, WINDOW)]:
+            ranked = []
+            for order, path, stamp, score, support, row in window:
+                rank = (-order / information) ** STEEPNESS * factor_of(self._life(path, row), seconds, days)
+                ranked.append((-rank, path, stamp, score, support, row))
+            ranked.sort(key=itemgetter(0, 1))
+            yield from ranked
+
+    def _life(self, path: str, row: int | None) -> int:
+        """When a memory was new, and how much it matters."""
+        if row is not None:
+            return self._fresh.index.catalog.life(row)
+        memory = self._fresh.overlay.entries[path].memory
+        assert memory is not None  # it is a candidate
+        return life_of(moments(memory), memory.header.values)
+
+    def _fading(self, path: str, row: int | None, now: datetime) -> list[Reason]:
+        """What became of the rank of a memory with time, in words."""
+        if not self._forgetting.enabled:
+            return []
+        left = left_of(self._life(path, row), now.timestamp(), self._forgetting.half_life_days)
+        share = factor_of(self._life(path, row), now.timestamp(), self._forgetting.half_life_days)
+        return [Reason(f"{left:.0%} of it is left: rank x {share:.2f}")]
+
     def _candidates(self, asked: Asked, wanted: int) -> Iterator[Candidate]:
         """Whatever may be a hit, best first."""
-        (question, weights, clauses, _, _), overlay = asked, self._fresh.overlay
+        (question, weights, clauses, *_), overlay = asked, self._fresh.overlay
         if overlay and not question.is_empty:
             asked = asked._replace(stretch=self._stretch(question, weights))
         published = self._published(question, clauses, wanted, asked.stretch)
@@ -166,7 +203,7 @@ class Search:
             for score, number in found[seen:]:
                 path, stamp = known(number)
                 if path not in pending:
-                    yield -score * stretch, path, stamp, score * stretch, None
+                    yield -score * stretch, path, stamp, score * stretch, None, number
             if len(found) < limit or limit >= index.memories:
                 return
             seen, limit = len(found), limit * MORE
@@ -176,14 +213,14 @@ class Search:
         if question.is_empty:
             changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
             times = [(moments(memory)["updated"], path, memory.stamp) for path, memory in changed.items()]
-            return sorted([(-time, path, stamp, time, None) for time, path, stamp in times])
+            return sorted([(-time, path, stamp, time, None, None) for time, path, stamp in times])
         found: list[Candidate] = []
         mean_length = self._fresh.index.mean_length
         for path in overlay.having(weights.of):
             memory, terms, *_ = overlay.entries[path]
             if memory and has_all(terms, question.phrases):
                 score = weights.score(overlay.counts(path), len(terms), mean_length)
-                found.append((-score, path, memory.stamp, score, None))
+                found.append((-score, path, memory.stamp, score, None, None))
         return sorted(found)
 
     def _targets(self, scope: Namespace, now: datetime) -> frozenset[str]:
@@ -244,10 +281,19 @@ class Search:
         return [*reasons, *parts]
 
 
+def _relevant(found: Iterable[Candidate], weights: Weights, floor: float) -> Iterator[Candidate]:
+    """The candidates that answer enough of a question; those that nothing else speaks for come in that order."""
+    for candidate in found:
+        if weights.relevance(candidate[3]) >= floor:
+            yield candidate
+        elif candidate[4] is None:
+            return
+
+
 def _led(first: Sequence[Ranked], rest: Iterable[Candidate]) -> Iterator[Candidate]:
     """Memories that are in order, and then the others."""
     for rank, score, support, witness in first:
-        yield -rank, witness.path, witness.stamp, score, support
+        yield -rank, witness.path, witness.stamp, score, support, witness.row
     paths = {one.witness.path for one in first}
     yield from (candidate for candidate in rest if candidate[1] not in paths)
 

@@ -73,7 +73,7 @@ def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list
         if path not in overlay:
             has, is_named, asks = sought.read(bits)
             score = published[row][0] if row in published else min(worth(has, [*sought.worths.values()]), least)
-            witnesses.append(Witness(path, stamp, score, place, has, is_named, asks))
+            witnesses.append(Witness(path, stamp, score, place, has, is_named, asks, row))
     there = {one.path for one in witnesses}
     beside = {path for place in places for path in overlay.places.get(place, ())} - there
     return witnesses + _pending(overlay, beside, asked, sought, index.mean_length)

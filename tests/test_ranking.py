@@ -138,7 +138,9 @@ def test_it_is_told_what_spoke_for_a_memory(chat: Vault) -> None:
 
     assert "asked right before it: 100% of the question" in why
     assert "said around it: 100% of the question" in why
-    assert chat.search("green roof", limit=1, explain=True)[0].why[-1].text.startswith("roof")
+    *_, last, fading = chat.search("green roof", limit=1, explain=True)[0].why
+    assert last.text.startswith("roof")
+    assert fading.text == "100% of it is left: rank x 0.90"
 
 
 def test_ordinary_memories_are_in_the_order_of_their_scores(chat: Vault) -> None:
