@@ -112,6 +112,12 @@ def weigh(groups: Sequence[Sequence[str]], frequency: Callable[[str], int], tota
     return Weights(of, information, groups)
 
 
+def groups_of(question: Question) -> list[tuple[str, ...]]:
+    """The words of a question, each as the terms that stand for it."""
+    unseen = [(prefix,) for prefix in question.prefixes] if not question.groups else []
+    return [*[(term,) for term in question.words], *question.groups, *unseen]
+
+
 def explain(
     question: Question, terms: Sequence[str], weights: Weights, mean_length: float, *, is_scoped: bool = False
 ) -> list[Reason]:

@@ -1,41 +1,34 @@
 """Searching: a question against the index and the changes on top of it; each hit is read before it is returned."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from functools import lru_cache
-from heapq import merge
-from itertools import islice
-from operator import itemgetter
 
+from memfs.candidates import Candidate, Candidates
 from memfs.catalog import IndexDamaged
 from memfs.filters import Filter
-from memfs.keywords import KEYWORD_LIMIT, Clause, moments
+from memfs.keywords import KEYWORD_LIMIT
 from memfs.model import Hit, Memory, Reason
 from memfs.namespace import ARCHIVE, Namespace, fold
 from memfs.overlay import has_all
 from memfs.publisher import text_of
-from memfs.query import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, understand, weigh
-from memfs.ranking import Ranked, Support, told
-from memfs.retention import Forgetting, factor_of, left_of, life_of
-from memfs.scan import Marks, read_one, stamp_of
+from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, groups_of, understand, weigh
+from memfs.ranking import told
+from memfs.retention import Forgetting
+from memfs.scan import read_one, stamp_of
 from memfs.snippets import Marker
 from memfs.sync import Freshness
 from memfs.tree import Tree
-from memfs.witnesses import Asked, in_order
+from memfs.witnesses import Asked
 
 TRIES = 4
-WINDOW = 16  # candidates that are put in the order of their ranks at a time
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
-MORE = 4  # times as many candidates are asked for when too many fell away
 
 
 class Stale(Exception):  # noqa: N818  it never leaves this room: the search is begun again
     """Memories that are not as they are known."""
 
 
-Candidate = tuple[float, str, Marks, float, Support | None, int | None]
-"""A memory that may be a hit: negative rank, path, stamp, score, what else speaks for it, row unless it is pending; the
-best is the least."""
 Found = tuple[Candidate, Memory]
 
 
@@ -43,7 +36,8 @@ class Search:
     """Searches one vault."""
 
     def __init__(self, tree: Tree, fresh: Freshness, forgetting: Forgetting) -> None:
-        self._tree, self._fresh, self._forgetting = tree, fresh, forgetting
+        self._tree, self._fresh = tree, fresh
+        self._candidates = Candidates(fresh, forgetting)
         self._superseded: tuple[object, dict[Namespace, frozenset[str]]] = (None, {})
         self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 
@@ -80,7 +74,7 @@ class Search:
             reasons: tuple[Reason, ...] = ()
             if why:
                 words = self._reasons(memory, question, weights)
-                reasons = (*words, *told(support, weights.information), *self._fading(path, row, now))
+                reasons = (*words, *told(support, weights.information), *self._candidates.fading(path, row, now))
             hits.append(Hit(memory, weights.relevance(score), -order, text, marks, reasons))
         return hits
 
@@ -95,10 +89,9 @@ class Search:
         stale: list[str] = []
         skip = page.offset
         asked = Asked(question, weights, choose.clauses(now), lambda memory: choose.matches(memory, now))
-        candidates = self._ranked(asked, page, now)
         with self._tree.opened() as root:
-            for candidate in candidates:
-                _, path, stamp, *_ = candidate
+            for candidate in self._candidates.find(asked, page, now):
+                path, stamp = candidate[1], candidate[2]
                 memory = read_one(root, path)
                 if not isinstance(memory, Memory):
                     stale += [path] if memory is None else []
@@ -138,90 +131,9 @@ class Search:
     def _weigh(self, question: Question) -> Weights:
         index, overlay = self._fresh.index, self._fresh.overlay
         if not overlay:
-            return weigh(_groups(question), index.frequency, index.memories)
+            return weigh(groups_of(question), index.frequency, index.memories)
         total = max(index.memories, len(overlay))
-        return weigh(_groups(question), lambda term: overlay.frequency_over(index.frequency(term), term), total)
-
-    def _stretch(self, question: Question, weights: Weights) -> float:
-        """By how much the scores of an index fall short, which knows nothing of what is pending."""
-        published = weigh(_groups(question), self._fresh.index.frequency, self._fresh.index.memories)
-        return weights.information / published.information if published.information > 0 else 1.0
-
-    # --- candidates
-
-    def _ranked(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
-        """Whatever may be a hit and is relevant enough, in the order of the ranks: what faded comes later."""
-        wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW
-        found, weights = self._candidates(asked, wanted), asked.weights
-        found = _relevant(found, weights, page.min_relevance) if page.min_relevance else found
-        if asked.question.is_empty or not self._forgetting.enabled:
-            yield from found
-            return
-        seconds, days, information = now.timestamp(), self._forgetting.half_life_days, weights.information or 1.0
-        while window := [*islice(found, WINDOW)]:
-            ranked = []
-            for order, path, stamp, score, support, row in window:
-                rank = (-order / information) ** STEEPNESS * factor_of(self._life(path, row), seconds, days)
-                ranked.append((-rank, path, stamp, score, support, row))
-            ranked.sort(key=itemgetter(0, 1))
-            yield from ranked
-
-    def _life(self, path: str, row: int | None) -> int:
-        """When a memory was new, and how much it matters."""
-        if row is not None:
-            return self._fresh.index.catalog.life(row)
-        memory = self._fresh.overlay.entries[path].memory
-        assert memory is not None  # it is a candidate
-        return life_of(moments(memory), memory.header.values)
-
-    def _fading(self, path: str, row: int | None, now: datetime) -> list[Reason]:
-        """What became of the rank of a memory with time, in words."""
-        if not self._forgetting.enabled:
-            return []
-        left = left_of(self._life(path, row), now.timestamp(), self._forgetting.half_life_days)
-        share = factor_of(self._life(path, row), now.timestamp(), self._forgetting.half_life_days)
-        return [Reason(f"{left:.0%} of it is left: rank x {share:.2f}")]
-
-    def _candidates(self, asked: Asked, wanted: int) -> Iterator[Candidate]:
-        """Whatever may be a hit, best first."""
-        (question, weights, clauses, *_), overlay = asked, self._fresh.overlay
-        if overlay and not question.is_empty:
-            asked = asked._replace(stretch=self._stretch(question, weights))
-        published = self._published(question, clauses, wanted, asked.stretch)
-        matches = merge(published, self._pending(question, weights)) if overlay else published
-        if not (self._fresh.index.has_places or overlay.places) or not question.is_plain:
-            return matches
-        return _led(in_order(self._fresh.index, overlay, asked), matches)
-
-    def _published(
-        self, question: Question, clauses: Sequence[Clause], wanted: int, stretch: float
-    ) -> Iterator[Candidate]:
-        index, pending = self._fresh.index, self._fresh.overlay.entries
-        known, limit, seen = index.catalog.known, wanted + (8 if pending else 0), 0
-        while True:
-            found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
-            for score, number in found[seen:]:
-                path, stamp = known(number)
-                if path not in pending:
-                    yield -score * stretch, path, stamp, score * stretch, None, number
-            if len(found) < limit or limit >= index.memories:
-                return
-            seen, limit = len(found), limit * MORE
-
-    def _pending(self, question: Question, weights: Weights) -> list[Candidate]:
-        overlay = self._fresh.overlay
-        if question.is_empty:
-            changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
-            times = [(moments(memory)["updated"], path, memory.stamp) for path, memory in changed.items()]
-            return sorted([(-time, path, stamp, time, None, None) for time, path, stamp in times])
-        found: list[Candidate] = []
-        mean_length = self._fresh.index.mean_length
-        for path in overlay.having(weights.of):
-            memory, terms, *_ = overlay.entries[path]
-            if memory and has_all(terms, question.phrases):
-                score = weights.score(overlay.counts(path), len(terms), mean_length)
-                found.append((-score, path, memory.stamp, score, None, None))
-        return sorted(found)
+        return weigh(groups_of(question), lambda term: overlay.frequency_over(index.frequency(term), term), total)
 
     def _targets(self, scope: Namespace, now: datetime) -> frozenset[str]:
         """What the links name by which memories of the scope that are in force supersede others."""
@@ -281,23 +193,6 @@ class Search:
         return [*reasons, *parts]
 
 
-def _relevant(found: Iterable[Candidate], weights: Weights, floor: float) -> Iterator[Candidate]:
-    """The candidates that answer enough of a question; those that nothing else speaks for come in that order."""
-    for candidate in found:
-        if weights.relevance(candidate[3]) >= floor:
-            yield candidate
-        elif candidate[4] is None:
-            return
-
-
-def _led(first: Sequence[Ranked], rest: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Memories that are in order, and then the others."""
-    for rank, score, support, witness in first:
-        yield -rank, witness.path, witness.stamp, score, support, witness.row
-    paths = {one.witness.path for one in first}
-    yield from (candidate for candidate in rest if candidate[1] not in paths)
-
-
 def _names(memory: Memory, targets: Collection[str]) -> Iterator[str]:
     """What a link to a memory may say: its path, its file name, its id."""
     if targets:
@@ -328,9 +223,3 @@ def _is_superseded(memory: Memory, targets: Collection[str]) -> bool:
         return False
     links = {_target(link) for link in memory.header.supersedes}
     return not any(name in links for name in _names(memory, links))
-
-
-def _groups(question: Question) -> list[tuple[str, ...]]:
-    """The words of a question, each as the terms that stand for it."""
-    unseen = [(prefix,) for prefix in question.prefixes] if not question.groups else []
-    return [*[(term,) for term in question.words], *question.groups, *unseen]

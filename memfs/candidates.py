@@ -1,0 +1,188 @@
+"""Candidates: whatever may be a hit, from the index and from what is pending, in the order in which hits are shown."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+
+from memfs.keywords import Clause, moments
+from memfs.model import Reason
+from memfs.overlay import has_all
+from memfs.query import STEEPNESS, Page, Question, Weights, groups_of, weigh
+from memfs.ranking import Ranked, Support
+from memfs.retention import Forgetting, factor_of, left_of, life_of
+from memfs.scan import Marks
+from memfs.sync import Freshness
+from memfs.witnesses import Asked, in_order
+
+MORE = 4  # times as many candidates are asked for when too many fell away
+WINDOW = 12  # candidates that are put in the order of their ranks at a time
+HOUR = 3600  # seconds in which what is left of a memory hardly changes
+
+Candidate = tuple[float, str, Marks, float, Support | None, int | None]
+"""A memory that may be a hit: negative rank, path, stamp, score, what else speaks for it, row unless it is pending; the
+best is the least."""
+
+
+class Candidates:
+    """Finds what may be hits. Every method wants the lock of freshness held."""
+
+    def __init__(self, fresh: Freshness, forgetting: Forgetting) -> None:
+        self._fresh, self._forgetting = fresh, forgetting
+        self._hour, self._factors = 0, dict[int, float]()  # what ranks are multiplied by in that hour, by life
+
+    def find(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
+        """Whatever is relevant enough, by rank: its relevance, times what time has left of it."""
+        overlay, is_placed = self._fresh.overlay, self._is_placed(asked.question)
+        wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW
+        if asked.question.is_empty or not self._forgetting.enabled:
+            return _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
+        if not overlay and not is_placed:
+            return self._published_by_rank(asked, wanted, page.min_relevance, now)
+        found = _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
+        return self._by_rank(found, asked.weights.information or 1.0, now)
+
+    def fading(self, path: str, row: int | None, now: datetime) -> list[Reason]:
+        """What became of the rank of a memory with time, in words."""
+        if not self._forgetting.enabled:
+            return []
+        life, seconds, days = self._life(path, row), now.timestamp(), self._forgetting.half_life_days
+        left = left_of(life, seconds, days)
+        return [Reason(f"{left:.0%} of it is left: rank x {factor_of(life, seconds, days):.2f}")]
+
+    # --- by rank
+
+    def _by_rank(self, found: Iterator[Candidate], information: float, now: datetime) -> Iterator[Candidate]:
+        factor = self._factor(now)
+        while window := [*islice(found, WINDOW)]:
+            ranked = [
+                (
+                    -((-order / information) ** STEEPNESS) * factor(self._life(path, row)),
+                    path,
+                    stamp,
+                    score,
+                    support,
+                    row,
+                )
+                for order, path, stamp, score, support, row in window
+            ]
+            ranked.sort(key=itemgetter(0, 1))
+            yield from ranked
+
+    def _published_by_rank(self, asked: Asked, wanted: int, floor: float, now: datetime) -> Iterator[Candidate]:
+        """The same where nothing is pending and nothing comes from a conversation: a row is known when it is wanted."""
+        factor, weights, information = self._factor(now), asked.weights, asked.weights.information or 1.0
+        catalog = self._fresh.index.catalog
+        life, known = catalog.life, catalog.known
+        found = self._rows(asked.question, asked.clauses, wanted)
+        while window := [*islice(found, WINDOW)]:
+            if floor:
+                window = [pair for pair in window if weights.relevance(pair[0]) >= floor]
+            ranked = [((score / information) ** STEEPNESS * factor(life(row)), row, score) for score, row in window]
+            ranked.sort(key=itemgetter(0), reverse=True)
+            for rank, row, score in ranked:
+                path, stamp = known(row)
+                yield -rank, path, stamp, score, None, row
+            if len(ranked) < WINDOW:
+                return
+
+    def _factor(self, now: datetime) -> Callable[[int], float]:
+        """What tells by which share of its rank a memory of such a life counts."""
+        seconds, days = now.timestamp(), self._forgetting.half_life_days
+        if self._hour != (hour := int(seconds) // HOUR):
+            self._hour, self._factors = hour, {}
+        factors = self._factors
+
+        def factor(life: int) -> float:
+            found = factors.get(life)
+            if found is None:
+                found = factors[life] = factor_of(life, seconds, days)
+            return found
+
+        return factor
+
+    def _life(self, path: str, row: int | None) -> int:
+        """When a memory was new, and how much it matters."""
+        if row is not None:
+            return self._fresh.index.catalog.life(row)
+        memory = self._fresh.overlay.entries[path].memory
+        assert memory is not None  # it is a candidate
+        return life_of(moments(memory), memory.header.values)
+
+    # --- by score
+
+    def _is_placed(self, question: Question) -> bool:
+        """Tell whether what was said around a memory may speak for it."""
+        return bool(self._fresh.index.has_places or self._fresh.overlay.places) and question.is_plain
+
+    def _by_score(self, asked: Asked, wanted: int) -> Iterator[Candidate]:
+        """Whatever may be a hit, best first."""
+        (question, weights, clauses, *_), overlay = asked, self._fresh.overlay
+        if overlay and not question.is_empty:
+            asked = asked._replace(stretch=self._stretch(question, weights))
+        published = self._published(question, clauses, wanted, asked.stretch)
+        matches = merge(published, self._pending(question, weights)) if overlay else published
+        if not self._is_placed(question):
+            return matches
+        return _led(in_order(self._fresh.index, overlay, asked), matches)
+
+    def _stretch(self, question: Question, weights: Weights) -> float:
+        """By how much the scores of an index fall short, which knows nothing of what is pending."""
+        published = weigh(groups_of(question), self._fresh.index.frequency, self._fresh.index.memories)
+        return weights.information / published.information if published.information > 0 else 1.0
+
+    def _published(
+        self, question: Question, clauses: Sequence[Clause], wanted: int, stretch: float
+    ) -> Iterator[Candidate]:
+        known, pending = self._fresh.index.catalog.known, self._fresh.overlay.entries
+        for score, number in self._rows(question, clauses, wanted + (8 if pending else 0)):
+            path, stamp = known(number)
+            if path not in pending:
+                yield -score * stretch, path, stamp, score * stretch, None, number
+
+    def _rows(self, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[tuple[float, int]]:
+        """The scores and rows of the index, more of them when so many were not enough."""
+        index, seen = self._fresh.index, 0
+        while True:
+            found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
+            yield from found[seen:]
+            if len(found) < limit or limit >= index.memories:
+                return
+            seen, limit = len(found), limit * MORE
+
+    def _pending(self, question: Question, weights: Weights) -> list[Candidate]:
+        overlay = self._fresh.overlay
+        if question.is_empty:
+            changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
+            times = [(moments(memory)["updated"], path, memory.stamp) for path, memory in changed.items()]
+            return sorted([(-time, path, stamp, time, None, None) for time, path, stamp in times])
+        found: list[Candidate] = []
+        mean_length = self._fresh.index.mean_length
+        for path in overlay.having(weights.of):
+            memory, terms, *_ = overlay.entries[path]
+            if memory and has_all(terms, question.phrases):
+                score = weights.score(overlay.counts(path), len(terms), mean_length)
+                found.append((-score, path, memory.stamp, score, None, None))
+        return sorted(found)
+
+
+def _relevant(found: Iterator[Candidate], weights: Weights, floor: float) -> Iterator[Candidate]:
+    """The candidates that answer enough of a question; those that nothing else speaks for come in that order."""
+    return found if not floor else _above(found, weights, floor)
+
+
+def _above(found: Iterable[Candidate], weights: Weights, floor: float) -> Iterator[Candidate]:
+    for candidate in found:
+        if weights.relevance(candidate[3]) >= floor:
+            yield candidate
+        elif candidate[4] is None:
+            return
+
+
+def _led(first: Sequence[Ranked], rest: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Memories that are in order, and then the others."""
+    for rank, score, support, witness in first:
+        yield -rank, witness.path, witness.stamp, score, support, witness.row
+    paths = {one.witness.path for one in first}
+    yield from (candidate for candidate in rest if candidate[1] not in paths)
