@@ -1,0 +1,65 @@
+"""How much of a memory is left: it fades with time, slower the more it matters and the more it is recalled. Pure.
+
+Its half-life, in days, is H = half_life_days x importance x (1 + ln(1 + recalls)); what is left is R = 2^(-age / H).
+The age is counted from the latest of created, updated and the last recall. What is pinned does not fade.
+"""
+
+from collections.abc import Mapping
+from math import exp2, log1p
+from typing import Any, NamedTuple, Self
+
+from memfs.model import Memory
+
+HALF_LIFE = 30.0  # days
+PRUNE_BELOW = 0.05
+DAY = 86_400.0  # seconds
+_FLOOR, _FRESH, _MATTERS = 0.7, 0.2, 0.1  # shares of the factor: they add up to 1
+
+
+class Forgetting(NamedTuple):
+    """What a vault says about fading, below `forgetting` in its settings."""
+
+    enabled: bool = True  # else nothing fades
+    half_life_days: float = HALF_LIFE
+    prune_below: float = PRUNE_BELOW
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """What the settings of a vault say, and the defaults."""
+        return cls(**settings.get("forgetting", {}))
+
+
+USUAL = Forgetting()
+
+
+def half_life(importance: int, recalls: int = 0, *, days: float = HALF_LIFE) -> float:
+    """The days after which half of a memory is left."""
+    return days * importance * (1.0 + log1p(recalls))
+
+
+def retention(
+    basis: float, importance: int, now: float, *, pinned: bool = False, recalls: int = 0, days: float = HALF_LIFE
+) -> float:
+    """What is left of a memory, 0 to 1; `basis` is when it was new or recalled last, in seconds as `now` is."""
+    if pinned or now <= basis:
+        return 1.0
+    life = days * importance  # as `half_life`, which is not called: every candidate of every search comes by here
+    if recalls:
+        life *= 1.0 + log1p(recalls)
+    return exp2((basis - now) / (DAY * life))
+
+
+def retention_of(
+    memory: Memory, now: float, *, recalls: int = 0, last: float = 0.0, rules: Forgetting = USUAL
+) -> float:
+    """What is left of a memory that was recalled so often, and last then."""
+    header = memory.header
+    if header.pinned or not rules.enabled:
+        return 1.0
+    basis = max(memory.created.timestamp(), memory.updated.timestamp(), last)
+    return retention(basis, header.importance, now, recalls=recalls, days=rules.half_life_days)
+
+
+def factor(retention: float, importance: int) -> float:
+    """What the rank of a memory is multiplied by: 0.7 of one that faded and matters little, to 1."""
+    return _FLOOR + _FRESH * retention + _MATTERS * (importance - 1) / 9
