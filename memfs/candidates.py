@@ -14,6 +14,7 @@ from memfs.ranking import Ranked, Support
 from memfs.retention import Forgetting, factor_of, left_of, life_of
 from memfs.scan import Marks
 from memfs.sync import Freshness
+from memfs.usage import NEVER, Usage, mark_of
 from memfs.witnesses import Asked, in_order
 
 MORE = 4  # times as many candidates are asked for when too many fell away
@@ -28,8 +29,8 @@ best is the least."""
 class Candidates:
     """Finds what may be hits. Every method wants the lock of freshness held."""
 
-    def __init__(self, fresh: Freshness, forgetting: Forgetting) -> None:
-        self._fresh, self._forgetting = fresh, forgetting
+    def __init__(self, fresh: Freshness, forgetting: Forgetting, usage: Usage) -> None:
+        self._fresh, self._forgetting, self._usage = fresh, forgetting, usage
         self._hour, self._factors = 0, dict[int, float]()  # what ranks are multiplied by in that hour, by life
 
     def find(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
@@ -47,9 +48,11 @@ class Candidates:
         """What became of the rank of a memory with time, in words."""
         if not self._forgetting.enabled:
             return []
-        life, seconds, days = self._life(path, row), now.timestamp(), self._forgetting.half_life_days
-        left = left_of(life, seconds, days)
-        return [Reason(f"{left:.0%} of it is left: rank x {factor_of(life, seconds, days):.2f}")]
+        life, mark = self._life(path, row)
+        recalls = self._usage.marked().get(mark, NEVER)
+        lived = (life, now.timestamp(), self._forgetting.half_life_days, *recalls)
+        often = f", recalled {recalls.times} times" if recalls.times else ""
+        return [Reason(f"{left_of(*lived):.0%} of it is left{often}: rank x {factor_of(*lived):.2f}")]
 
     # --- by rank
 
@@ -58,7 +61,7 @@ class Candidates:
         while window := [*islice(found, WINDOW)]:
             ranked = [
                 (
-                    -((-order / information) ** STEEPNESS) * factor(self._life(path, row)),
+                    -((-order / information) ** STEEPNESS) * factor(*self._life(path, row)),
                     path,
                     stamp,
                     score,
@@ -79,7 +82,7 @@ class Candidates:
         while window := [*islice(found, WINDOW)]:
             if floor:
                 window = [pair for pair in window if weights.relevance(pair[0]) >= floor]
-            ranked = [((score / information) ** STEEPNESS * factor(life(row)), row, score) for score, row in window]
+            ranked = [((score / information) ** STEEPNESS * factor(*life(row)), row, score) for score, row in window]
             ranked.sort(key=itemgetter(0), reverse=True)
             for rank, row, score in ranked:
                 path, stamp = known(row)
@@ -87,14 +90,16 @@ class Candidates:
             if len(ranked) < WINDOW:
                 return
 
-    def _factor(self, now: datetime) -> Callable[[int], float]:
-        """What tells by which share of its rank a memory of such a life counts."""
-        seconds, days = now.timestamp(), self._forgetting.half_life_days
+    def _factor(self, now: datetime) -> Callable[[int, int], float]:
+        """What tells by which share of its rank a memory of such a life and mark counts."""
+        seconds, days, recalled = now.timestamp(), self._forgetting.half_life_days, self._usage.marked()
         if self._hour != (hour := int(seconds) // HOUR):
             self._hour, self._factors = hour, {}
         factors = self._factors
 
-        def factor(life: int) -> float:
+        def factor(life: int, mark: int) -> float:
+            if mark in recalled:
+                return factor_of(life, seconds, days, *recalled[mark])
             found = factors.get(life)
             if found is None:
                 found = factors[life] = factor_of(life, seconds, days)
@@ -102,13 +107,13 @@ class Candidates:
 
         return factor
 
-    def _life(self, path: str, row: int | None) -> int:
-        """When a memory was new, and how much it matters."""
+    def _life(self, path: str, row: int | None) -> tuple[int, int]:
+        """When a memory was new and how much it matters, and the mark of its id."""
         if row is not None:
             return self._fresh.index.catalog.life(row)
         memory = self._fresh.overlay.entries[path].memory
         assert memory is not None  # it is a candidate
-        return life_of(moments(memory), memory.header.values)
+        return life_of(moments(memory), memory.header.values), mark_of(memory.id)
 
     # --- by score
 

@@ -37,13 +37,14 @@ class Row(NamedTuple):
     stamp: Stamp
     digest: bytes  # of its content
     life: int = 2  # when it was new, and how much it matters: see `retention`
+    mark: int = 0  # what its id is known by: see `usage`
 
 
 class Columns:
     """Rows in the making: bytes and texts, which cost the garbage collector nothing, however many there are."""
 
     def __init__(self) -> None:
-        self._stamps, self._digests, self._lives = bytearray(), bytearray(), array("q")
+        self._stamps, self._digests, self._lives = bytearray(), bytearray(), array("q")  # two numbers a row, of these
         self._paths: list[str] = []
         self._runs: list[int] = []
         self._folder: str | None = None
@@ -55,7 +56,7 @@ class Columns:
         except struct.error:
             self._stamps += bytes(_STAMP.size)
         self._digests += row.digest
-        self._lives.append(row.life)
+        self._lives.extend((row.life, row.mark))
         folder = row.path.rpartition("/")[0]
         if folder != self._folder:
             self._folder = folder
@@ -89,7 +90,7 @@ class Chunk:
         numbers: list[int] = head
         self.first, self.count, dead, runs, length = numbers
         rows = self.count
-        sizes = (_HEAD.size, _STAMP.size * rows, _DIGEST * rows, 8 * rows, 8 * rows, 8 * dead, 8 * runs, length)
+        sizes = (_HEAD.size, _STAMP.size * rows, _DIGEST * rows, 16 * rows, 8 * rows, 8 * dead, 8 * runs, length)
         if magic != _MAGIC or min(numbers) < 0 or len(data) != sum(sizes):
             raise ValueError("not a chunk of rows")
         self._data = data
@@ -112,11 +113,12 @@ class Chunk:
         """One row."""
         path, stamp = self.known(number)
         digest = self._digests + (number - self.first) * _DIGEST
-        return Row(path, Stamp(*stamp), self._data[digest : digest + _DIGEST], self.life(number))
+        return Row(path, Stamp(*stamp), self._data[digest : digest + _DIGEST], *self.life(number))
 
-    def life(self, number: int) -> int:
-        """When the memory of a row was new, and how much it matters."""
-        return self._lives[number - self.first]
+    def life(self, number: int) -> tuple[int, int]:
+        """When the memory of a row was new and how much it matters, and the mark of its id."""
+        at = 2 * (number - self.first)
+        return self._lives[at], self._lives[at + 1]
 
     def known(self, number: int) -> tuple[str, tuple[int, ...]]:
         """The path and the stamp of one row."""
@@ -217,8 +219,8 @@ class Catalog:
         except UNREADABLE as error:
             raise IndexDamaged("a row cannot be read") from error
 
-    def life(self, number: int) -> int:
-        """When the memory of a row was new, and how much it matters."""
+    def life(self, number: int) -> tuple[int, int]:
+        """When the memory of a row was new and how much it matters, and the mark of its id."""
         return self.chunks[bisect_right(self._firsts, number) - 1].life(number)
 
     def row(self, number: int) -> Row:

@@ -1,12 +1,13 @@
 """Settings of a vault: `memfs.yaml`. Unknown keys are errors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from memfs.errors import MemfsError, SettingsError
 from memfs.frontmatter import Fault, scan
 from memfs.namespace import Template
+from memfs.retention import HALF_LIFE, PRUNE_BELOW
 from memfs.words import LANGUAGES
 
 if TYPE_CHECKING:
@@ -41,9 +42,17 @@ def _checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
         fault = error.errors()[0]
         key = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            known = ", ".join(_model().model_fields)
+            known = ", ".join(_fields(fault["loc"][:-1]))
             raise SettingsError(NAME, f"unknown key {key!r}; known keys: {known}") from None
         raise SettingsError(NAME, f"{key}: {fault['msg']}") from None
+
+
+def _fields(place: Sequence[int | str]) -> Iterable[str]:
+    """The keys that there are at a place of the settings."""
+    model: Any = _model()
+    for name in place:
+        model = model.model_fields[name].annotation
+    return model.model_fields  # type: ignore[no-any-return]  # a mapping of pydantic's
 
 
 @cache
@@ -56,6 +65,13 @@ def _model() -> "type[BaseModel]":
 
         language: Literal[LANGUAGES] = "english"  # type: ignore[valid-type]  # a tuple of constants
 
+    class Forgetting(BaseModel):
+        model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+        enabled: bool = True
+        half_life_days: float = Field(default=HALF_LIFE, gt=0)
+        prune_below: float = Field(default=PRUNE_BELOW, ge=0, le=1)
+
     class Settings(BaseModel):
         model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -63,6 +79,7 @@ def _model() -> "type[BaseModel]":
         actor: str | None = Field(default=None, min_length=1)
         namespaces: dict[str, str] = Field(default_factory=dict)
         retrieval: Retrieval = Field(default_factory=Retrieval)
+        forgetting: Forgetting = Field(default_factory=Forgetting)
 
         @field_validator("namespaces")
         @classmethod

@@ -14,6 +14,7 @@ from memfs.protocols import Clock
 from memfs.query import Page
 from memfs.retention import Forgetting
 from memfs.tree import Tree
+from memfs.usage import Usage
 from memfs.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ PUBLISHED = f"{STATE}/index/current"
 class Finder:
     """Index, freshness and watcher of one vault. Making one opens nothing."""
 
-    def __init__(self, tree: Tree, root: str, *, clock: Clock, settings: Mapping[str, Any], watch: bool) -> None:
+    def __init__(
+        self, tree: Tree, root: str, usage: Usage, *, clock: Clock, settings: Mapping[str, Any], watch: bool
+    ) -> None:
         self._tree, self._root, self._clock, self._wants_watcher = tree, root, clock, watch
-        self._forgetting = Forgetting.of(settings)
+        self._forgetting, self._usage = Forgetting.of(settings), usage
         self._language = settings.get("retrieval", {}).get("language", LANGUAGE)
         self._mutex = Mutex()
         self._watcher: Watcher | None = None
@@ -54,7 +57,7 @@ class Finder:
             with self._mutex:
                 if self._made is None:
                     fresh = Freshness(self._tree, self._root, language=self._language, clock=self._clock)
-                    self._made = fresh, Search(self._tree, fresh, self._forgetting)
+                    self._made = fresh, Search(self._tree, fresh, self._forgetting, self._usage)
         return self._made
 
     def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:

@@ -61,16 +61,23 @@ def try_lock(fd: int) -> bool:
     return lock_descriptor(fd, blocking=False)
 
 
+def try_share(fd: int) -> bool:
+    """Take a lock together with all who share it, if nobody has it alone; where there is no sharing, alone."""
+    if sys.platform == "win32":
+        return lock_descriptor(fd, blocking=False)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def is_locked(fd: int) -> bool:
     """Tell whether somebody holds the lock; who asks holds up nobody else who asks."""
-    if sys.platform == "win32":
-        taken = lock_descriptor(fd, blocking=False)
-    else:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            taken = True
-        except OSError:
-            taken = False
+    try:
+        taken = try_share(fd)
+    except OSError:
+        taken = False
     if taken:
         unlock_descriptor(fd)
     return not taken

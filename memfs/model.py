@@ -168,7 +168,7 @@ class Memory:
 
     @property
     def id(self) -> str:
-        return self.header.values.get("id") or self.path.removesuffix(".md")
+        return id_of(self.path, self.header.values)
 
     @property
     def namespace(self) -> Namespace:
@@ -297,6 +297,11 @@ class Version:
     time: datetime
     hash: str
     size: int = field(compare=False)
+
+
+def id_of(path: str, values: Mapping[str, Any]) -> str:
+    """The id of a memory with such a header: the one that is written there, or its path."""
+    return values.get("id") or path.removesuffix(".md")
 
 
 def as_time(value: object) -> date | datetime:

@@ -21,12 +21,13 @@ from memfs.index import Document, Edit, Index, index_in_memory, open_index, publ
 from memfs.journal import Journal
 from memfs.keywords import moments_of, terms_of
 from memfs.locks import release, try_lock
-from memfs.model import Memory
+from memfs.model import Memory, id_of
 from memfs.namespace import is_conflict_copy, is_text
 from memfs.origins import keywords_of, place_of
 from memfs.retention import life_of
 from memfs.scan import Marks, diff, read_all, scan
 from memfs.state import make
+from memfs.usage import mark_of
 
 MANY = 300  # changes that are better published than kept pending
 RETRY = 5.0  # seconds until a disk that took no index is tried again
@@ -63,7 +64,7 @@ def document(memory: Memory) -> Document:
     path, status = memory.path, memory.status
     values, body = glance(memory.data) or (memory.header.values, memory.body)
     keywords, numbers = terms_of(path, values), moments_of(values, status)
-    row = Row(path, memory.stamp, raw_digest(memory.data), life_of(numbers, values))
+    row = Row(path, memory.stamp, raw_digest(memory.data), life_of(numbers, values), mark_of(id_of(path, values)))
     if "source" in values and (place := place_of(path, values)) is not None:
         keywords += keywords_of(values, body)
         numbers["place"] = place

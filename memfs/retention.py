@@ -1,7 +1,7 @@
 """How much of a memory is left: it fades with time, slower the more it matters and the more it is recalled. Pure.
 
-Its half-life is H = half_life_days x importance x (1 + ln(1 + recalls)), in days; what is left R = 2^(-age / H). The
-age is counted from the latest of created, updated and the last recall. What is pinned does not fade.
+Its half-life, in days, is H = half_life_days x importance x (1 + ln(1 + recalls)); what is left is R = 2^(-age / H).
+The age is counted from the latest of created, updated and the last recall. What is pinned does not fade.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Forgetting(NamedTuple):
         return cls(**settings.get("forgetting", {}))
 
 
-DEFAULT = Forgetting()
+USUAL = Forgetting()
 
 
 def half_life(importance: int, recalls: int = 0, *, days: float = HALF_LIFE) -> float:
@@ -50,7 +50,7 @@ def retention(
 
 
 def retention_of(
-    memory: Memory, now: float, *, recalls: int = 0, last: float = 0.0, rules: Forgetting = DEFAULT
+    memory: Memory, now: float, *, recalls: int = 0, last: float = 0.0, rules: Forgetting = USUAL
 ) -> float:
     """What is left of a memory that was recalled so often, and last then."""
     header = memory.header

@@ -19,6 +19,7 @@ from memfs.scan import read_one, stamp_of
 from memfs.snippets import Marker
 from memfs.sync import Freshness
 from memfs.tree import Tree
+from memfs.usage import Usage
 from memfs.witnesses import Asked
 
 TRIES = 4
@@ -35,9 +36,9 @@ Found = tuple[Candidate, Memory]
 class Search:
     """Searches one vault."""
 
-    def __init__(self, tree: Tree, fresh: Freshness, forgetting: Forgetting) -> None:
+    def __init__(self, tree: Tree, fresh: Freshness, forgetting: Forgetting, usage: Usage) -> None:
         self._tree, self._fresh = tree, fresh
-        self._candidates = Candidates(fresh, forgetting)
+        self._candidates = Candidates(fresh, forgetting, usage)
         self._superseded: tuple[object, dict[Namespace, frozenset[str]]] = (None, {})
         self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 

@@ -32,6 +32,7 @@ from memfs.query import check_page
 from memfs.scope import Scope, is_below
 from memfs.state import make
 from memfs.tree import Tree
+from memfs.usage import Usage
 
 LOCK_TIMEOUT = 10.0
 Memories = list[Memory]
@@ -64,7 +65,8 @@ class Vault:
             raise VaultNotFoundError(str(root))
         self._tree = Tree(self.root, clock=clock, lock_timeout=lock_timeout)
         self._clock = clock
-        self._finder = Finder(self._tree, str(self.root), clock=clock, settings=self.settings, watch=watch)
+        self.usage = Usage(self.root, clock)
+        self._finder = Finder(self._tree, str(self.root), self.usage, clock=clock, settings=self.settings, watch=watch)
         self._scope = Scope(self._tree, self._finder)
 
     def __repr__(self) -> str:
@@ -110,6 +112,7 @@ class Vault:
         """Stop the watcher, and give back what writing and searching hold; the vault can still be used."""
         self._finder.close()
         self._tree.close()
+        self.usage.close()
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:

@@ -24,6 +24,9 @@ def test_what_is_set_is_answered_and_nothing_else() -> None:
         "namespaces": {"facts": "/facts/{actorId}", "log": "/log/{session_id}"},
     }
     assert load("actor: 東京\n") == {"actor": "東京"}
+    assert load("forgetting:\n  enabled: false\n  half_life_days: 7\n  prune_below: 0\n") == {
+        "forgetting": {"enabled": False, "half_life_days": 7.0, "prune_below": 0.0}
+    }
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,14 @@ def test_what_is_set_is_answered_and_nothing_else() -> None:
         ("namespaces:\n  facts: /facts/{actor}\n", "unknown placeholder {actor}"),
         ("namespaces:\n  facts: /../{actorId}\n", "'/../x': a name that leaves the tree"),
         ("namespaces:\n  facts: '/{'\n", "a brace that closes no placeholder"),
+        ("forgetting: 3\n", "forgetting: "),
+        ("forgetting:\n  half_life: 3\n", "unknown key 'forgetting.half_life'; known keys: enabled, half_life_days, "),
+        ("forgetting:\n  half_life_days: 0\n", "forgetting.half_life_days: Input should be greater than 0"),
+        ("forgetting:\n  half_life_days: .inf\n", "forgetting.half_life_days: "),
+        ("forgetting:\n  half_life_days: soon\n", "forgetting.half_life_days: "),
+        ("forgetting:\n  prune_below: 1.01\n", "forgetting.prune_below: "),
+        ("forgetting:\n  prune_below: -0.1\n", "forgetting.prune_below: "),
+        ("forgetting:\n  enabled: 1\n", "forgetting.enabled: "),
         ("- a\n", "memfs.yaml:1: "),
         ("just text\n", "memfs.yaml:1: "),
         ("version: 1\nversion: 1\n", "memfs.yaml:2: duplicate key 'version'"),

@@ -113,6 +113,8 @@ class VaultStore(Curated):
 
     def _search(self, query: str, limit: int, floor: float) -> list[Found]:
         hits = self.vault.search(query, limit=limit, min_relevance=floor)
+        if query.strip():  # else it is a listing
+            self.vault.usage.searched([hit.memory.id for hit in hits])
         return [self._found(hit.memory, hit if query.strip() else None) for hit in hits]
 
     async def get(self, ref: str) -> Found:

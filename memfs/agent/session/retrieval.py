@@ -61,7 +61,10 @@ class Retriever:
 
     def text(self, question: str) -> str:
         """What is told on a question: escaped, between tags; empty if nothing is."""
-        found = within([_entry(hit) for hit in self.search(question)], TOKENS)
+        hits = self.search(question)
+        if question.strip() and self.lookups:
+            self.vault.usage.searched([hit.memory.id for hit in hits])
+        found = within([_entry(hit) for hit in hits], TOKENS)
         self.told(entry.content for entry in found)
         return render(found, self.tag) if found else ""
 

@@ -57,8 +57,9 @@ class Records:
         nextToken: str | None = None,  # noqa: N803
     ) -> Answer:
         """The memories that answer a question, best first: of a namespace alone, or of all below it."""
+        question = str(searchCriteria.get("searchQuery", ""))
         hits = self._search(
-            str(searchCriteria.get("searchQuery", "")),
+            question,
             namespace,
             namespacePath,
             kind=searchCriteria.get("memoryStrategyId"),
@@ -66,6 +67,8 @@ class Records:
             limit=searchCriteria.get("topK", TOP),
         )
         told = [(hit.memory.id, _summary(hit.memory, hit)) for hit in hits]
+        if question.strip() and nextToken is None:  # another page is no other search
+            self._vault.usage.searched([name for name, _ in told])
         return page("memoryRecordSummaries", told, maxResults, nextToken)
 
     @answering

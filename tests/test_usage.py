@@ -1,0 +1,437 @@
+"""Recalls are counted, by every process and thread, and nothing that git tracks changes for it."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY, Git, Script
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memfs import MemoryManager, Vault
+from memfs.agent.session.config import RetrievalConfig
+from memfs.agent.session.retrieval import Retriever
+from memfs.integrations.agentcore.records import Records
+from memfs.model import Change
+from memfs.stores import VaultStore
+from memfs.usage import COMPACT, NEVER, Ratio, Recalls, Tally, Usage
+
+MOMENT = datetime(2026, 11, 17, 12, tzinfo=UTC)
+SECONDS = MOMENT.timestamp()
+
+
+def log_of(root: Path) -> Path:
+    return root / ".memfs" / "usage" / "recalls"
+
+
+@pytest.fixture
+def usage(tmp_path: Path) -> Usage:
+    return Usage(tmp_path, lambda: MOMENT)
+
+
+# --- counting
+
+
+def test_what_is_recalled_is_counted_with_the_time_of_the_last(tmp_path: Path) -> None:
+    times = iter([MOMENT, MOMENT.replace(hour=13), MOMENT.replace(hour=11)])
+    usage = Usage(tmp_path, lambda: next(times))
+    for ids in (["m-1", "m-2"], ["m-1"], ["m-1"]):
+        usage.recalled(ids)
+
+    assert usage.of("m-1") == Recalls(3, SECONDS + 3600)
+    assert usage.of("m-2") == Recalls(1, SECONDS)
+    assert usage.of("m-3") == NEVER == (0, 0.0)
+    assert usage.ratio() == Ratio(0, 0, 0.0)
+    assert usage.ratio().share is None
+
+
+def test_a_search_counts_what_it_found_and_whether_it_found_anything(usage: Usage) -> None:
+    for ids in (["m-1", "m-2"], [], ["m-1"], []):
+        usage.searched(ids)
+
+    assert usage.ratio() == (4, 2, SECONDS)
+    assert usage.ratio().share == 0.5
+    assert dict(usage.snapshot()) == {"m-1": (2, SECONDS), "m-2": (1, SECONDS)}
+
+
+@pytest.mark.parametrize(
+    "name", ["notes/Zürich trip", "a\tb", "a\nb", "100% sure", "東京", "\u2028", "x/" * 500, "a b", "%41", "."]
+)
+def test_any_id_and_path_is_counted_as_it_is(usage: Usage, name: str) -> None:
+    usage.recalled([name, "m-1"])
+
+    assert dict(usage.snapshot()) == {name: (1, SECONDS), "m-1": (1, SECONDS)}
+
+
+def test_another_handle_sees_what_was_counted_and_goes_on(tmp_path: Path, usage: Usage) -> None:
+    other = Usage(tmp_path, lambda: MOMENT)
+    usage.searched(["m-1"])
+    assert other.of("m-1").times == 1
+    usage.searched(["m-1"])
+    other.searched(["m-1"])
+
+    assert usage.of("m-1") == other.of("m-1") == (3, SECONDS)
+
+
+def test_a_snapshot_of_what_did_not_change_is_the_same_one(usage: Usage) -> None:
+    usage.recalled(["m-1"])
+    first = usage.snapshot()
+    assert usage.snapshot() is first
+
+    usage.recalled(["m-2"])
+
+    assert usage.snapshot()["m-2"].times == 1
+
+
+def test_threads_lose_nothing(usage: Usage) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(usage.searched, [f"m-{n % 10}", "m-all"]) for n in range(2000)]:
+            done.result()
+
+    assert usage.of("m-all").times == usage.ratio().searches == 2000
+    assert [usage.of(f"m-{n}").times for n in range(10)] == [200] * 10
+
+
+WORKER = """
+from memfs.usage import Usage
+usage = Usage(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(3000):
+    usage.searched([f"m-own-{sys.argv[2]}", f"m-shared-{number % 7:0100}"] if number % 3 else [])
+"""
+
+
+def test_four_processes_at_once_lose_nothing_while_the_log_is_made_shorter(tmp_path: Path) -> None:
+    """Each line is over 100 bytes: the log is written anew a dozen times meanwhile."""
+    inodes = set()
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", f"import sys\n{WORKER}", tmp_path, str(number)],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for worker in workers:
+        assert worker.stdout
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    usage = Usage(tmp_path)
+    while any(worker.poll() is None for worker in workers):
+        usage.snapshot()
+        inodes.add(usage._inode)
+    for worker in workers:
+        assert (worker.communicate(timeout=60)[0], worker.returncode) == ("", 0)
+
+    assert [usage.of(f"m-own-{number}").times for number in range(4)] == [2000] * 4
+    assert sum(recalls.times for recalls in usage.snapshot().values()) == 4 * 2 * 2000
+    assert usage.ratio()[:2] == Usage(tmp_path).ratio()[:2] == (12_000, 8_000)
+    assert len(inodes - {0}) > 1
+    assert log_of(tmp_path).stat().st_size < 3 * COMPACT
+
+
+# --- small, and bounded
+
+
+def test_the_log_stays_small_and_loses_no_count(tmp_path: Path, usage: Usage) -> None:
+    largest = 0
+    for number in range(6000):
+        usage.searched([f"m-{number % 50:026}", "m-1"] if number % 2 else [])
+        largest = max(largest, log_of(tmp_path).stat().st_size)
+
+    assert largest < COMPACT + 1000
+    assert usage.of("m-1").times == 3000
+    assert Usage(tmp_path).snapshot() == usage.snapshot()
+    assert Usage(tmp_path).ratio() == (6000, 3000, SECONDS)
+    assert sorted(os.listdir(log_of(tmp_path).parent)) == ["recalls"]
+
+
+def test_more_counters_than_there_is_room_for_leave_those_recalled_last() -> None:
+    tally = Tally()
+    tally.take(b"".join(b"r\t%d\tm-%0100d\t.\n" % (number, number) for number in range(80_000)))
+    kept = Tally()
+    kept.take(b"".join(tally.lines()))
+
+    assert 60_000 < len(kept.counts) < 80_000
+    assert f"m-{79_999:0100}" in kept.counts
+    assert f"m-{0:0100}" not in kept.counts
+
+
+def test_a_log_that_is_larger_than_any_of_ours_is_begun_anew(tmp_path: Path, usage: Usage) -> None:
+    usage.recalled(["m-1"])
+    os.truncate(log_of(tmp_path), 1 << 30)
+
+    assert usage.of("m-1").times <= 1
+    usage.recalled(["m-2"])
+    usage.recalled(["m-3"])
+    assert usage.of("m-3").times == 1
+    assert log_of(tmp_path).stat().st_size < 1000
+
+
+# --- damage
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        b"nonsense", b"r\t17\tm-9", b"s\t", b"r\t-1\tm-9\t.", b"c\tm-9\tmany\t1\t.", b"c\tm-9\t1\t.", b"t\t1\t.",
+        b"\0" * 4000, b"\xff\xfe\t.\xff", b"r\t" + b"9" * 40 + b"\tm-9\t.", b"\n\n\n", b"r\t1\t\xff\t.",
+        b"x\t1\tm-9\t.",
+    ],
+)  # fmt: skip
+def test_a_torn_or_foreign_line_costs_only_itself(tmp_path: Path, usage: Usage, foreign: bytes) -> None:
+    usage.searched(["m-1"])
+    with log_of(tmp_path).open("ab") as log:
+        log.write(foreign)
+    usage.searched(["m-1", "m-2"])
+
+    for handle in (usage, Usage(tmp_path)):
+        assert dict(handle.snapshot()) == {"m-1": (2, SECONDS), "m-2": (1, SECONDS)}
+        assert handle.ratio() == (2, 2, SECONDS)
+
+
+@given(st.binary(max_size=300))
+def test_whatever_a_log_holds_it_is_read(data: bytes) -> None:
+    tally = Tally()
+    tally.take(data)
+    tally.take(b"\nr\t5\tm-0\t.\n")
+
+    assert tally.counts["m-0"].times >= 1
+    again = Tally()
+    again.take(b"".join(tally.lines()))
+    assert (again.counts, again.searches, again.found) == (tally.counts, tally.searches, tally.found)
+
+
+def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, usage: Usage) -> None:
+    usage.recalled(["m-1"])
+    with log_of(tmp_path).open("ab", buffering=0) as log:
+        log.write(b"\nr\t5\tm-")
+        assert usage.of("m-2") == NEVER
+        log.write(b"2\t.\n")
+
+    assert usage.of("m-2") == (1, 5)
+
+
+def test_deleted_counters_begin_anew(tmp_path: Path, usage: Usage) -> None:
+    usage.searched(["m-1"])
+    assert usage.of("m-1").times == 1
+    log_of(tmp_path).unlink()
+    assert usage.of("m-1") == NEVER
+    assert usage.ratio() == (0, 0, 0.0)
+
+    usage.searched(["m-2"])
+
+    assert dict(usage.snapshot()) == {"m-2": (1, SECONDS)}
+    subprocess.run(["rm", "-rf", tmp_path / ".memfs"], check=True)
+    usage.searched(["m-3"])
+    assert dict(usage.snapshot()) == {"m-3": (1, SECONDS)}
+
+
+def make_folder(log: Path, _: Path) -> None:
+    log.mkdir(parents=True)
+
+
+def make_link(log: Path, outside: Path) -> None:
+    log.parent.mkdir(parents=True)
+    log.symlink_to(outside)
+
+
+def make_linked_room(log: Path, outside: Path) -> None:
+    log.parent.parent.mkdir(parents=True)
+    log.parent.symlink_to(outside.parent)
+
+
+@pytest.mark.parametrize("make", [make_folder, make_link, make_linked_room])
+def test_what_stands_in_its_place_is_not_followed(tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
+    outside = tmp_path / "outside" / "recalls"
+    outside.parent.mkdir()
+    outside.write_bytes(b"r\t5\tm-9\t.\n")
+    make(log_of(tmp_path / "vault"), outside)
+    usage = Usage(tmp_path / "vault", lambda: MOMENT)
+    usage.searched(["m-1"])
+
+    assert usage.of("m-9") == NEVER
+    assert outside.read_bytes() == b"r\t5\tm-9\t.\n"
+
+
+def test_a_closed_handle_can_still_be_used(usage: Usage) -> None:
+    usage.recalled(["m-1"])
+    usage.close()
+    usage.recalled(["m-1"])
+
+    assert usage.of("m-1").times == 2
+
+
+def test_a_full_disk_counts_nothing_and_says_nothing(mount_tmpfs: Callable[[str], Path]) -> None:
+    disk = mount_tmpfs("size=1m")
+    usage = Usage(disk, lambda: MOMENT)
+    usage.searched(["m-1"])
+    with pytest.raises(OSError, match="No space"):
+        (disk / "filler").write_bytes(bytes(2 << 20))
+    for _ in range(200):
+        usage.searched(["m-" + "2" * 100])
+    (disk / "filler").unlink()
+    usage.searched(["m-3"])
+
+    assert usage.of("m-1").times == usage.of("m-3").times == 1
+
+
+def test_a_read_only_vault_is_searched_and_not_counted(tmp_path: Path, mount_tmpfs: Callable[[str], Path]) -> None:
+    disk = mount_tmpfs("size=8m")
+    with Vault.init(disk) as vault:
+        vault.add("Green tea at five.")
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+
+    assert len(search(VaultStore(disk), "green tea")) == 1
+    assert Vault(disk).usage.ratio() == (0, 0, 0.0)
+
+
+def test_who_cannot_write_here_is_not_counted(public_path: Path, run_script: Script) -> None:
+    with Vault.init(public_path / "vault") as vault:
+        vault.add("Green tea at five.")
+    code = """
+from memfs.usage import Usage
+usage = Usage(sys.argv[1])
+usage.searched(["m-1"])
+print(usage.ratio().searches)
+"""
+
+    assert run_script(code, public_path / "vault", ordinary=True).stdout == "0\n"
+
+
+def test_a_fork_counts_by_itself(usage: Usage) -> None:
+    usage.recalled(["m-1"])
+    child = os.fork()
+    if not child:
+        usage.recalled(["m-1"])
+        os._exit(0 if usage.of("m-1").times == 2 else 1)
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert usage.of("m-1").times == 2
+
+
+# --- what agents are given
+
+
+def search(store: VaultStore, question: str) -> list[Any]:
+    return asyncio.run(store.search(question))
+
+
+def test_a_search_of_an_agent_is_counted(vault: Vault) -> None:
+    tea = vault.add("Alice drinks green tea at five.", "/facts/alice")
+    (vault.root / "facts" / "alice" / "coffee.md").write_text("Alice never drinks coffee.\n")
+    store = VaultStore(vault, "/facts/alice")
+    search(store, "green tea")
+    search(store, "what does Alice drink?")
+    search(store, "submarines")
+
+    assert vault.usage.of(tea.id).times == 2
+    assert vault.usage.of("facts/alice/coffee").times == 1
+    assert vault.usage.ratio()[:2] == (3, 2)
+    assert Vault(vault.root).usage.ratio()[:2] == (3, 2)
+
+
+def test_what_no_agent_was_given_is_not_counted(vault: Vault) -> None:
+    tea = vault.add("Alice drinks green tea at five.", pinned=True)
+    store = VaultStore(vault)
+
+    async def look() -> None:
+        await store.initialize()
+        await store.similar("green tea")
+        await store.list()
+        await store.pinned()
+        await store.get(tea.id)
+        await store.search("  ")
+        await store.is_forgotten("green tea")
+
+    asyncio.run(look())
+    vault.search("green tea")
+    vault.read(tea.id)
+    subprocess.run([sys.executable, "-m", "memfs", "search", "tea", "--vault", vault.root], check=True, cwd=REPOSITORY)
+
+    assert vault.usage.of(tea.id) == NEVER
+    assert vault.usage.ratio() == (0, 0, 0.0)
+
+
+def test_what_a_manager_injects_is_counted(vault: Vault) -> None:
+    tea = vault.add("Alice drinks green tea at five.")
+    manager = MemoryManager([VaultStore(vault)])
+    messages = [{"role": "user", "content": [{"text": "When does Alice drink green tea?"}]}]
+    told = asyncio.run(manager.attach().inject(messages))
+
+    assert "green tea at five" in str(told)
+    assert vault.usage.of(tea.id).times == 1
+
+
+def test_what_a_session_retrieves_is_counted_once_a_turn(vault: Vault) -> None:
+    tea = vault.add("Alice drinks green tea at five.", "/facts/alice")
+    retriever = Retriever(vault, [("/facts/alice", RetrievalConfig())])
+    messages = [{"role": "user", "content": [{"text": "When does Alice drink green tea?"}]}]
+    for _ in range(3):
+        assert "green tea at five" in str(asyncio.run(retriever.inject(messages)))
+
+    assert vault.usage.of(tea.id).times == vault.usage.ratio().searches == 1
+
+
+def test_what_a_client_of_agentcore_retrieves_is_counted(vault: Vault) -> None:
+    tea = vault.add("Alice drinks green tea at five.", "/facts/alice")
+    records = Records(vault, dict)
+    criteria = {"searchQuery": "green tea"}
+    records.retrieve_memory_records(memoryId="m", namespace="/facts/alice", searchCriteria=criteria)
+    records.list_memory_records(memoryId="m", namespace="/facts/alice")
+
+    assert vault.usage.of(tea.id).times == 1
+    assert vault.usage.ratio()[:2] == (1, 1)
+
+
+def test_git_status_stays_empty_whatever_agents_search(example: Path, git: Git) -> None:
+    (example / ".gitignore").unlink()  # the state directory looks after itself
+    git(example, "init", "-q")
+    git(example, "add", "-A")
+    git(example, "commit", "-qm", "all")
+    head = git(example, "rev-parse", "HEAD^{tree}")
+    with Vault(example) as vault:
+        store = VaultStore(vault)
+        for question in ("what is Bob allergic to", "sushi", "when is Atlas due", "ukulele"):
+            search(store, question)
+        assert vault.usage.ratio().searches == 4
+        assert vault.usage.of("m-01km2karngprvvfk7wmb3nvxvz").times >= 1
+
+    assert log_of(example).is_file()
+    assert git(example, "status", "--porcelain", "--untracked-files=all") == ""
+    git(example, "add", "-A")
+    assert git(example, "write-tree") == head
+
+
+def test_counting_does_not_make_a_search_stale(vault: Vault) -> None:
+    """A watcher and the kernel's notices leave the state directory alone."""
+    vault.add("Green tea at five.")
+    changes: list[str] = []
+    heard = threading.Event()
+
+    def hear(change: Change) -> None:
+        changes.append(change.path)
+        heard.set()
+
+    with Vault(vault.root, watch=True) as watched:
+        watched.subscribe(hear)
+        for _ in range(20):
+            search(VaultStore(watched), "tea")
+        (vault.root / "coffee.md").write_text("Coffee at ten.\n")
+        assert heard.wait(10)
+
+    assert changes == ["coffee.md"]
