@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from memfs.files import raw_digest
 from memfs.index import Index
 from memfs.model import Memory
-from memfs.nearest import Nearest, blended, living, units_of
+from memfs.nearest import Nearest, blended, cosines_of, living, units_of
 from memfs.overlay import Overlay, rarity
 from memfs.protocols import Embedder
 from memfs.publisher import Progress, meaning_of
@@ -74,7 +74,8 @@ class Meaning:
         if (meant := self.ask(question, weights)) is None:
             return None
         embedder, _ = self._ready()
-        return meant.share(float(_embedded(embedder.embed, [meaning_of(memory)])[0] @ meant.question))
+        units = _embedded(embedder.embed, [meaning_of(memory)])
+        return meant.share(float(cosines_of(units, meant.question)[0]))
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
@@ -168,7 +169,7 @@ class Meant:
 
     def paths(self) -> list[str]:
         """The pending memories that mean what is asked, the best first."""
-        cosines = (self._waiting.vectors @ self.question).tolist()
+        cosines = cosines_of(self._waiting.vectors, self.question).tolist()
         found = sorted((-cosine, memory.path) for cosine, memory in zip(cosines, self._waiting.memories, strict=True))
         return [path for cosine, path in found if -cosine >= self._least]
 
@@ -183,7 +184,7 @@ class Meant:
         places = [-1 if one.place is None else one.place for one in witnesses]
         beside = [(share, [said.get(place + step, -1) for place in places]) for step, share in BESIDE.items()]
         both = blended(own, beside) if said else own
-        cosines = ((own @ self.question).tolist(), (both @ self.question).tolist())
+        cosines = (cosines_of(vectors, self.question).tolist() for vectors in (own, both))
         found = zip(witnesses, *cosines, strict=True)
         return [one._replace(alike=self.share(alone), meant=self.share(beside)) for one, alone, beside in found]
 

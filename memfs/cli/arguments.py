@@ -112,6 +112,7 @@ WITHIN = argument("namespace", metavar="NS", nargs="?", help="only what lies bel
 SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
 LIST = flag("--list", help="show the kept versions, and change nothing")
 QUESTION = argument("question", metavar="QUESTION", nargs="+", help="what you want to know; - reads it from stdin")
+SEMANTIC = flag("--semantic", help="by meaning too, as `retrieval: {semantic: true}` in memfs.yaml has it always")
 WHERE = f"'KEY OPERATOR VALUE' on any header key, where the operator is one of {' '.join(OPERATORS)}"
 FILTERS = (
     argument("-n", "--namespace", metavar="NS", help="only what lies below it", completes="namespace"),
