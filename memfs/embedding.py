@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from memfs.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -25,6 +25,7 @@ NAME = "l2_supercat_256"
 MISSING = "search by meaning is not installed, so words alone are searched: pip install 'memfs-vault[semantic]'"
 MAX_CHARS = 8_000  # of a text; what follows moves its vector little
 BATCH = 256
+FEW = 16  # texts that are cut one after the other: threads for them, in a forked process, would be complained of
 
 
 class WordEmbedder:
@@ -48,12 +49,17 @@ class WordEmbedder:
         vectors = np.zeros((len(texts), self._words.shape[1]), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
             cut = [text[:MAX_CHARS] for text in texts[start : start + BATCH]]
-            for number, found in enumerate(self._cutter.encode_batch(cut, add_special_tokens=False), start):
+            for number, found in enumerate(self._cut(cut), start):
                 if ids := found.ids:
                     vectors[number] = self._words[ids].mean(axis=0)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, lengths, out=vectors, where=lengths > 0)
         return vectors
+
+    def _cut(self, texts: list[str]) -> "Iterable[Any]":
+        if len(texts) > FEW:
+            return self._cutter.encode_batch(texts, add_special_tokens=False)
+        return (self._cutter.encode(text, add_special_tokens=False) for text in texts)
 
     def embed_weighed(self, words: "Sequence[str]", weights: "Sequence[float]") -> "Vectors":
         """One vector for words of which each counts so much."""

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from memfs.usage import Usage
 from memfs.watcher import Watcher
 
 if TYPE_CHECKING:
+    from memfs.index import Index
     from memfs.meaning import Meaning
     from memfs.publisher import Progress
     from memfs.search import Search
@@ -99,13 +101,14 @@ class Finder:
     def sync(self, progress: "Progress | None" = None) -> SyncReport:
         """Make the index equal the files."""
         with self.fresh.lock:
-            report = self.fresh.sync(progress)
+            report, started = self.fresh.sync(progress), time.monotonic()
             meaning = self._parts[1] if self._is_semantic else None
             if meaning is None:
                 return report
             meaning.sync(progress)
             trouble = [Problem(f"{STATE}/{VECTORS}", 1, meaning.trouble)] if meaning.trouble else []
-            return replace(report, problems=(*report.problems, *trouble))
+            seconds = report.seconds + time.monotonic() - started
+            return replace(report, seconds=seconds, problems=(*report.problems, *trouble))
 
     def status(self) -> IndexStatus:
         """How things stand."""
@@ -189,10 +192,10 @@ class Finder:
             with fresh.lock:
                 is_to_purge = fresh.published.is_to_purge()
                 fresh.close()
-                if is_to_purge and not fresh.published.is_to_purge():
-                    self._purge_vectors()
+                if is_to_purge and fresh.published.index and not fresh.published.is_to_purge():
+                    self._purge_vectors(fresh.index)
 
-    def _purge_vectors(self) -> None:
+    def _purge_vectors(self, index: "Index") -> None:
         """Have no vector left of what is gone; where they cannot be read, have none left at all."""
         folder = os.path.join(self._root, STATE, VECTORS)
         if not os.path.lexists(folder):
@@ -203,7 +206,7 @@ class Finder:
             shutil.rmtree(folder, ignore_errors=True)
             return
         with self._tree.opened() as root:
-            prune(root, self.fresh.index.catalog)
+            prune(root, index.catalog)
 
 
 def _seen_from(scope: Namespace, change: Change) -> Change | None:

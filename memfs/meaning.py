@@ -20,7 +20,7 @@ from memfs.tree import Tree
 from memfs.vectors import Floats, Vectors, array_of, key_of, name_of
 from memfs.words import MAX_QUESTION
 
-BATCH = 2000  # memories that are embedded at once
+BATCH = 500  # memories that are embedded at once
 SPARE = 200  # records out of use that a file may have beyond as many as are in use
 STOP = 0.3  # share of an unknown word that a word counts which search by words leaves out
 SPAN = (0.0, 0.7)  # of an embedder that does not tell its own

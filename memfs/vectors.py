@@ -31,6 +31,7 @@ MANY = 4096  # vectors that are better read from the file than held beside it
 PATIENCE = 2.0  # seconds to wait for another process that writes
 MODELS = 3  # whose files are kept, those that were written last
 MAX_SIZE = 1 << 16  # numbers of a vector
+MOST = 1 << 24  # records that are looked at
 LATE = 3600.0  # seconds after which a file in the making is given up
 _MASK, _ODD, _SALT = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0x6D656D6673
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE
@@ -124,7 +125,7 @@ class Vectors:
             fd = os.open(self.name, READ, dir_fd=parent)
         try:
             status = os.fstat(fd)
-            rows = status.st_size // self._width if stat.S_ISREG(status.st_mode) else 0
+            rows = min(status.st_size // self._width, MOST) if stat.S_ISREG(status.st_mode) else 0
             data = mmap.mmap(fd, rows * self._width, access=mmap.ACCESS_READ) if rows else b""
         finally:
             os.close(fd)

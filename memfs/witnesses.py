@@ -112,13 +112,14 @@ def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list
 
 def _alike(index: Index, overlay: Overlay, asked: Asked, meant: Meant) -> Alike:
     """Of the memories that the question may be answered by, those that mean most what it asks."""
-    limit, rows, placed = SIMILAR + len(overlay), list[int](), dict[int, int | None]()
+    known, rows, placed = index.catalog.known, list[int](), dict[int, int | None]()
     for times in (1, FEWER, 0):  # if a filter lets few of the first ones through, all that it does are compared
-        among = None if times else index.all_rows(asked.clauses)
-        rows = meant.rows(limit * (times or 1), among)
-        seen = index.sighted((), (), places=(), rows=rows, clauses=asked.clauses)
-        placed = {row: place for _, row, place in seen if index.catalog.known(row)[0] not in overlay}
-        if len(placed) >= SIMILAR or len(rows) < limit * times:
+        limit = SIMILAR * (times or 1) + len(overlay)
+        found = meant.rows(limit, None if times else index.all_rows(asked.clauses))
+        rows = [row for row in found if known(row)[0] not in overlay] if overlay else found
+        seen = index.sighted((), (), places=(), rows=rows[: SIMILAR * FEWER], clauses=asked.clauses)
+        placed = {row: place for _, row, place in seen}
+        if len(placed) >= SIMILAR or len(found) < limit:
             break
     rows = [row for row in rows if row in placed][:SIMILAR]
     entries = ((path, overlay.entries[path]) for path in meant.paths())
