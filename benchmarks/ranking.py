@@ -1,7 +1,7 @@
 """How often a question finds its memory first, by how much the names of a memory count beside its body.
 
 `python -m benchmarks.ranking` asks the example vault, and a vault of titled memories among which titles mislead. The
-last line is what `Vault.search` finds, with all that counts beside scores.
+last lines are what `Vault.search` finds, with all that counts beside scores, by words alone and by meaning too.
 """
 
 import os
@@ -12,10 +12,12 @@ from pathlib import Path
 
 from benchmarks.corpus import word
 from memfs import Vault
+from memfs.embedding import default_embedder
 from memfs.files import open_root
 from memfs.index import Analyzer, Index, index_in_memory
 from memfs.keywords import NoneOf
 from memfs.model import Memory
+from memfs.protocols import Embedder
 from memfs.publisher import document, names_of
 from memfs.query import understand
 from memfs.scan import read_all, scan
@@ -68,6 +70,7 @@ def main() -> None:
             cells = [_share(_ranks(root, questions, times)) for root, questions in vaults]
             print(_line(str(times), cells))
         print(_line("memfs", [_share(_searched(root, q)) for root, q in vaults]))
+        print(_line("semantic", [_share(_searched(root, q, default_embedder())) for root, q in vaults]))
 
 
 def _line(name: str, cells: list[tuple[str, str]]) -> str:
@@ -80,11 +83,11 @@ def _share(ranks: list[int]) -> tuple[str, str]:
     return f"{first:.0%}", f"{sum(1 / rank for rank in ranks if rank) / len(ranks):.3f}"
 
 
-def _searched(root: Path, questions: Found) -> list[int]:
+def _searched(root: Path, questions: Found, embedder: Embedder | None = None) -> list[int]:
     """The place of each question's memory among ten hits of a search; 0 if it is not there."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(root, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".memfs"))
-        with Vault(folder) as vault:
+        with Vault(folder, embedder=embedder) as vault:
             found = {path: [hit.memory.path for hit in vault.search(question)] for question, path in questions.items()}
     return [paths.index(path) + 1 if path in paths else 0 for path, paths in found.items()]
 

@@ -277,26 +277,30 @@ def test_a_narrow_filter_finds_what_many_others_stand_before(tmp_path: Path) -> 
 
 # --- conversations
 
-TALK = (
-    "Ada: How was the weekend?",
-    "Bob: We went to the ocean with the children.",
-    "Ada: What did you do there?",
-    "Bob: Mostly nothing, and some sandcastles.",
-    "Ada: Sounds calm.",
-)
+OCEAN = ("Bob: We went to the ocean with the children.", "Bob: They built castles of sand.", "Ada: The waves!")
+OFFICE = ("Bob: We printed the invoices.", "Bob: They built castles of sand.", "Ada: The printer jams.")
 
 
 def test_what_was_said_around_a_memory_belongs_to_what_it_means(vault: Vault) -> None:
-    vault.add_many({"text": f"Ada: The invoice {number} is paid.", "namespace": "/chat"} for number in range(40))
-    for number, text in enumerate(TALK, 1):
-        vault.add(text, "/chat", source=f"session s-1, message {number}")
-    vault.add("Bob: Mostly nothing, and some sandwiches.", "/chat", source="session s-2, message 4")
+    for place, talk in (("office", OFFICE), ("ocean", OCEAN)):
+        for number, text in enumerate(talk, 1):
+            vault.add(text, f"/chat/{place}", source=f"session s-1, message {number}")
 
     for _ in ("pending", "published"):
-        found = [hit.memory.body for hit in vault.search("a holiday on the beach", limit=4)]
-        assert TALK[1] in found[:2]
-        assert TALK[3] in found
+        hits = vault.search("a holiday on the beach", limit=20)
+        castles = {hit.memory.path.split("/")[1]: hit for hit in hits if hit.memory.body == OCEAN[1]}
+        assert castles["ocean"].rank > 1.2 * castles["office"].rank
+        assert castles["ocean"].relevance == castles["office"].relevance
         vault.sync()
+
+
+def test_a_question_answers_less_than_what_is_said(vault: Vault) -> None:
+    for number, text in enumerate(("Ada: Do you like the sea?", "Bob: I do like the sea."), 1):
+        vault.add(text, "/chat", source=f"session s-{number}, message 1")
+    hits = vault.search("is the ocean liked?", explain=True)
+
+    assert [hit.memory.body.partition(":")[0] for hit in hits] == ["Bob", "Ada"]
+    assert [reason.score < 0 for reason in hits[1].why if reason.text == "asks something itself"] == [True]
 
 
 # --- settings, and where it cannot be had
