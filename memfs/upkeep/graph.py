@@ -69,12 +69,11 @@ class Graph:
         nodes: Mapping[str, Node],
         targets: Targets,
         triples: Sequence[Triple],
-        dangling: Sequence[Triple] = (),
+        unknown: Sequence[Triple] = (),
         problems: Sequence[Problem] = (),
         orphans: Sequence[str] = (),
     ) -> None:
-        self.nodes, self._targets, self._triples = nodes, targets, triples
-        self.dangling = dangling  # what is said of what is no memory here: their object is empty
+        self.nodes, self._targets, self._triples, self._unknown = nodes, targets, triples, unknown
         self._problems, self._orphans = problems, orphans
         self._out: dict[str, list[Triple]] = defaultdict(list)
         self._in: dict[str, list[Triple]] = defaultdict(list)
@@ -107,7 +106,7 @@ class Graph:
             nodes,
             targets,
             [triple for triple in reader.triples if triple.subject in within],
-            [triple for triple in reader.dangling if triple.subject in within],
+            [triple for triple in reader.unknown if triple.subject in within],
             [problem for problem in reader.problems if problem.path in within],
             sorted(within - reader.linked),
         )
@@ -136,6 +135,12 @@ class Graph:
         if goal is not None:
             found = self._in.get(goal, ()) if source is None else [one for one in found if one.object == goal]
         return [*_chosen(found, relation, moment_of(as_of))]
+
+    def unknown(self, subject: str, relation: str | None = None, *, as_of: When = None) -> list[Triple]:
+        """What a memory says of what is no memory, or none that this handle can reach: triples without an object."""
+        source = self.find(subject)
+        said = [one for one in self._unknown if one.subject == source]
+        return [*_chosen(said, relation, moment_of(as_of))]
 
     def neighbours(self, ref: str, depth: int = 1, *, as_of: When = None, relation: str | None = None) -> list[Near]:
         """The memories up to so many links away, in either direction, the nearest first; each once."""
@@ -223,7 +228,7 @@ class _Reader:
     def __init__(self, targets: Targets, scope: Namespace, superseded: Mapping[str, datetime]) -> None:
         self._targets, self._scope, self._superseded = targets, scope, superseded
         self.triples: list[Triple] = []
-        self.dangling: list[Triple] = []
+        self.unknown: list[Triple] = []
         self.problems: list[Problem] = []
         self.linked: set[str] = set()
 
@@ -240,7 +245,7 @@ class _Reader:
                 continue
             self.linked.update((memory.path, found))
             triple = Triple(memory.path, relation, found, line, note, target, since, until, in_force)
-            (self.triples if found else self.dangling).append(triple)
+            (self.triples if found else self.unknown).append(triple)
             if not found and (reason := self._fault(target, memory.path, paths)):
                 self.problems.append(Problem(memory.path, line, f"[[{target}]]: {reason}", relation, target))
 
