@@ -9,6 +9,7 @@ from memfs.namespace import ARCHIVE, fold
 from memfs.scope import is_below
 
 ALIAS_KEYS = ("permalink", "name")  # by which basic-memory and Claude Code link, beside our `aliases`
+KINDS = ("paths", "ids", "names", "titles", "aliases")  # of names, in the order in which they count
 Names = dict[str, list[str]]  # folded name -> paths
 Nest = dict[str, tuple[float, list[str]]]  # directory -> how far down, and what is there
 ATTACHMENTS = frozenset(
@@ -72,16 +73,17 @@ class Targets:
         name = fold(target).removeprefix("/").removesuffix(".md")
         if name.startswith(("./", "../")):
             name = posixpath.normpath(posixpath.join(fold(origin or "").rpartition("/")[0], name))
-        kind, paths = next(self._found(name), ("", ()))
+        is_path = origin is None or "/" in target  # a bare name is no path, or the root would be near to everything
+        kind, paths = next(self._found(name, KINDS if is_path else KINDS[1:]), ("", ()))
         if origin is None or len(paths) <= 1:
             return paths
         nest = self._nests.get((kind, name)) or self._nests.setdefault((kind, name), _nested(paths))
         return _nearest(nest, origin)
 
-    def _found(self, name: str) -> Iterator[tuple[str, Sequence[str]]]:
+    def _found(self, name: str, kinds: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
         """The memories of a name, by what kind of name it is."""
         for tiers, when in ((self._live, ""), (self._forgotten, "forgotten ")):
-            for kind in ("paths", "ids", "names", "titles", "aliases"):
+            for kind in kinds:
                 if paths := getattr(tiers, kind).get(name):
                     yield when + kind, paths
             if "/" in name:
