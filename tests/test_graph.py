@@ -188,8 +188,9 @@ def test_what_is_superseded_ends_though_its_header_does_not_say_so(vault: Vault)
         True,
         False,
     ]
-    assert graph.triples("older", as_of="2026-06-01")
-    assert graph.triples("odd", as_of="2026-06-01")
+    assert not graph.triples("old", as_of="2026-05-01")  # a day stands for its end
+    assert graph.triples("older", as_of="2099-01-01")
+    assert graph.triples("odd", as_of="2099-01-01")
 
 
 @pytest.mark.parametrize("when", ["soon", "2026-13-01", ""])
