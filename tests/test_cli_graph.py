@@ -134,6 +134,15 @@ def test_depth_goes_on_with_memories_not_shown_yet(memfs: Memfs) -> None:
     assert deep.count("people/bob.md") == 1
 
 
+def test_a_long_chain_is_shown_to_its_end(memfs: Memfs, example: Path) -> None:
+    for number in range(1500):
+        (example / f"journal/n{number}.md").write_text(f"[[n{number + 1}]]\n", encoding="utf-8")
+
+    shown = memfs("graph", "journal/n0", "--depth", "2000")
+    assert "journal/n1499.md" in shown.out
+    assert len(memfs("graph", "journal/n0", "--to", "journal/n1499", "--json").value["triples"]) == 1499
+
+
 def test_a_memory_as_json(memfs: Memfs, example: Path) -> None:
     (example / "facts/alice/lost.md").write_text("- is [[nowhere]]\n- knows [[people/bob]]\n", encoding="utf-8")
 

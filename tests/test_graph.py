@@ -193,6 +193,20 @@ def test_what_is_superseded_ends_though_its_header_does_not_say_so(vault: Vault)
     assert graph.triples("odd", as_of="2099-01-01")
 
 
+def test_the_first_and_the_last_day_there_is_are_days(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "tea.md": "Tea.",
+            "old.md": "---\nvalid_until: 9999-12-31\n---\n\n- likes [[tea]]",
+            "new.md": '---\nvalid_from: 0001-01-01\nsupersedes: "[[old]]"\n---\n\n- hates [[tea]]',
+        },
+    )
+
+    for day in ("0001-01-01", "9999-12-31"):
+        assert [one.subject for one in graph.triples(object="tea", as_of=day)] == ["new.md"]
+
+
 @pytest.mark.parametrize("when", ["soon", "2026-13-01", ""])
 def test_what_is_no_day_is_refused(vault: Vault, when: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=r"as_of: .* is not a date"):

@@ -32,6 +32,7 @@ TOP = 10  # of the memories that are linked most
 RELATIONS = 20
 FACTS = ("subject", "relation", "object", "line", "note", "target", "since", "until", "in_force")
 Line = tuple[str, Triple, str]  # an arrow, what is said, the memory at the other end
+Row = tuple[str, bool, list[int], Line | str]  # how far in, whether it is the last there, widths, and what is printed
 
 
 def run_graph(args: argparse.Namespace) -> int:
@@ -154,23 +155,28 @@ def _lines(triples: Iterable[Triple], here: str) -> Iterator[Line]:
 
 
 def _print_tree(vault: Vault, root: str, below: Mapping[str, list[Line]], now: datetime | None) -> None:
+    """Print a memory, and below each what is below it; without recursion, for a chain of memories may be long."""
     print(f"{paint(plain(root), 'bold')}  {_label(vault, root)}")
-    told = {root}
+    told, waiting = {root}, _rows(below.get(root, []), "")
+    while waiting:
+        indent, is_last, rooms, line = waiting.pop()
+        start = indent + ("└── " if is_last else "├── ")
+        if isinstance(line, str):
+            print(paint(start + line, "dim"))
+            continue
+        print(_leaf(vault, start, line, rooms, now))
+        if line[2] not in told:
+            told.add(line[2])
+            waiting += _rows(below.get(line[2], []), indent + ("    " if is_last else "│   "))
 
-    def branch(here: str, indent: str) -> None:
-        lines = below.get(here, [])[:MOST]
-        rooms = [max((width(text) for text in texts), default=0) for texts in _columns(lines)]
-        hidden = len(below.get(here, [])) - len(lines)
-        for number, line in enumerate(lines, 1):
-            is_last = number == len(lines) and not hidden
-            print(_leaf(vault, indent + ("└── " if is_last else "├── "), line, rooms, now))
-            if line[2] not in told:
-                told.add(line[2])
-                branch(line[2], indent + ("    " if is_last else "│   "))
-        if hidden:
-            print(paint(f"{indent}└── … and {hidden:,} more; --json has all", "dim"))
 
-    branch(root, "")
+def _rows(lines: Sequence[Line], indent: str) -> list[Row]:
+    """What is printed below one memory, the last first."""
+    rooms = [max((width(text) for text in texts), default=0) for texts in _columns(lines[:MOST])]
+    rows: list[Row] = [(indent, line is lines[-1], rooms, line) for line in lines[:MOST]]
+    if hidden := len(lines) - len(rows):
+        rows.append((indent, True, rooms, f"… and {hidden:,} more; --json has all"))
+    return rows[::-1]
 
 
 def _columns(lines: Sequence[Line]) -> tuple[list[str], list[str]]:
@@ -185,8 +191,11 @@ def _leaf(vault: Vault, start: str, line: Line, rooms: Sequence[int], now: datet
     when = f" [{text}]" if now and (text := when_of(triple, now)) else ""
     total = columns()
     head = f"{start}{arrow} {relation}  {name}"
-    rest = cut(f"{_label(vault, path)}{note}{when}", None if total is None else max(total - width(head) - 2, 8))
-    return f"{start}{arrow} {paint(relation, 'magenta')}  {name}  {paint(rest, 'dim')}"
+    left = None if total is None else total - width(head) - 2
+    if left is not None and left < 8:
+        return cut(f"{start}{arrow} {relation}  {plain(path)}", total)
+    rest = cut(f"{_label(vault, path)}{note}{when}", left)
+    return f"{start}{arrow} {paint(relation, 'magenta')}  {name}  {paint(rest, 'dim')}".rstrip()
 
 
 def when_of(triple: Triple, now: datetime) -> str:

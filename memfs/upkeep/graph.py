@@ -3,7 +3,7 @@
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, Self
 
 from memfs.errors import AmbiguousNameError, InvalidArgumentsError, InvalidNamespaceError, MemoryNotFoundError, shown
@@ -19,6 +19,7 @@ LOOSE = (MENTIONS, EMBEDS)  # what a link says that says nothing else
 When = str | date | None
 Progress = Callable[[int, int], None]
 _MOMENT = timedelta(microseconds=1)
+_FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +253,7 @@ class _Reader:
     def _until(self, memory: Memory) -> datetime | None:
         """The last moment at which a memory is true: unless it says so itself, the one before it was superseded."""
         header, since = memory.header, self._superseded.get(memory.path)
-        ends = [header.valid_until, header.expires, since - _MOMENT if since else None]
+        ends = [header.valid_until, header.expires, since - _MOMENT if since and since > _FIRST else since]
         return min(filter(None, ends), default=None)
 
     def _fault(self, target: str, origin: str, paths: Sequence[str]) -> str:
