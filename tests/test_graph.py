@@ -439,6 +439,12 @@ def test_a_name_of_none_or_of_several_is_an_error_that_says_so(example: Path) ->
     assert graph.find("[[Bob Tanaka|him]]") == "people/bob.md"
 
 
+def test_a_path_as_it_is_spelled_goes_before_all_other_names(vault: Vault) -> None:
+    graph = write(vault, {"tea.md": "Tea.", "Tea.md": "Twin.", "C# notes.md": "C."})
+
+    assert [graph.find(name) for name in ("tea.md", "Tea", "C# notes")] == ["tea.md", "Tea.md", "C# notes.md"]
+
+
 # --- subtrees
 
 

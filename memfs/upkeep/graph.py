@@ -114,6 +114,9 @@ class Graph:
 
     def find(self, ref: str) -> str:
         """The path of a memory, by path, id, file name, title or alias."""
+        for path in (ref, f"{ref}.md"):
+            if path in self.nodes:
+                return path
         name = target_of(ref.strip().removeprefix("[[").removesuffix("]]"))
         paths = self._targets.resolve(name) if name else []
         if not paths:
