@@ -4,6 +4,7 @@ MemfsError
 ├── VaultError
 │   ├── VaultNotFoundError        no vault at this directory, or above it
 │   ├── MemoryNotFoundError       no memory with this id or path
+│   ├── AmbiguousNameError        a name that several memories have
 │   ├── SessionNotFoundError      no session, log, branch or event of this name
 │   ├── OtherActorError           the log of somebody else's conversation
 │   ├── MemoryExistsError         the name is taken
@@ -70,6 +71,22 @@ class MemoryNotFoundError(VaultError):
     def __init__(self, ref: str) -> None:
         self.ref = ref
         super().__init__(ref)
+
+
+class AmbiguousNameError(VaultError):
+    """Several memories have this name."""
+
+    template = "{0!r}: may mean {1}"
+    hint = "Name it by its path."
+    exit_code = 2
+
+    def __init__(self, name: str, paths: Sequence[str]) -> None:
+        self.name, self.paths = name, tuple(paths)
+        super().__init__(name, self.paths)
+
+    def __str__(self) -> str:
+        more = f" and {len(self.paths) - 5:,} more" if len(self.paths) > 5 else ""
+        return self.template.format(self.name, ", ".join(self.paths[:5]) + more)
 
 
 class SessionNotFoundError(VaultError):

@@ -29,14 +29,14 @@ from memfs.stores.store import CuratedStore, Found, MemoryStore, has_method, pla
 
 log = logging.getLogger("memfs.agent")
 RESULTS = 3  # of each store, where neither the caller nor the store says how many
-READ_TOOLS, WRITE_TOOLS = ("get", "list"), ("update", "forget")
+READ_TOOLS, WRITE_TOOLS = ("get", "list", "graph"), ("update", "forget")
 
 
 class MemoryManager:
     """Gives agents tools, extraction and injection on stores.
 
     `search_tool_config` and `add_tool_config` are True, False, or a mapping with `name` and `description`, for adding
-    also `stores` and `wait_for_writes`. `read_tools` (get, list) and `write_tools` (update, forget) are opt-in;
+    also `stores` and `wait_for_writes`. `read_tools` (get, list, graph) and `write_tools` (update, forget) are opt-in;
     `tools="single"` makes one tool of all. `injection` is True, False or a mapping. `model` distils facts for stores
     with extraction. Pending turns are kept in the vault of the first writable store that has one.
     """

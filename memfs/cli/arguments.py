@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, NamedTuple
 
 TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
@@ -88,6 +89,17 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def moment(text: str) -> date:
+    """Read a day or a time."""
+    from memfs.model import as_time
+
+    try:
+        return as_time(text)
+    except (ValueError, OverflowError):
+        allowed = "a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}") from None
 
 
 def condition(text: str) -> tuple[str, str, str | None]:

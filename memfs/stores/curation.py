@@ -1,6 +1,7 @@
 """What curated stores have in common: their settings, checked, and the tools a model looks after memories with."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -13,7 +14,16 @@ from memfs.errors import (
     shown,
 )
 from memfs.model import Written
-from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, Metadata, has_method, missing
+from memfs.stores.store import (
+    AddMessagesContext,
+    CuratedStore,
+    Found,
+    LinkedStore,
+    MemoryStore,
+    Metadata,
+    has_method,
+    missing,
+)
 from memfs.stores.tool import Tool, schema
 
 MAX_RESULTS = 1000
@@ -21,7 +31,7 @@ DEFAULT_RESULTS = 3
 MAX_LISTED = 100
 SHORT = 300  # characters of each memory in a list
 WRITING = ("update", "forget")
-NAMES = ("get", "list", *WRITING)
+NAMES = ("get", "list", "graph", *WRITING)
 
 
 class Curated:
@@ -131,7 +141,7 @@ def is_count(value: object, most: float = float("inf")) -> bool:
 
 
 def curation_tools(stores: Iterable[MemoryStore], names: Iterable[str]) -> list[Tool]:
-    """The tools named by some of get, list, update and forget, over all the stores that can do it."""
+    """The tools named by some of get, list, graph, update and forget, over all the stores that can do it."""
     given, wanted = tuple(stores), tuple(dict.fromkeys(names))
     label = ", ".join(repr(store.name) for store in given)
     tools = []
@@ -151,6 +161,10 @@ _ID = {"type": "string", "description": "The id of the memory, as a search or a 
 _SEEN = {"type": "string", "description": "What get_memory told as `seen`: a memory that changed since is refused."}
 _LIMIT = {"type": "integer", "description": f"How many, 1 to {MAX_LISTED}; 20 if it is left out."}
 _OFFSET = {"type": "integer", "description": "How many of the newest to leave out."}
+_NAME = {"type": "string", "minLength": 1, "description": "A memory, by its id, title or other name."}
+_RELATION = {"type": "string", "description": "Only links that say this, such as owned_by or mentions."}
+_AS_OF = {"type": "string", "description": "A date such as 2026-11-15: as it was then, not as it is now."}
+_LINKS = {"type": "integer", "description": f"How many of each direction, 1 to {MAX_LISTED}; 30 if it is left out."}
 _TEXT = {"type": "string", "description": "The whole new text of the memory."}
 
 
@@ -162,6 +176,10 @@ def _make(name: str, keeper: "_Keeper") -> Tool:
         case "list":
             words = "List what is in long-term memory, the newest first; long memories are shortened."
             return Tool("list_memories", words, schema(limit=_LIMIT, offset=_OFFSET), keeper.list)
+        case "graph":
+            words = "Show how a memory of long-term memory is linked: what it says of others, and they of it."
+            form = schema("memory", memory=_NAME, relation=_RELATION, as_of=_AS_OF, limit=_LINKS)
+            return Tool("memory_graph", words, form, keeper.graph)
         case "update":
             words = "Correct a memory of long-term memory: put a new text in the place of its text."
             form = schema("memory_id content", memory_id=_ID, content=_TEXT, seen=_SEEN)
@@ -189,6 +207,17 @@ class _Keeper:
         if len(self.stores) > 1:
             found.sort(key=lambda one: str(one["metadata"].get("date", "")), reverse=True)
         return found[offset : offset + limit]
+
+    async def graph(
+        self, memory: str, relation: str | None = None, as_of: str | None = None, limit: int = 30
+    ) -> dict[str, Any]:
+        if not is_count(limit, MAX_LISTED):
+            raise InvalidArgumentsError("memory_graph", f"limit: {limit} is not from 1 to {MAX_LISTED}")
+        for store in cast("tuple[LinkedStore, ...]", self.stores):
+            with suppress(MemoryNotFoundError):
+                told = await store.graph(memory, relation=relation, as_of=as_of, limit=limit)
+                return {**told, "store_name": store.name}
+        raise MemoryNotFoundError(memory)
 
     async def update(self, memory_id: str, content: str, seen: str | None = None) -> dict[str, Any]:
         store, found = await self._writable_with(memory_id, "update_memory")

@@ -28,6 +28,7 @@ from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.protocols import system_clock
 from memfs.scope import is_below
 from memfs.stores.curation import Curated
+from memfs.stores.relations import relations_of
 from memfs.stores.store import Found, Metadata
 from memfs.vault import Vault
 
@@ -151,6 +152,12 @@ class VaultStore(Curated):
 
     def _listed(self, **choice: Any) -> Sequence[Found]:
         return [self._found(hit.memory) for hit in self.vault.search("", **choice)]
+
+    async def graph(
+        self, ref: str, *, relation: str | None = None, as_of: str | None = None, limit: int = 30
+    ) -> dict[str, Any]:
+        """What a memory, by id or name, says of others, and they of it; now, or as it was then."""
+        return await asyncio.to_thread(relations_of, self.vault, ref, relation=relation, as_of=as_of, limit=limit)
 
     async def is_forgotten(self, content: str) -> bool:
         """Tell whether this very text is in the archive of the namespace."""
