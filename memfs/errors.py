@@ -18,6 +18,7 @@ MemfsError
 ├── SearchError
 │   └── InvalidSearchError        a limit or a filter that cannot be
 ├── SettingsError                 memfs.yaml or an argument is wrong
+│   ├── InvalidQueriesError       queries.yaml is wrong, at a line of it
 │   ├── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
 │   └── MissingExtraError         something that wants a package which is not installed
 ├── InvalidArgumentsError         a tool was called in a way it does not know (a ValueError too)
@@ -223,6 +224,18 @@ class SettingsError(MemfsError):
     def __init__(self, where: str, reason: str) -> None:
         self.where, self.reason = where, reason
         super().__init__(where, reason)
+
+
+class InvalidQueriesError(SettingsError):
+    """The questions of an evaluation cannot be asked so; none was."""
+
+    template = "{0}:{1}: {2}"
+    hint = "docs/evaluation.md shows what a question may hold."
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path, self.line = path, line
+        self.where, self.reason = f"{path}:{line}", reason
+        MemfsError.__init__(self, path, line, reason)
 
 
 class InvalidSetupError(SettingsError, ValueError):

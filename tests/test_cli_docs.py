@@ -13,6 +13,7 @@ MASKS = (
     (r"\b[0-9a-f]{16}\b", "HASH"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ", "TIME"),
     (r"(?m)^/\S*/garden", "/tmp/garden"),
+    (r"\d+\.\d ms", "0.0 ms"),
     (r" +", " "),
 )
 
