@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memfs import errors
     from memfs.agent.manager import MemoryManager
+    from memfs.agent.memory import AgentMemory, EnhancedAgentMemory
     from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
     from memfs.agent.session.strategies import (
         EpisodeStrategy,
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.5.0"
 __all__ = [
-    "Change", "EpisodeStrategy", "FactStrategy", "Header", "Hit", "InMemoryStore", "IndexStatus", "MemfsError",
-    "Memory", "MemoryManager", "Namespace", "PersistenceMode", "PreferenceStrategy", "Problem", "Reason",
-    "RetrievalConfig", "Stamp", "Strategy", "SummaryStrategy", "SyncReport", "Template", "Vault", "VaultMemoryConfig",
-    "VaultStore", "Version", "Written", "errors",
+    "AgentMemory", "Change", "EnhancedAgentMemory", "EpisodeStrategy", "FactStrategy", "Header", "Hit",
+    "InMemoryStore", "IndexStatus", "MemfsError", "Memory", "MemoryManager", "Namespace", "PersistenceMode",
+    "PreferenceStrategy", "Problem", "Reason", "RetrievalConfig", "Stamp", "Strategy", "SummaryStrategy",
+    "SyncReport", "Template", "Vault", "VaultMemoryConfig", "VaultStore", "Version", "Written", "errors",
 ]  # fmt: skip
 
 _HOMES = {
@@ -47,6 +48,7 @@ _HOMES = {
     **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "model"),
     **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "model"),
     **dict.fromkeys(("Namespace", "Template"), "namespace"),
+    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent.memory"),
     "InMemoryStore": "stores.memory",
     "MemoryManager": "agent.manager",
     **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.session.config"),
