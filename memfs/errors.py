@@ -15,6 +15,10 @@ MemfsError
 │   └── StorageError              the operating system refused
 │       ├── ReadOnlyError         the vault cannot be written
 │       └── NoSpaceError          the disk is full
+├── StoreError                    the backend of a store
+│   ├── StoreUnavailableError     it cannot be reached, opened or written
+│   ├── StoreDamagedError         what it keeps cannot be read
+│   └── NewerSchemaError          it was written by a later memfs
 ├── SearchError
 │   └── InvalidSearchError        a limit or a filter that cannot be
 ├── SettingsError                 memfs.yaml or an argument is wrong
@@ -196,6 +200,41 @@ class NoSpaceError(StorageError):
 
     template = "{0}: no space left: {1}"
     hint = "Free some space and repeat; what was acknowledged before is on disk."
+
+
+class StoreError(MemfsError):
+    """Something about the backend of a store."""
+
+    template = "{0}: {1}"
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place, self.reason = place, reason
+        super().__init__(place, reason)
+
+
+class StoreUnavailableError(StoreError):
+    """The backend cannot be reached, opened or written; what was acknowledged before is kept."""
+
+    hint = "See to what it says, and repeat."
+    exit_code = 4
+
+
+class StoreDamagedError(StoreError):
+    """What the backend keeps cannot be read; nothing was changed in it."""
+
+    hint = "Bring it back from a copy, or move it away to begin anew."
+
+
+class NewerSchemaError(StoreError):
+    """The backend was written by a later memfs; nothing was changed in it."""
+
+    template = "{0}: has schema version {1}, and this memfs knows versions up to {2}"
+    hint = "Install a later memfs: pip install --upgrade memfs-vault."
+    exit_code = 2
+
+    def __init__(self, place: str, found: int, known: int) -> None:
+        self.place, self.found, self.known = place, found, known
+        MemfsError.__init__(self, place, found, known)
 
 
 class SearchError(MemfsError):

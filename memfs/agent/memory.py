@@ -25,7 +25,7 @@ FOLDER = "agent-memory"  # where `persistent=True` keeps memories, unless MEMFS_
 NAMESPACE = "/experiences"
 DEPTH = 50  # hits of either kind that are put together, at least
 TRIES = 3  # of a recall that finds vectors which are behind
-HASH = 12  # characters of a key that tell texts with the same first words apart
+HASH = 8  # characters of a key that tell texts with the same first words apart
 PAGE = 1000
 Recalled = list[tuple[str, str, float]]
 _log = logging.getLogger("memfs.agent.memory")

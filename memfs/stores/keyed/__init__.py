@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memfs.stores.keyed.memory import InMemoryStore
     from memfs.stores.keyed.seam import MemoryStore
+    from memfs.stores.keyed.vault import VaultStore
 
-__all__ = ["InMemoryStore", "MemoryStore"]
+__all__ = ["InMemoryStore", "MemoryStore", "VaultStore"]
 
-_HOMES = {"InMemoryStore": "memory", "MemoryStore": "seam"}
+_HOMES = {"InMemoryStore": "memory", "MemoryStore": "seam", "VaultStore": "vault"}
 
 
 def __getattr__(name: str) -> Any:
