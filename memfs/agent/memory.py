@@ -68,7 +68,7 @@ class AgentMemory:
             if not isinstance(store, MemoryStore | (str if name == "long_term" else MemoryStore) | None):
                 raise InvalidSetupError("AgentMemory", f"{name}: {shown(store)} is not a MemoryStore")
         self._closes: list[MemoryStore[str]] = []
-        self.working = working or WorkingMemory(model=model)
+        self.working = WorkingMemory(model=model) if working is None else working
         self.long_term = self._place(long_term, vault, namespace, persistent=persistent)
         self.vector = vector_store if vector_store is not None else self._vectors() if vector else None
         self._calls: deque[ToolCall] = deque(maxlen=self.working.max_messages)
