@@ -1,5 +1,6 @@
 """AgentMemory: a conversation, experiences that last, and recall by words and by meaning."""
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -143,6 +144,24 @@ def test_a_forget_takes_messages_too(memory: AgentMemory) -> None:
 
     assert memory.forget(key)
     assert memory.get_recent_messages() == ""
+
+
+def test_what_should_not_be_kept_is_neither_in_the_memory_nor_in_its_name_nor_in_vectors() -> None:
+    def redact(text: str) -> str:
+        if "password" in text:
+            raise ValueError("a password")
+        return re.sub(r"\d{16}", "[card]", text)
+
+    memory = AgentMemory(redact=redact)
+    assert memory.vector is not None
+
+    key = memory.add_experience("Alice pays by 4111111111111111.")
+    with pytest.raises(ValueError, match="a password"):
+        memory.add_experience("Her password is swordfish.")
+
+    kept = [f"{found} {store.get(found)}" for store in (memory.long_term, memory.vector) for found in store.keys()]  # noqa: SIM118
+    assert kept == [f"{key} Alice pays by [card]."] * 2
+    assert "4111" not in key
 
 
 @pytest.mark.parametrize("importance", [0, 11, -1, 2.5, True, None, "5"])

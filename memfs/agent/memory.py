@@ -59,6 +59,7 @@ class AgentMemory:
         long_term: MemoryStore[str] | str | None = None,
         vector_store: MemoryStore[str] | None = None,
         model: Model | Callable[..., Any] | None = None,
+        redact: Callable[[str], str] | None = None,
     ) -> None:
         if vault is not None and long_term is not None:
             raise InvalidSetupError("AgentMemory", "vault and long_term are both given; memories go to one place")
@@ -71,6 +72,7 @@ class AgentMemory:
         self.working = WorkingMemory(model=model) if working is None else working
         self.long_term = self._place(long_term, vault, namespace, persistent=persistent)
         self.vector = vector_store if vector_store is not None else self._vectors() if vector else None
+        self._redact = redact
         self._calls: deque[ToolCall] = deque(maxlen=self.working.max_messages)
         self._is_fresh = False  # the vector store has what the long-term memory has, as far as we know
         self._lock = threading.Lock()
@@ -150,8 +152,8 @@ class AgentMemory:
 
     def add_experience(self, text: str, importance: int = 1) -> str:
         """Remember a text for good; tells its key. The same text is there once, with the higher importance."""
-        check_text("text", text)
         check_count("importance", importance, most=10)
+        text = check_text("text", self._redact(check_text("text", text)) if self._redact else text)
         with self._lock:
             key, there = self._find(text)
             told = self.long_term.meta(key) if there is not None else {"importance": 0}
