@@ -278,6 +278,17 @@ def test_the_json_says_what_was_found_at_which_place(example: Path) -> None:
     assert len(one["found"]) == one["k"] == 2
 
 
+def test_of_many_that_are_found_those_at_the_last_places_are_listed(example: Path) -> None:
+    asked = "- question: sencha\n  expected: preferences/bob/drinks-sencha.md\n" * 60
+    asked += "- question: Bob Tanaka sencha\n  expected: preferences/bob/drinks-sencha.md\n"
+
+    lines = memfs(example, "eval", "--file", "-", given=asked).stdout.splitlines()
+
+    assert lines[1].split(maxsplit=2)[1:] == ["2", "Bob Tanaka sencha"]
+    assert lines[51:53] == ["and 11 more, at the same place or before", ""]
+    assert len(lines) == 55
+
+
 def test_a_bound_that_cannot_be_is_a_usage_error(example: Path) -> None:
     done = memfs(example, "eval", "--min-recall", "2")
 

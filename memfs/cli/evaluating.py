@@ -23,6 +23,7 @@ from memfs.cli.output import (
 from memfs.upkeep.evaluation import Answer, Evaluation, Outcome, Query, evaluate, queries_of, read_queries
 from memfs.vault import Vault
 
+ROWS = 50  # of found memories that are listed, those at the last places first
 ALMOST = 1e-9  # a mean of shares may fall short of a bound by so much
 
 
@@ -62,8 +63,8 @@ def _print(result: Evaluation, args: argparse.Namespace) -> None:
         _print_misses(outcome)
     rows = [_row(outcome, answer) for outcome in result.outcomes for answer in outcome.answers if answer.place]
     if rows:
-        print_table(("memory", "place", "question"), sorted(rows, key=lambda row: -int(row[1])))
-        print()
+        print_table(("memory", "place", "question"), sorted(rows, key=lambda row: -int(row[1]))[:ROWS])
+        print(f"and {len(rows) - ROWS:,} more, at the same place or before\n" if len(rows) > ROWS else "")
     figures = f"{_label(result, args.k)} {result.recall:.2f}, MRR {result.mrr:.2f}, hit ratio {result.hit_ratio:.2f}"
     print(paint(f"{count(len(result.outcomes), 'question')}: {figures}", "bold"))
     print(f"a search takes {result.p50 * 1000:.1f} ms (p50), {result.p95 * 1000:.1f} ms (p95)")
