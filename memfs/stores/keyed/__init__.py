@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memfs.stores.keyed.memory import InMemoryStore
     from memfs.stores.keyed.seam import MemoryStore
+    from memfs.stores.keyed.sqlite import SqliteStore
     from memfs.stores.keyed.vault import VaultStore
 
-__all__ = ["InMemoryStore", "MemoryStore", "VaultStore"]
+__all__ = ["InMemoryStore", "MemoryStore", "SqliteStore", "VaultStore"]
 
-_HOMES = {"InMemoryStore": "memory", "MemoryStore": "seam", "VaultStore": "vault"}
+_HOMES = {"InMemoryStore": "memory", "MemoryStore": "seam", "SqliteStore": "sqlite", "VaultStore": "vault"}
 
 
 def __getattr__(name: str) -> Any:
