@@ -5,13 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memfs.stores.keyed.memory import InMemoryStore
+    from memfs.stores.keyed.redis import RedisStore
     from memfs.stores.keyed.seam import MemoryStore
     from memfs.stores.keyed.sqlite import SqliteStore
     from memfs.stores.keyed.vault import VaultStore
 
-__all__ = ["InMemoryStore", "MemoryStore", "SqliteStore", "VaultStore"]
+__all__ = ["InMemoryStore", "MemoryStore", "RedisStore", "SqliteStore", "VaultStore"]
 
-_HOMES = {"InMemoryStore": "memory", "MemoryStore": "seam", "SqliteStore": "sqlite", "VaultStore": "vault"}
+_HOMES = {
+    "InMemoryStore": "memory",
+    "MemoryStore": "seam",
+    "RedisStore": "redis",
+    "SqliteStore": "sqlite",
+    "VaultStore": "vault",
+}
 
 
 def __getattr__(name: str) -> Any:
