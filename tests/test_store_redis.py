@@ -237,8 +237,8 @@ def test_a_password_opens_the_server_and_is_never_told(guarded: RedisServer) -> 
 
 
 NO_ADDRESSES = (
-    "", "http://x", "redis://u:hidden@host:port", "redis://:hidden@h/notadb", "redis://:hidden@h?ttl=5", "unix://", None, 5,
-    "redis://[::hidden",
+    "", "http://x", "redis://u:hidden@host:port", "redis://:hidden@h/notadb", "redis://:hidden@h?ttl=5", "unix://",
+    None, 5, "redis://[::hidden",
 )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from memfs.stores.keyed.seam import MemoryStore
     from memfs.stores.keyed.sqlite import SqliteStore
     from memfs.stores.keyed.vault import VaultStore
+    from memfs.stores.keyed.vector import VectorMemoryStore
 
-__all__ = ["InMemoryStore", "MemoryStore", "RedisStore", "SqliteStore", "VaultStore"]
+__all__ = ["InMemoryStore", "MemoryStore", "RedisStore", "SqliteStore", "VaultStore", "VectorMemoryStore"]
 
 _HOMES = {
     "InMemoryStore": "memory",
@@ -18,6 +19,7 @@ _HOMES = {
     "RedisStore": "redis",
     "SqliteStore": "sqlite",
     "VaultStore": "vault",
+    "VectorMemoryStore": "vector",
 }
 
 

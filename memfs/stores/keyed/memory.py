@@ -2,7 +2,6 @@
 
 import copy
 import threading
-from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,8 +64,13 @@ class InMemoryStore(MemoryStore[str]):
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix, in order."""
+        return [key for key, _ in self.items(prefix, after=after, limit=limit)]
+
+    def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
+        """The keys below a prefix with their texts."""
         prefix, after, most = check_page(prefix, after, limit)
         with self._lock:
-            found = sorted(key for key in self._kept if is_below(key, prefix))
-        start = bisect_right(found, after) if after else 0
-        return found[start : start + most]
+            found = sorted(
+                (key, text) for key, (text, _) in self._kept.items() if is_below(key, prefix) and key > after
+            )
+        return found[:most]

@@ -133,6 +133,13 @@ class RedisStore(MemoryStore[str]):
         is_asked = itself is not None and prefix > after and prefix != start
         return [*([prefix] if is_asked else []), *below][:most]
 
+    def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
+        """The keys below a prefix with their texts; that is no reading which puts off their end."""
+        found = self.keys(prefix, after=after, limit=limit)
+        values = self._parts("values", found, 0) if found else []
+        pairs = [(key, value) for key, value in zip(found, values, strict=True) if value is not None]
+        return pairs if pairs or not found else self.items(prefix, after=found[-1], limit=limit)
+
     def close(self) -> None:
         """Close the connections; the next use opens them again."""
         with self._worded():

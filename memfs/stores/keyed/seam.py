@@ -53,6 +53,15 @@ class MemoryStore(ABC, Generic[T]):
         `after` is the last key of the page before; a page has at most 1,000.
         """
 
+    def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, T]]:
+        """The keys below a prefix with their values, in pages as those of `keys`.
+
+        A page that is empty is the last; one may be short, where values were forgotten meanwhile.
+        """
+        found = self.keys(prefix, after=after, limit=limit)
+        pairs = [(key, value) for key in found if (value := self.get(key)) is not None]
+        return pairs if pairs or not found else self.items(prefix, after=found[-1], limit=limit)
+
     def close(self) -> None:
         """Give back what the store holds; it can still be used."""
 

@@ -44,7 +44,6 @@ _VALUE = "SELECT value FROM entries WHERE key = ?"
 _BEST = """SELECT entries.key, words.terms FROM words JOIN entries ON entries.id = words.rowid
     WHERE words MATCH ? ORDER BY words.rank LIMIT ?"""
 _COUNT = "SELECT doc FROM vocabulary WHERE term = ?"
-_BELOW = """SELECT key FROM entries WHERE (key = ? OR key >= ? AND key < ?) AND key > ? ORDER BY key LIMIT ?"""
 Run = Callable[..., list[tuple[Any, ...]]]  # a statement and its values -> rows
 
 
@@ -116,14 +115,21 @@ class SqliteStore(MemoryStore[str]):
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix, in order."""
+        return [row[0] for row in self._page("key", prefix, after, limit)]
+
+    def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
+        """The keys below a prefix with their texts."""
+        return [(key, value) for key, value in self._page("key, value", prefix, after, limit)]
+
+    def _page(self, columns: str, prefix: str, after: str, limit: int) -> list[tuple[Any, ...]]:
         prefix, after, most = check_page(prefix, after, limit)
+        chosen = f"SELECT {columns} FROM entries WHERE"  # noqa: S608  columns of ours
         if not prefix:
-            rows = self._read("SELECT key FROM entries WHERE key > ? ORDER BY key LIMIT ?", after, most)
-        else:
-            start = folder_of(prefix)
-            end = start[:-1] + chr(ord("/") + 1)
-            rows = self._read(_BELOW, prefix, start, end, after, most)
-        return [row[0] for row in rows]
+            return self._read(f"{chosen} key > ? ORDER BY key LIMIT ?", after, most)
+        start = folder_of(prefix)
+        end = start[:-1] + chr(ord("/") + 1)
+        below = f"{chosen} (key = ? OR key >= ? AND key < ?) AND key > ? ORDER BY key LIMIT ?"
+        return self._read(below, prefix, start, end, after, most)
 
     def close(self) -> None:
         """Close the connections; the next use opens them again."""

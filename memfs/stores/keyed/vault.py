@@ -2,7 +2,6 @@
 
 import os
 import time
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -139,9 +138,7 @@ class VaultStore(MemoryStore[str]):
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix, in order."""
         prefix, after, most = check_page(prefix, after, limit)
-        found = sorted(key for key in self._keys() if is_below(key, prefix))
-        start = bisect_right(found, after) if after else 0
-        return found[start : start + most]
+        return sorted(key for key in self._keys() if is_below(key, prefix) and key > after)[:most]
 
     def close(self) -> None:
         """Give back what a vault holds that was opened by its path."""
