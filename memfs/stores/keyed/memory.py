@@ -3,8 +3,9 @@
 import copy
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
+from memfs.errors import InvalidSetupError, shown
 from memfs.stores.keyed.scoring import Words, asked_terms, terms_of
 from memfs.stores.keyed.seam import (
     MemoryStore,
@@ -25,6 +26,13 @@ class InMemoryStore(MemoryStore[str]):
         self._kept: dict[str, tuple[str, dict[str, Any]]] = {}
         self._words = Words()
         self._lock = threading.Lock()
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """A new store, for `memory:`."""
+        if url.removeprefix("memory:").strip("/"):
+            raise InvalidSetupError("InMemoryStore", f"{shown(url)}: nothing follows after memory:")
+        return cls(**options)
 
     def __len__(self) -> int:
         return len(self._kept)

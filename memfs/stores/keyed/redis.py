@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -33,7 +34,6 @@ OVER = 1000  # expired keys that are taken away in one step
 
 
 _DATABASE = re.compile(r"/?\d*")
-_PARAMETER = re.compile(r"db|ssl_\w+")
 
 
 class RedisStore(MemoryStore[str]):
@@ -41,6 +41,8 @@ class RedisStore(MemoryStore[str]):
 
     What a server keeps over a restart is set there. Stores with different prefixes know nothing of each other.
     """
+
+    url_parameters = ("db", "ssl_*")
 
     def __init__(
         self,
@@ -56,17 +58,18 @@ class RedisStore(MemoryStore[str]):
         for name, value, most in (("ttl", ttl, MAX_TTL), ("timeout", timeout, 3600.0)):
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= most
             _check(is_number or (value is None and name == "ttl"), name, value, f"seconds, up to {most:,.0f}")
-        self.place, self._secret = _public(url)
+        self.address, self._secret = _public(url)
         self._ttl = 0 if ttl is None else max(1, round(ttl * 1000))
         self._refresh = self._ttl if refresh_on_read else 0
+        self.place = f"{self.address}#{prefix}"
         self._base = f"{{{prefix}}}"  # in braces: all keys of a store are on one node of a cluster
-        self._client = _client(url, self.place, timeout)
+        self._client = _client(url, self.address, timeout)
         self._add, self._read, self._forget, self._purge = map(
             self._client.register_script, (scripts.ADD, scripts.READ, scripts.FORGET, scripts.PURGE)
         )
 
     def __repr__(self) -> str:
-        return f"RedisStore({self.place!r}, prefix={self._base[1:-1]!r})"
+        return f"RedisStore({self.address!r}, prefix={self._base[1:-1]!r})"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key, from now on for the time to live."""
@@ -173,11 +176,11 @@ class RedisStore(MemoryStore[str]):
             if self._secret:
                 reason = reason.replace(self._secret, "***")
             if "WRONGTYPE" in reason:
-                raise StoreDamagedError(self.place, f"another program uses the keys {self._base}:*") from None
-            raise StoreUnavailableError(self.place, reason) from None
+                raise StoreDamagedError(self.address, f"another program uses the keys {self._base}:*") from None
+            raise StoreUnavailableError(self.address, reason) from None
 
 
-def _client(url: str, place: str, timeout: float) -> "Redis":
+def _client(url: str, address: str, timeout: float) -> "Redis":
     try:
         from redis import Redis
         from redis.backoff import ExponentialBackoff
@@ -194,7 +197,7 @@ def _client(url: str, place: str, timeout: float) -> "Redis":
             retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),  # for a connection that the server closed meanwhile
         )
     except (ValueError, TypeError):
-        raise InvalidSetupError("RedisStore", f"{place}: not an address such as {URL}") from None
+        raise InvalidSetupError("RedisStore", f"{address}: not an address such as {URL}") from None
 
 
 def _public(url: object) -> tuple[str, str]:
@@ -204,7 +207,8 @@ def _public(url: object) -> tuple[str, str]:
         is_local = parts is not None and parts.scheme == "unix" and len(parts.path) > 1
         if parts and (is_local or (parts.scheme in {"redis", "rediss"} and _DATABASE.fullmatch(parts.path))):
             _ = parts.port  # a ValueError if it is no number
-            if not [name for name, _ in parse_qsl(parts.query) if not _PARAMETER.fullmatch(name)]:
+            known = RedisStore.url_parameters
+            if all(any(fnmatchcase(name, one) for one in known) for name, _ in parse_qsl(parts.query)):
                 host = parts.netloc.rpartition("@")[2]
                 return f"{parts.scheme}://{host}{parts.path}", unquote(parts.password or "")
     except ValueError:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from memfs.errors import (
     InvalidSetupError,
@@ -56,9 +56,18 @@ class SqliteStore(MemoryStore[str]):
         if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout <= 3600:
             raise InvalidSetupError("SqliteStore", f"timeout: {shown(timeout)} is not a number of seconds, 0 to 3600")
         self.path = Path(os.path.abspath(path))
+        self.place = str(self.path)
         self._timeout = float(timeout)
         self._engine, self._process = _engine(self.path, self._timeout), os.getpid()
         self._migrate()
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """The store in the file of `sqlite:///x.db`; as SQLAlchemy has it, `sqlite:////x.db` begins at the root."""
+        start = url[len("sqlite:") :]
+        if start.startswith("//") and not start.startswith("///"):
+            raise InvalidSetupError("SqliteStore", f"{shown(url)}: not an address such as sqlite:///memories.db")
+        return cls(start.removeprefix("///"), **options)
 
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"

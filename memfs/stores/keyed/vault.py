@@ -3,7 +3,8 @@
 import os
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
 
 from memfs.edit import canonical, compose
 from memfs.errors import (
@@ -56,6 +57,15 @@ class VaultStore(MemoryStore[str]):
         self.vault = self._scope(vault, namespace)
         self._prefix = f"{self.vault.namespace.path}/"
         self._archives = archive
+        self.place = f"{self.vault.root}:{self.vault.namespace}"
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """The store of the vault at `file:///path`, `file:path`, or the same with `vault:`."""
+        parts = urlsplit(url)
+        if parts.netloc not in {"", "localhost"} or not parts.path:
+            raise InvalidSetupError("VaultStore", f"{shown(url)}: not an address such as file:///path/of/vault")
+        return cls(unquote(parts.path), **options)
 
     @staticmethod
     def _scope(vault: Vault, namespace: str) -> Vault:

@@ -5,13 +5,15 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from memfs.embedding import default_embedder
 from memfs.errors import InvalidSetupError, MissingExtraError, shown
+from memfs.files import STATE
 from memfs.protocols import Embedder
 from memfs.stores.keyed.memory import InMemoryStore
 from memfs.stores.keyed.seam import MemoryStore, check_key, check_meta, check_query, check_top_k, check_value
+from memfs.stores.keyed.vault import VaultStore
 from memfs.stores.keyed.vectors import VectorCache, content_hash
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ class VectorMemoryStore(MemoryStore[str]):
     that a text is embedded once. A lasting store may be written by others too: a search looks at all of its texts.
     """
 
+    url_parameters = ("*",)  # of the address of the store of the texts
+
     def __init__(
         self,
         model_name: str | None = None,
@@ -40,6 +44,7 @@ class VectorMemoryStore(MemoryStore[str]):
     ) -> None:
         if not isinstance(store, MemoryStore | None):
             raise InvalidSetupError("VectorMemoryStore", f"store: {shown(store)} is not a MemoryStore")
+        self.place = None if store is None else store.place
         self._embedder = _chosen(model_name, embedder)
         self.store = InMemoryStore() if store is None else store
         self._is_private = store is None
@@ -50,6 +55,17 @@ class VectorMemoryStore(MemoryStore[str]):
         self._matrix: tuple[list[str], Any] | None = None
         self._gone: set[bytes] = set()
         self._lock = threading.RLock()
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """A new store in RAM for `vector:`; for `vector:sqlite:///x.db` one over the store of that address."""
+        from memfs.stores.keyed.urls import open_store
+
+        inner = url[len("vector:") :]
+        store = open_store(inner) if inner.strip("/") else None
+        if isinstance(store, VaultStore):
+            options = {"cache": store.vault.root / STATE / "vectors", **options}
+        return cls(store=store, **options)
 
     def __repr__(self) -> str:
         return f"VectorMemoryStore({self._embedder.name!r}, store={self.store!r})"
