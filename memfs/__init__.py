@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         Written,
     )
     from memfs.namespace import Namespace, Template
+    from memfs.stores.keyed.bridge import as_agent_store
+    from memfs.stores.keyed.urls import open_store
     from memfs.stores.memory import InMemoryStore
     from memfs.stores.vault import VaultStore
     from memfs.vault import Vault
@@ -40,7 +42,8 @@ __all__ = [
     "AgentMemory", "Change", "EnhancedAgentMemory", "EpisodeStrategy", "FactStrategy", "Header", "Hit",
     "InMemoryStore", "IndexStatus", "MemfsError", "Memory", "MemoryManager", "Namespace", "PersistenceMode",
     "PreferenceStrategy", "Problem", "Reason", "RetrievalConfig", "Stamp", "Strategy", "SummaryStrategy",
-    "SyncReport", "Template", "Vault", "VaultMemoryConfig", "VaultStore", "Version", "Written", "errors",
+    "SyncReport", "Template", "Vault", "VaultMemoryConfig", "VaultStore", "Version", "Written",
+    "as_agent_store", "errors", "open_store",
 ]  # fmt: skip
 
 _HOMES = {
@@ -56,6 +59,8 @@ _HOMES = {
     **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.session.strategies"),
     "Vault": "vault",
     "VaultStore": "stores.vault",
+    "as_agent_store": "stores.keyed.bridge",
+    "open_store": "stores.keyed.urls",
 }
 logging.getLogger("memfs").addHandler(logging.NullHandler())
 

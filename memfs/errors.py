@@ -24,7 +24,9 @@ MemfsError
 ├── SettingsError                 memfs.yaml or an argument is wrong
 │   ├── InvalidQueriesError       queries.yaml is wrong, at a line of it
 │   ├── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
-│   └── MissingExtraError         something that wants a package which is not installed
+│   ├── MissingExtraError         something that wants a package which is not installed
+│   ├── UnknownStoreError         an address that nothing which is installed understands
+│   └── StorePluginError          the plugin for an address cannot be loaded
 ├── InvalidArgumentsError         a tool was called in a way it does not know (a ValueError too)
 ├── ExtractionError               a model's answer held no facts that could be read
 └── AggregateMemoryError          several errors of one call
@@ -292,6 +294,33 @@ class MissingExtraError(SettingsError):
         self.subject, self.extra = subject, extra
         MemfsError.__init__(self, subject, extra)
         self.hint = f"Install it: pip install 'memfs-vault[{extra}]'."
+
+
+class UnknownStoreError(SettingsError):
+    """An address that nothing which is installed understands."""
+
+    template = "{0}: no store has such addresses; there are {1}"
+
+    def __init__(self, scheme: str, installed: tuple[str, ...], extras: tuple[str, ...]) -> None:
+        self.scheme, self.installed, self.extras = scheme, installed, extras
+        MemfsError.__init__(self, scheme, installed, extras)
+        install = [f"pip install 'memfs-vault[{extra}]'" for extra in extras]
+        more = f" More come with {', '.join(install)}." if install else ""
+        self.hint = f"Install a plugin that brings {scheme!r} as an entry point of the group memfs.stores.{more}"
+
+    def __str__(self) -> str:
+        return self.template.format(self.scheme, ", ".join(f"{one}:" for one in self.installed))
+
+
+class StorePluginError(SettingsError):
+    """The plugin for an address cannot be loaded."""
+
+    template = "{0}: the plugin {1} cannot be loaded: {2}"
+    hint = "Install it again, or tell those who make it."
+
+    def __init__(self, scheme: str, plugin: str, reason: str) -> None:
+        self.scheme, self.plugin, self.reason = scheme, plugin, reason
+        MemfsError.__init__(self, scheme, plugin, reason)
 
 
 class InvalidArgumentsError(MemfsError, ValueError):

@@ -15,8 +15,7 @@ from memfs import AgentMemory, EnhancedAgentMemory, Vault
 from memfs.agent import ScriptedModel, WorkingMemory
 from memfs.agent.memory import fused
 from memfs.errors import InvalidSetupError
-from memfs.stores.keyed import InMemoryStore, MemoryStore
-from memfs.stores.keyed.vector import VectorMemoryStore
+from memfs.stores.keyed import InMemoryStore, MemoryStore, VaultStore, VectorMemoryStore
 
 PEANUTS = "Bob is allergic to peanuts, traces included."
 SENCHA = "Bob drinks sencha in the morning."
@@ -336,6 +335,22 @@ def test_what_a_person_changes_is_recalled_as_it_is(tmp_path: Path) -> None:
         assert texts(memory, "railway sleeper carriage", 1) == ["The night train has a quiet coach."]
         assert memory.vector is not None
         assert memory.vector.keys() == sorted([*keys[1:], "rail"])
+
+
+def test_vectors_over_the_long_term_memory_itself_change_nothing_in_it(tmp_path: Path) -> None:
+    store = VaultStore(tmp_path)
+    memory = AgentMemory(long_term=store, vector_store=VectorMemoryStore(store=store))
+
+    key = memory.add_experience(PEANUTS, importance=9)
+
+    [file] = (tmp_path / "memories").iterdir()
+    before = file.read_bytes()
+    assert memory.recall("nut allergy", 1)[0][:2] == (key, PEANUTS)
+    memory.refresh()
+    assert (file.read_bytes(), store.meta(key)) == (before, {"importance": 9})
+    assert b"updated" not in before
+    assert memory.forget(key)
+    assert memory.recall("nut allergy") == []
 
 
 class Broken(InMemoryStore):

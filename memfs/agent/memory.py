@@ -1,11 +1,10 @@
 """AgentMemory: working memory, long-term memory and vectors of one agent, behind the few calls that an agent makes."""
 
-import importlib
 import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -89,9 +88,13 @@ class AgentMemory:
             return given
         store: MemoryStore[str]
         if given is not None:
-            store = _keyed("urls", "open_store")(given)
+            from memfs.stores.keyed.urls import open_store
+
+            store = open_store(given)
         elif vault is not None or persistent:
-            store = _keyed("vault", "VaultStore")(vault or os.environ.get("MEMFS_VAULT") or FOLDER, namespace)
+            from memfs.stores.keyed.vault import VaultStore
+
+            store = VaultStore(vault or os.environ.get("MEMFS_VAULT") or FOLDER, namespace)
         else:
             return InMemoryStore()
         self._closes.append(store)
@@ -104,7 +107,9 @@ class AgentMemory:
                 _told.add(EXTRA)
                 _log.warning("recalls by words alone: pip install 'memfs-vault[%s]' adds search by meaning", EXTRA)
             return None
-        store: MemoryStore[str] = _keyed("vector", "VectorMemoryStore")()
+        from memfs.stores.keyed.vector import VectorMemoryStore
+
+        store = VectorMemoryStore()
         self._closes.append(store)
         return store
 
@@ -188,13 +193,11 @@ class AgentMemory:
         if self.vector is None:
             return
         with self._lock:
-            known = set(_keys(self.vector))
-            for key in _keys(self.long_term):
-                text = self.long_term.get(key)
-                if text is not None and (key not in known or self.vector.get(key) != text):
+            known, texts = (dict(_items(store)) for store in (self.vector, self.long_term))
+            for key, text in texts.items():
+                if known.get(key) != text:
                     self.vector.add(key, text)
-                known.discard(key)
-            for key in known:
+            for key in known.keys() - texts.keys():
                 self.vector.forget(key)
             self._is_fresh = True
 
@@ -211,7 +214,8 @@ class AgentMemory:
     def _embed(self, vectors: MemoryStore[str], key: str, text: str) -> None:
         """Add a text to the vectors; where that fails it is found by its words, and tried again."""
         try:
-            vectors.add(key, text)
+            if vectors.get(key) != text:
+                vectors.add(key, text)
         except Exception as error:
             self._is_fresh = False
             _log.warning("%s was not taken into the vector store, and is found by words alone: %s", key, error)
@@ -266,14 +270,9 @@ def _importance(meta: Mapping[str, Any]) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _keys(store: MemoryStore[str]) -> list[str]:
-    """All keys of a store."""
-    found: list[str] = []
-    while page := store.keys(after=found[-1] if found else "", limit=PAGE):
-        found += page
-    return found
-
-
-def _keyed(module: str, name: str) -> Any:
-    """A store that is imported when it is asked for."""
-    return getattr(importlib.import_module(f"memfs.stores.keyed.{module}"), name)
+def _items(store: MemoryStore[str]) -> Iterator[tuple[str, str]]:
+    """All keys of a store, and their texts."""
+    after = ""
+    while page := store.items(after=after, limit=PAGE):
+        yield from page
+        after = page[-1][0]

@@ -2,10 +2,10 @@
 
 import copy
 import threading
-from bisect import bisect_right
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
+from memfs.errors import InvalidSetupError, shown
 from memfs.stores.keyed.scoring import Words, asked_terms, terms_of
 from memfs.stores.keyed.seam import (
     MemoryStore,
@@ -26,6 +26,13 @@ class InMemoryStore(MemoryStore[str]):
         self._kept: dict[str, tuple[str, dict[str, Any]]] = {}
         self._words = Words()
         self._lock = threading.Lock()
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """A new store, for `memory:`."""
+        if url.removeprefix("memory:").strip("/"):
+            raise InvalidSetupError("InMemoryStore", f"{shown(url)}: nothing follows after memory:")
+        return cls(**options)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -65,8 +72,13 @@ class InMemoryStore(MemoryStore[str]):
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix, in order."""
+        return [key for key, _ in self.items(prefix, after=after, limit=limit)]
+
+    def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
+        """The keys below a prefix with their texts."""
         prefix, after, most = check_page(prefix, after, limit)
         with self._lock:
-            found = sorted(key for key in self._kept if is_below(key, prefix))
-        start = bisect_right(found, after) if after else 0
-        return found[start : start + most]
+            found = sorted(
+                (key, text) for key, (text, _) in self._kept.items() if is_below(key, prefix) and key > after
+            )
+        return found[:most]

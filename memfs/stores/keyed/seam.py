@@ -4,7 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from memfs.errors import InvalidArgumentsError, shown
 from memfs.namespace import is_text
@@ -22,6 +22,15 @@ class MemoryStore(ABC, Generic[T]):
     A key is a text of 1 to 500 printable characters, compared as it is: `Tea` and `tea` are two keys. What is no key,
     no value or no number of hits is a ValueError, and nothing was done.
     """
+
+    place: str | None = None  # what tells it from all others, also in a later process; None of one that does not last
+    url_parameters: ClassVar[tuple[str, ...]] = ()  # patterns of what behind `?` is no option, but part of the address
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Open a store by its address; `options` are what the constructor takes beside it."""
+        made: Any = cls
+        return cast("Self", made(url, **options))
 
     @abstractmethod
     def add(self, key: str, value: T, meta: Mapping[str, Any] | None = None) -> None:
@@ -52,6 +61,15 @@ class MemoryStore(ABC, Generic[T]):
 
         `after` is the last key of the page before; a page has at most 1,000.
         """
+
+    def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, T]]:
+        """The keys below a prefix with their values, in pages as those of `keys`.
+
+        A page that is empty is the last; one may be short, where values were forgotten meanwhile.
+        """
+        found = self.keys(prefix, after=after, limit=limit)
+        pairs = [(key, value) for key in found if (value := self.get(key)) is not None]
+        return pairs if pairs or not found else self.items(prefix, after=found[-1], limit=limit)
 
     def close(self) -> None:
         """Give back what the store holds; it can still be used."""

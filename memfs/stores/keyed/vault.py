@@ -2,9 +2,9 @@
 
 import os
 import time
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
 
 from memfs.edit import canonical, compose
 from memfs.errors import (
@@ -57,6 +57,15 @@ class VaultStore(MemoryStore[str]):
         self.vault = self._scope(vault, namespace)
         self._prefix = f"{self.vault.namespace.path}/"
         self._archives = archive
+        self.place = f"{self.vault.root}:{self.vault.namespace}"
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """The store of the vault at `file:///path`, `file:path`, or the same with `vault:`."""
+        parts = urlsplit(url)
+        if parts.netloc not in {"", "localhost"} or not parts.path:
+            raise InvalidSetupError("VaultStore", f"{shown(url)}: not an address such as file:///path/of/vault")
+        return cls(unquote(parts.path), **options)
 
     @staticmethod
     def _scope(vault: Vault, namespace: str) -> Vault:
@@ -139,9 +148,7 @@ class VaultStore(MemoryStore[str]):
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix, in order."""
         prefix, after, most = check_page(prefix, after, limit)
-        found = sorted(key for key in self._keys() if is_below(key, prefix))
-        start = bisect_right(found, after) if after else 0
-        return found[start : start + most]
+        return sorted(key for key in self._keys() if is_below(key, prefix) and key > after)[:most]
 
     def close(self) -> None:
         """Give back what a vault holds that was opened by its path."""
