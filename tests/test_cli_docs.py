@@ -14,6 +14,7 @@ MASKS = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ", "TIME"),
     (r"(?m)^/\S*/garden", "/tmp/garden"),
     (r"\d+% of it is left: rank x 0\.\d\d", "N% of it is left: rank x N"),
+    (r"\d+\.\d ms", "0.0 ms"),
     (r" +", " "),
 )
 

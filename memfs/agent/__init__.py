@@ -9,14 +9,17 @@ if TYPE_CHECKING:
     from memfs.agent.extraction import Extractor, ExtractorContext, Fact, MessageFilter
     from memfs.agent.extractor import ModelExtractor
     from memfs.agent.manager import MemoryManager
+    from memfs.agent.memory import AgentMemory, EnhancedAgentMemory
     from memfs.agent.model import Model
     from memfs.agent.models import AnthropicModel, OpenAIModel, ScriptedModel, as_model
     from memfs.agent.triggers import EvictionTrigger, IntervalTrigger, InvocationTrigger, Trigger, TriggerContext
+    from memfs.agent.working import WorkingMemory
 
 __all__ = [
-    "AnthropicModel", "Attachment", "EvictionTrigger", "Extractor", "ExtractorContext", "Fact", "IntervalTrigger",
-    "InvocationTrigger", "MemoryManager", "MessageFilter", "Model", "ModelExtractor", "OpenAIModel", "ScriptedModel",
-    "Trigger", "TriggerContext", "as_model", "wait",
+    "AgentMemory", "AnthropicModel", "Attachment", "EnhancedAgentMemory", "EvictionTrigger", "Extractor",
+    "ExtractorContext", "Fact", "IntervalTrigger", "InvocationTrigger", "MemoryManager", "MessageFilter", "Model",
+    "ModelExtractor", "OpenAIModel", "ScriptedModel", "Trigger", "TriggerContext", "WorkingMemory", "as_model",
+    "wait",
 ]  # fmt: skip
 
 _HOMES = {
@@ -25,6 +28,8 @@ _HOMES = {
     "Model": "model",
     "ModelExtractor": "extractor",
     "wait": "blocking",
+    "WorkingMemory": "working",
+    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "memory"),
     **dict.fromkeys(("Extractor", "ExtractorContext", "Fact", "MessageFilter"), "extraction"),
     **dict.fromkeys(("AnthropicModel", "OpenAIModel", "ScriptedModel", "as_model"), "models"),
     **dict.fromkeys(
