@@ -27,6 +27,7 @@ PATIENCE = 0.5  # seconds to wait for one who makes the log shorter; what comes 
 _APPEND = os.O_RDWR | os.O_APPEND
 _END = b"."  # of each line: one without it was cut
 _DIGITS = 15  # at most, of a number
+_LATEST = 253_402_300_799  # seconds: the end of the year 9999
 
 
 class Recalls(NamedTuple):
@@ -221,12 +222,12 @@ class Tally:
     def _count(self, name: bytes, times: int, last: float) -> None:
         key = unquote(name) if b"%" in name else name.decode()
         before = self.counts.get(key, NEVER)
-        self.counts[key] = Recalls(before.times + times, max(before.last, last))
+        self.counts[key] = Recalls(before.times + times, max(before.last, min(last, _LATEST)))
 
     def _add_searches(self, searches: int, found: int, since: float) -> None:
         self.searches += searches
         self.found += min(found, searches)
-        self.since = min(self.since or since, since)
+        self.since = min(self.since or since, since, _LATEST)
 
     def lines(self) -> Iterator[bytes]:
         """The same in as few lines as may be; what was not recalled for long is left out where it is too much."""

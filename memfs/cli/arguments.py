@@ -3,13 +3,17 @@
 import argparse
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from memfs.model import as_time
 
 TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
 STATUSES = ("draft", "stable", "deprecated")
 KINDS = ("summary", "preferences", "facts", "episodes")
 HIDDEN = ("archived", "expired", "deprecated", "superseded", "all")
 ACTIONS = ("list", "show", "tail", "export")
+AUDITED = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
 FORMATS = ("jsonl", "markdown")
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
 _CONDITION = re.compile(
@@ -90,6 +94,15 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
+def moment(text: str) -> datetime:
+    """Read a date or a time; without a zone it is UTC, and a date is its first moment."""
+    try:
+        read = as_time(text)
+        return read if isinstance(read, datetime) else datetime(read.year, read.month, read.day, tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a date or a time such as 2026-11-15") from None
+
+
 def condition(text: str) -> tuple[str, str, str | None]:
     """Read `KEY OPERATOR VALUE`, or `KEY EXISTS`; `=` is EQUALS, and operators may be in lower case."""
     found = _CONDITION.fullmatch(text.strip())
@@ -109,6 +122,7 @@ REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="
 REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
 TEXT = argument("text", metavar="TEXT", nargs="+", help="the text; - reads it from stdin")
 WITHIN = argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace")
+AT = argument("--at", metavar="DATE", type=moment, help="as if it were then (default: now)")
 SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
 LIST = flag("--list", help="show the kept versions, and change nothing")
 QUESTION = argument("question", metavar="QUESTION", nargs="+", help="what you want to know; - reads it from stdin")
