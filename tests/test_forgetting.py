@@ -183,8 +183,9 @@ def test_prune_moves_to_the_archive_where_it_is_read_and_comes_back_from(vault: 
     assert vault.read(tea.id).body == "Tea at five."
     assert [memory.id for memory in vault.list()] == [new.id]
     assert vault.search("tea") == []
-    assert len(vault.versions(tea.id)) == 2
-    vault.restore(tea.id)
+    assert "pruned" in vault.read(tea.id).header.values
+    assert len(vault.versions(tea.id)) == 3
+    vault.restore(tea.id, vault.versions(tea.id)[-1].hash)
     assert vault.read(tea.id).header.importance == 1
     vault.move(tea.id, "/facts")
     assert vault.search("tea")[0].memory.id == tea.id
@@ -203,6 +204,30 @@ def test_a_memory_that_changed_since_it_was_looked_at_is_not_moved(vault: Vault)
     assert (vault.root / tea.path).read_text() == "Changed by hand.\n"
     assert (vault.root / "archive" / other.path).is_file()
     assert any(isinstance(result, MemoryChangedError) for result in results)
+
+
+def test_what_was_pruned_is_remembered_again_when_it_is_said_again(vault: Vault) -> None:
+    """Unlike what a person had forgotten."""
+    vault.add("Bob likes licorice.", "/facts", created="2020-01-01")
+    forgotten = vault.add("Bob likes aniseed.", "/facts", created="2020-01-01")
+    vault.forget(forgotten.id)
+    prune(vault, faded(vault))
+    store = VaultStore(vault, "/facts")
+
+    assert not asyncio.run(store.is_forgotten("Bob likes licorice."))
+    assert asyncio.run(store.is_forgotten("Bob likes aniseed."))
+    asyncio.run(store.add("Bob likes licorice."))
+    assert len(vault.search("licorice")) == 1
+
+
+def test_what_could_not_be_moved_is_as_it_was(vault: Vault) -> None:
+    tea = vault.add("Tea.", "/facts", created="2020-01-01")
+    before = (vault.root / tea.path).read_bytes()
+    (vault.root / "archive").write_text("a file in the place of a directory")
+    (error,) = prune(vault, faded(vault))
+
+    assert not isinstance(error, Written)
+    assert (vault.root / tea.path).read_bytes() == before
 
 
 # --- the command
@@ -233,7 +258,8 @@ def test_prune_with_yes_moves_and_reading_and_restoring_still_work(memfs: Memfs,
     assert memfs("read", "m-01kpwp91cgkhc0pbmhce5qcb19", "--body").code == 0
     assert memfs("restore", "archive/facts/atlas/staging-runs-under-bobs-desk").out.startswith("restored archive/facts")
     assert memfs("move", "m-01kpwp91cgkhc0pbmhce5qcb19", "/facts/atlas").code == 0
-    assert memfs("read", "facts/atlas/staging-runs-under-bobs-desk", "--json").value["header"]["importance"] == 2
+    header = memfs("read", "facts/atlas/staging-runs-under-bobs-desk", "--json").value["header"]
+    assert (header["importance"], "pruned" in header) == (1, False)
 
 
 def test_prune_tells_json(memfs: Memfs) -> None:
@@ -292,6 +318,7 @@ def test_what_is_pruned_is_a_move_to_git(memfs: Memfs, example: Path, git: Git) 
     assert git(example, "status", "--porcelain") == (
         "R  preferences/bob/drinks-sencha.md -> archive/preferences/bob/drinks-sencha.md\n"
     )
+    assert "1 insertion(+)" in git(example, "diff", "--cached", "--shortstat", "-M")
 
 
 # --- stats

@@ -3,10 +3,10 @@
 import argparse
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memfs.model import as_time
+if TYPE_CHECKING:
+    from datetime import datetime
 
 TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
 STATUSES = ("draft", "stable", "deprecated")
@@ -94,8 +94,12 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
-def moment(text: str) -> datetime:
+def moment(text: str) -> "datetime":
     """Read a date or a time; without a zone it is UTC, and a date is its first moment."""
+    from datetime import UTC, datetime
+
+    from memfs.model import as_time
+
     try:
         read = as_time(text)
         return read if isinstance(read, datetime) else datetime(read.year, read.month, read.day, tzinfo=UTC)

@@ -186,7 +186,7 @@ class _Look:
         ratio, recalls = self.vault.usage.ratio(), self.vault.usage.snapshot()
         counted = (self.now - datetime.fromtimestamp(ratio.since, UTC)).days
         is_stale = {found.path for found in self._stale}
-        for memory in self.in_force if ratio.searches and counted >= UNUSED_DAYS else ():
+        for memory in self.in_force if ratio.searches else ():
             days = min(counted, (self.now - memory.updated).days)
             if days >= UNUSED_DAYS and not (memory.id in recalls or memory.header.pinned or memory.path in is_stale):
                 yield Finding(memory.path, 1, "unused", f"no agent was given it in {days} days")

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from memfs.errors import MemfsError, MemoryChangedError, SettingsError
+from memfs.errors import MemfsError, SettingsError
 from memfs.model import Memory, Written
 from memfs.namespace import is_conflict_copy, is_id
 from memfs.protocols import system_clock
-from memfs.retention import Forgetting, retention_of
+from memfs.retention import PRUNED, Forgetting, retention_of
 from memfs.upkeep.lineage import Lineage
 from memfs.usage import NEVER, Recalls
 from memfs.vault import Vault
@@ -59,20 +59,19 @@ def faded(
     return sorted(spared, key=lambda one: (one.retention, one.memory.path))
 
 
-def prune(vault: Vault, found: Iterable[Faded]) -> list[Written | MemfsError]:
-    """Move memories to `archive/`, but for those that are spared, or that changed since; each has its own result."""
-    results: list[Written | MemfsError] = []
-    unchanged = []
-    for one in found:
-        if one.spared:
-            continue
-        try:
-            if vault.read(one.memory.path).stamp != one.memory.stamp:
-                raise MemoryChangedError(one.memory.path)
-            unchanged.append(one.memory.path)
-        except MemfsError as error:
-            results.append(error)
-    return [*vault.forget_many(unchanged), *results]
+def prune(vault: Vault, found: Iterable[Faded], *, now: datetime | None = None) -> list[Written | MemfsError]:
+    """Move memories to `archive/`, but for those that are spared, or that changed since; each has its own result.
+
+    Their header then says `pruned`, so that what is said again is remembered again.
+    """
+    going = [one.memory for one in found if not one.spared]
+    mark = {PRUNED: now or system_clock()}
+    marked = vault.update_many({"ref": memory.path, "seen": memory.stamp, **mark} for memory in going)
+    paths = [written.path for written in marked if isinstance(written, Written)]
+    moved = vault.forget_many(paths)
+    stayed = [path for path, result in zip(paths, moved, strict=True) if isinstance(result, MemfsError)]
+    vault.update_many({"ref": path, PRUNED: None} for path in stayed)
+    return [*moved, *(error for error in marked if isinstance(error, MemfsError))]
 
 
 def _reason(memory: Memory) -> str:
