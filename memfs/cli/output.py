@@ -57,6 +57,12 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing if number == 1 else plural}"
 
 
+def listed(counts: Mapping[str, int], most: int = 6) -> str:
+    """Things and how often they are there: `fact 3, note 1`; beyond the first few only how many."""
+    shown = [f"{plain(name)} {number:,}" for name, number in [*counts.items()][:most]]
+    return ", ".join(shown) + (f" and {len(counts) - most:,} more" if len(counts) > most else "")
+
+
 def ago(moment: datetime, now: datetime) -> str:
     """How long ago that was; a date where it was long ago."""
     seconds = (now - moment).total_seconds()

@@ -26,6 +26,7 @@ from memfs.model import Hit, Memory, Written
 from memfs.names import text_key
 from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.protocols import system_clock
+from memfs.retention import PRUNED
 from memfs.scope import is_below
 from memfs.stores.curation import Curated
 from memfs.stores.relations import relations_of
@@ -160,7 +161,7 @@ class VaultStore(Curated):
         return await asyncio.to_thread(relations_of, self.vault, ref, relation=relation, as_of=as_of, limit=limit)
 
     async def is_forgotten(self, content: str) -> bool:
-        """Tell whether this very text is in the archive of the namespace."""
+        """Tell whether this very text is in the archive of the namespace, and not because it had faded."""
         return await asyncio.to_thread(self._is_forgotten, content)
 
     def _is_forgotten(self, content: str) -> bool:
@@ -168,7 +169,7 @@ class VaultStore(Curated):
         hits = self.vault.search(f'"{words[:MOST_WORDS]}"', self._archive, include="all", limit=NEAREST)
         if not hits and all(len(word) > LONGEST for word in _WORD.findall(content)):  # no word to be found by
             hits = self.vault.search("", self._archive, include="all", limit=1000)
-        same, found = text_key(content), [hit.memory for hit in hits]
+        same, found = text_key(content), [hit.memory for hit in hits if PRUNED not in hit.memory.header.values]
         return any(is_below(one.path.split("/"), ARCHIVE) and text_key(one.body) == same for one in found)
 
     def _found(self, memory: Memory, hit: Hit | None = None, most: int = 0) -> Found:
