@@ -71,7 +71,7 @@ class Search:
         marker = Marker(weights.of.keys(), self._stem)
         hits = []
         for (order, _, _, score, support), memory in found:  # not while reading: either is faster by itself
-            text, marks = marker.snippet(memory.body)
+            text, marks = marker.snippet(memory.legible)
             reasons = (*self._reasons(memory, question, weights), *told(support, weights.information)) if why else ()
             hits.append(Hit(memory, weights.relevance(score), -order, text, marks, reasons))
         return hits
