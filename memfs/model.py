@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeGuard, TypeVar, cast
 
 from memfs.namespace import Namespace
 
@@ -16,19 +16,19 @@ LIST_KEYS = frozenset({"tags", "aliases", "supersedes"})
 TIME_KEYS = frozenset({"created", "updated", "expires", "valid_from", "valid_until"})
 SEALED = "enc:v1:"  # how an encrypted value begins, and a line of a body that is one
 HIDDEN = "[encrypted]"  # what is shown in its place
-_SEALED_LINE = re.compile(rf"^{SEALED}\S*", re.MULTILINE)
+SEALED_LINE = re.compile(rf"^{SEALED}\S*", re.MULTILINE)
 _HEADING = re.compile(r"^# +(\S.*)$", re.MULTILINE)
 _SENTENCE = re.compile(r"^(?!#)(\S.{0,300}?(?:[.!?](?=\s|$)|$))", re.MULTILINE)
 
 
-def is_sealed(value: object) -> bool:
+def is_sealed(value: object) -> TypeGuard[str]:
     """Tell whether a value is an encrypted one."""
     return isinstance(value, str) and value.startswith(SEALED)
 
 
 def unsealed(text: str, instead: str = "") -> str:
     """A text without its encrypted lines."""
-    return _SEALED_LINE.sub(instead, text) if SEALED in text else text
+    return SEALED_LINE.sub(instead, text) if SEALED in text else text
 
 
 def legible(value: Any) -> Any:
