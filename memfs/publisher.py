@@ -214,7 +214,7 @@ class Publisher:
             if not paths:
                 return
         self._journal.begin(root)
-        cursor = "" if self._journal.is_large() else self._journal.cursor(root)
+        cursor = "" if self._journal.is_large() or is_to_purge else self._journal.cursor(root)
         edits = self._edits(root, base, sorted(paths), progress)
         is_large = len(paths) > MANY * 5
         try:
@@ -225,7 +225,7 @@ class Publisher:
             raise
         self._take(index, self._current())
         self.trouble, self._had_one = "", True
-        if self._journal.is_large():
+        if self._journal.is_large() or is_to_purge:  # a watcher may have noted names that are to go
             self._journal.begin_anew(root)
 
     def _base(self) -> Index | None:

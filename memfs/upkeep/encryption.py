@@ -4,10 +4,12 @@ What is encrypted leaves nothing legible in what memfs derives: kept versions th
 its words when the vault is closed. A change names the stamp of the file that was read, so no save is overwritten.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from memfs.edit import edit
@@ -83,7 +85,7 @@ class Encryption:
         progress: Progress | None = None,
     ) -> Results:
         """Encrypt fields of memories, each with its own result; what fails stops no other."""
-        wanted, results, former = tuple(dict.fromkeys(fields)), Results(), _Former()
+        wanted, results, former = _named(fields), Results(), _Former(self._vault.root)
         self._sealer.cipher(key)
         try:
             for number, ref in enumerate(refs):
@@ -136,17 +138,17 @@ class Encryption:
 
     def decrypt(self, ref: str, *, fields: Fields | None = None) -> Written:
         """Decrypt fields of a memory, by default all, and write them back."""
-        wanted = None if fields is None else tuple(fields)
+        wanted = None if fields is None else _named(fields)
         return self._rewrite(ref, lambda memory, _: self.reveal(memory, fields=wanted).text, "decrypted")
 
     def reveal(self, memory: Memory, *, fields: Fields | None = None) -> Memory:
         """The memory as it would be if its fields were decrypted; nothing is written."""
         parsed = parse(memory.text)
-        there = [*sealed_fields(parsed)]
-        for field in fields if fields is not None else ():
+        wanted = [*sealed_fields(parsed)] if fields is None else _named(fields)
+        for field in wanted if fields is not None else ():
             check_field(field, parsed.values, memory.path)
-        wanted = there if fields is None else [field for field in there if field in fields]
-        values = {field: opened(parsed, field, self._sealer, memory.path) for field in wanted}
+        sealed = [field for field in wanted if sealed_in(parsed, field)]
+        values = {field: opened(parsed, field, self._sealer, memory.path) for field in sealed}
         data = _edited(memory.path, memory.text, values).encode() if values else memory.data
         return Memory(memory.path, data, memory.status, memory.reader)
 
@@ -228,7 +230,8 @@ class Encryption:
 class _Former:
     """What was legible of memories until they were encrypted."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self.ids: set[str] = set()
         self._paths: set[str] = set()
         self._bodies: set[str] = set()
@@ -245,10 +248,21 @@ class _Former:
             return data  # most are not, and a header takes a while to read
         parts, values, faults = parsed = parse(data.decode("utf-8", "replace"))
         name = values.get("id")
-        is_one = name is None and (path in self._paths or parts.body.strip() in self._bodies)
+        is_one = name is None and (path in self._paths or self._was(path, parts.body.strip()))
         if name not in self.ids and not is_one:
             return data
-        return data if not faults and all(is_whole(parsed, field) for field in fields) else None
+        is_clear = any(not fault.key or fault.key in fields for fault in faults)  # as far as one can tell
+        return None if is_clear or not all(is_whole(parsed, field) for field in fields) else data
+
+    def _was(self, path: str, body: str) -> bool:
+        """Tell whether a version without an id is of one that was moved by hand: its file is gone, it said the same."""
+        is_same = any(body and (body in other or other in body) for other in self._bodies)
+        return is_same and not os.path.lexists(self._root / path)
+
+
+def _named(fields: Fields) -> tuple[str, ...]:
+    """Names of fields, each once; a lone text is one."""
+    return (fields,) if isinstance(fields, str) else tuple(dict.fromkeys(fields))
 
 
 def _told(result: Encrypted | MemfsError, in_use: Sequence[str]) -> Encrypted | MemfsError:
