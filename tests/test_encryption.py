@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Script, Snapshot
+from conftest import REPOSITORY, Script, Snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -787,3 +787,32 @@ def test_both_keys_must_be_there_and_differ(vault: Vault, encryption: Encryption
     with pytest.raises((InvalidKeyError, InvalidMemoryError)):
         encryption.rotate(*names)
     assert vault.read(added.id) == before
+
+
+def test_the_commands_of_the_page_take_it_out_of_git(tmp_path: Path, git: Git) -> None:
+    root = tmp_path / "vault"
+    page = (REPOSITORY / "docs/encryption.md").read_text(encoding="utf-8")
+    (commands,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    with Vault.init(root) as vault:
+        git(root, "init")
+        added = vault.add(TEXT)
+        for message in ("one", "two"):
+            git(root, "add", "-A")
+            git(root, "commit", "-m", message)
+            vault.append(added.id, "A bilby.")
+        Encryption(vault, RING.get).encrypt(added.id, rename=True)
+    git(root, "add", "-A")
+    git(root, "commit", "-m", "three")
+    assert "quokka" in git(root, "log", "-p", "--all")
+
+    script = tmp_path / "rewrite.sh"
+    script.write_text(f"set -e\nexport OLD_PATH={added.path} FILTER_BRANCH_SQUELCH_WARNING=1\n{commands}")
+    git(root, "-c", f"alias.rewrite=!sh {script}", "rewrite")
+
+    there = git(root, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)").splitlines()
+    objects = "".join(git(root, "cat-file", "-p", one.split()[0]) for one in there)
+    assert "enc:v1:" in objects
+    assert [word for word in SECRETS if word in objects] == []
+    assert legible(root, without=".git/ ") == []
+    with Vault(root) as vault:
+        assert Encryption(vault, RING.get).reveal(vault.read(added.id)).body.startswith(TEXT)

@@ -13,7 +13,7 @@ from memfs.upkeep.encryption import IN_GIT, NAMED, OPEN, Encrypted, Encryption
 from memfs.upkeep.keys import new_key, variable
 
 WAYS = {  # what a person can do about what is left
-    NAMED: "`memfs encrypt REF --rename` calls it by its id",
+    NAMED: "with --rename it is called by its id",
     IN_GIT: "docs/encryption.md tells how to rewrite its history",
     OPEN: "what memfs keeps of it goes at the next write after it is closed",
 }
@@ -28,6 +28,7 @@ def run_encrypt(args: argparse.Namespace) -> int:
         )
     done = [result for result in results if isinstance(result, Encrypted)]
     _print(done, as_json=args.json)
+    sys.stdout.flush()
     if not args.json:
         for note in dict.fromkeys(note for one in done for note in _notes(one)):
             print(f"note: {note}", file=sys.stderr)
@@ -77,7 +78,7 @@ def run_keygen(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"key": key, "name": args.key, "variable": name})
         return 0
-    print(key)
+    print(key, flush=True)
     print(f"Set it with: export {name}=...", file=sys.stderr)
     print("Keep a copy outside the vault: without it, what is encrypted never comes back.", file=sys.stderr)
     return 0
