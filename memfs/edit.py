@@ -89,8 +89,8 @@ def _number_text(value: float) -> str:
 # --- editing ------------------------------------------------------------------------------------------
 
 
-def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
-    """Set the keys of `changes` (None removes one) and the body.
+def edit(text: str, changes: Mapping[str, Any], body: str | None = None, *, is_exact: bool = False) -> str:
+    """Set the keys of `changes` (None removes one) and the body, in the line ends of the file unless it `is_exact`.
 
     Raises Fault where the file stands in the way, InvalidMemoryError where a value does.
     """
@@ -99,7 +99,7 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
     wanted = {key: value for key, value in wanted.items() if not _is_so(before, key, value)}
     parts = _set_keys(before, wanted)
     if body is not None:
-        parts = parts._replace(body=_in_line_ends_of(before.parts, body))
+        parts = parts._replace(body=body if is_exact else _in_line_ends_of(before.parts, body))
     for candidate in (parts, parts._replace(lead=parts.newline if parts.opening else "", tail=parts.newline)):
         result = "".join(candidate)
         if _proves(before, parse(result), wanted, parts.body):

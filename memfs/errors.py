@@ -11,6 +11,7 @@ MemfsError
 │   ├── MemoryChangedError        the file changed since it was read
 │   ├── MalformedMemoryError      the file cannot be edited without touching more than asked
 │   ├── InvalidMemoryError        a text or header value that cannot be stored
+│   ├── DecryptionError           an encrypted text, and not the key it was encrypted with
 │   ├── InvalidNamespaceError     a name that is not allowed, or leaves the tree or the scope
 │   ├── LockTimeoutError          another writer held the namespace for too long
 │   └── StorageError              the operating system refused
@@ -24,6 +25,7 @@ MemfsError
 │   └── InvalidSearchError        a limit or a filter that cannot be
 ├── SettingsError                 memfs.yaml or an argument is wrong
 │   ├── InvalidQueriesError       queries.yaml is wrong, at a line of it
+│   ├── InvalidKeyError           a key for encryption that is not set, or is none
 │   ├── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
 │   ├── MissingExtraError         something that wants a package which is not installed
 │   ├── UnknownStoreError         an address that nothing which is installed understands
@@ -172,6 +174,17 @@ class InvalidMemoryError(VaultError):
         super().__init__(subject, reason)
 
 
+class DecryptionError(VaultError):
+    """An encrypted text that cannot be decrypted; the file stays as it is."""
+
+    template = "{0}: {1}: cannot be decrypted with the key {2!r}: {3}"
+    hint = "Set the key that it was encrypted with; what was altered comes back by `memfs restore`, or from git."
+
+    def __init__(self, path: str, field: str, key: str, reason: str) -> None:
+        self.path, self.field, self.key, self.reason = path, field, key, reason
+        super().__init__(path, field, key, reason)
+
+
 class InvalidNamespaceError(VaultError):
     """A name that is not allowed, or that leaves the tree or the scope."""
 
@@ -294,6 +307,12 @@ class InvalidQueriesError(SettingsError):
         self.path, self.line = path, line
         self.where, self.reason = f"{path}:{line}", reason
         MemfsError.__init__(self, path, line, reason)
+
+
+class InvalidKeyError(SettingsError):
+    """A key for encryption that is not set, or is none; nothing was written."""
+
+    hint = "Set the variable to the key, in base64 or hex; `memfs keygen` makes a new one."
 
 
 class InvalidSetupError(SettingsError, ValueError):

@@ -71,7 +71,7 @@ class Search:
         marker = Marker(weights.of.keys(), self._stem)
         hits = []
         for (order, path, _, score, support, row), memory in found:  # not while reading: either is faster by itself
-            text, marks = marker.snippet(memory.body)
+            text, marks = marker.snippet(memory.legible)
             reasons: tuple[Reason, ...] = ()
             if why:
                 words = self._reasons(memory, question, weights)

@@ -40,6 +40,7 @@ Problems = list[Problem]
 Versions = list[Version]
 Results = list[Written | MemfsError]
 Hits = list[Hit]
+Paths = list[str]
 Reasons = list[Reason]
 FILTERS = {"type", "tags", "status", "not_status", "created", "updated", "valid", "where", "include"}
 FILES = {
@@ -275,6 +276,14 @@ class Vault:
         written = self._tree.remove(self._scope.resolve(ref), Dirty(), seen=_stamp(seen))
         self._finder.purge(written.path)
         return written
+
+    def purge(self, change: Callable[[str, bytes], bytes | None], *, words: bool = True) -> Paths:
+        """Have `change(path, data)` say what each kept version becomes; None drops it.
+
+        With `words` the index lets go of all former texts when the vault is closed. The answer names the memories
+        that a program has open as they were before the last write: that goes when they are closed.
+        """
+        return self._scope.purge(change, words=words)
 
     def move(self, ref: str, to: str) -> Written:
         """Move a memory to a namespace, or to a path that ends in `.md`. Its id stays."""

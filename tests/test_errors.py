@@ -21,6 +21,7 @@ FACTS = {
     "plugin": "mem-mongo",
     "found": 3, "known": 2, "actor": "alice", "wanted": "bob",
     "name": "../x", "tool": "add_memory", "model": "ScriptedModel",
+    "field": "body", "key": "default",
     "namespace": "/facts/alice", "seconds": 2.5, "where": "memfs.yaml", "message": "2 of 3 failed",
     "paths": ("facts/alice/tea.md", "facts/bob/tea.md"),
     "errors": (errors.MemoryNotFoundError("m-1"), errors.SettingsError("memfs.yaml", "is wrong")),

@@ -24,6 +24,10 @@ def run_read(args: argparse.Namespace) -> int:
     """Print a memory: its bytes as they are, but harmless on a terminal."""
     with open_vault(args.vault) as vault:
         memory = vault.read(reference(vault, args.ref))
+        if args.reveal:
+            from memfs.upkeep.encryption import Encryption
+
+            memory = Encryption(vault).reveal(memory)
     if args.json:
         print_json(_facts(memory))
     elif sys.stdout.isatty():

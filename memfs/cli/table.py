@@ -78,7 +78,12 @@ TABLE = (
         "memfs remove notes/dentist --yes",
     ),
     Command(
-        "read", "reading", "Print a memory.", (REF, flag("--body", help="print the body alone")),
+        "read", "reading", "Print a memory.",
+        (
+            REF,
+            flag("--body", help="print the body alone"),
+            flag("--reveal", help="decrypt what is encrypted in it; the file stays as it is"),
+        ),
         "memfs read people/bob\nmemfs read people/bob --json | jq .header",
     ),
     Command(

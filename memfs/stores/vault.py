@@ -22,7 +22,7 @@ from memfs.errors import (
 from memfs.files import encode
 from memfs.flat import CHECKS
 from memfs.frontmatter import parse
-from memfs.model import Hit, Memory, Written
+from memfs.model import Hit, Memory, Written, legible
 from memfs.names import text_key
 from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.protocols import system_clock
@@ -145,7 +145,8 @@ class VaultStore(Curated):
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
         hits = self.vault.search(_QUOTES.sub(" ", text).strip() or ".", limit=limit)
-        return [self._found(hit.memory, hit, most=len(hit.memory.body)) for hit in hits]
+        clear = [hit for hit in hits if not hit.memory.is_encrypted]
+        return [self._found(hit.memory, hit, most=len(hit.memory.body)) for hit in clear]
 
     async def pinned(self, limit: int = 5) -> Sequence[Found]:
         """The memories that are always told, the newest first."""
@@ -206,6 +207,8 @@ class VaultStore(Curated):
     def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
         self.must_be_writable()
         text, memory = _text(content), self._read(ref)
+        if memory.is_encrypted:  # who did not see it has nothing to put in its place
+            raise InvalidMemoryError(memory.path, "its text is encrypted, and not replaced by another")
         if not metadata:
             return self.vault.update(ref, body=text, seen=seen)
         keys = header_changes(memory.header.values, metadata)
@@ -283,7 +286,7 @@ def _link(memory: Memory) -> str:
 
 def _shortened(memory: Memory, snippet: str, most: int) -> str:
     """The text of a memory, or of a long one the piece with the snippet, and words that it is a piece."""
-    text = memory.body.strip()
+    text = memory.legible.strip()
     if len(text) <= most:
         return text
     words = [re.escape(word) for word in snippet.strip("…").split()[:10]]
@@ -322,7 +325,7 @@ def header_of(given: Metadata) -> dict[str, Any]:
 
 def metadata_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata in a header, fit for JSON; where a person changed a key since, what the person wrote."""
-    told = {key: _plain(value) for key, value in values.items() if key not in OURS and key != REST}
+    told = {key: _plain(legible(value)) for key, value in values.items() if key not in OURS and key != REST}
     for key, value in _rest(values).items():
         legal = _header_value(key, value)
         if legal is None or key not in values or legal == values[key]:

@@ -37,6 +37,7 @@ PROMISES = (  # as the page has them, one after the other
     "git never loses a memory",
     "stored text is data",
     "forget means it",
+    "a secret stays one",
     "a clock may jump",
     "nothing left behind",
     "idle costs nothing",

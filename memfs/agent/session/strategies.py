@@ -148,7 +148,8 @@ class _OneType(VaultStore):
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
         hits = self.vault.search(text.replace('"', " "), type=self.type, limit=limit)
-        return [self._found(hit.memory, hit, most=len(hit.memory.body) + 1) for hit in hits]
+        clear = [hit for hit in hits if not hit.memory.is_encrypted]
+        return [self._found(hit.memory, hit, most=len(hit.memory.body) + 1) for hit in clear]
 
 
 @dataclass(frozen=True)
@@ -303,4 +304,4 @@ def _hands_off(titles: Sequence[str]) -> str:
 def _episodes(store: VaultStore, text: str) -> list[Message]:
     """Episodes near a text, as turns."""
     hits = store.vault.search(text.replace('"', " "), type="episode", limit=EPISODES)
-    return [{"role": "earlier episode", "content": hit.memory.body.strip()} for hit in hits]
+    return [{"role": "earlier episode", "content": hit.memory.legible.strip()} for hit in hits]

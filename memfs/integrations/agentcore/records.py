@@ -244,7 +244,7 @@ def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, An
 def _summary(memory: Memory, hit: Hit | None = None) -> Answer:
     told: Answer = {
         "memoryRecordId": memory.id,
-        "content": {"text": memory.body.strip()},
+        "content": {"text": memory.legible.strip()},
         "memoryStrategyId": memory.header.type,
         "namespaces": ["/" + "/".join(map(unquote, memory.namespace.segments))],
         "createdAt": memory.created,
