@@ -184,6 +184,7 @@ def test_scores_are_those_of_the_store_in_memory(redis_url: str) -> None:
     kept, store = InMemoryStore(), RedisStore(redis_url)
     for number, (actor, text) in enumerate(facts(300, seed=3)):
         for one in (kept, store):
+            one.add(f"{actor}/{number}", "Red wine and ramen.")
             one.add(f"{actor}/{number}", text)
             if number % 3 == 0:
                 one.forget(f"{actor}/{number}")
@@ -193,6 +194,17 @@ def test_scores_are_those_of_the_store_in_memory(redis_url: str) -> None:
 
 
 # --- servers that do not answer
+
+
+def test_a_password_is_not_told_though_the_error_has_the_word(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path)
+    server.start()
+    server.stop()
+
+    with pytest.raises(StoreUnavailableError) as caught:
+        RedisStore(f"redis://:refused@127.0.0.1:{server.port}/0").get("tea")
+    assert "refused" not in str(caught.value)
+    assert "***" in str(caught.value)
 
 
 @pytest.fixture

@@ -262,6 +262,7 @@ def test_scores_are_those_of_the_store_in_memory(file: Path) -> None:
     with SqliteStore(file) as store:
         for number, (actor, text) in enumerate(facts(400, seed=3)):
             for one in (kept, store):
+                one.add(f"{actor}/{number}", "Red wine and ramen.")
                 one.add(f"{actor}/{number}", text)
         for key in random.Random(5).sample(kept.keys(), 100):
             for one in (kept, store):

@@ -19,6 +19,7 @@ MAX_BYTES = 200
 MAX_SEGMENTS = 16
 _SUFFIX = ".md"
 _SAFE = re.compile(r"[a-z0-9_]")
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{4,80}")  # a name that stays as it is; those of devices are shorter
 
 
 def path_of(key: str) -> str:
@@ -32,11 +33,19 @@ def path_of(key: str) -> str:
 def key_of(path: str) -> str | None:
     """The key whose file a path is; None of a file of no key, and of one whose key only the file can tell."""
     names = fold(path.removesuffix(_SUFFIX)).split("/")
+    if len(names) <= MAX_SEGMENTS and all(map(_PLAIN.fullmatch, names)):
+        return "/".join(names)
     try:
         key = "/".join("" if name == EMPTY else unquote(name, errors="strict") for name in names)
     except UnicodeDecodeError:
         return None
     return key if key and fold(path_of(key)) == fold(path) else None
+
+
+def folder_of(prefix: str) -> str | None:
+    """The directory of the keys below a prefix, but for those that are named by a hash; None if it has no path."""
+    path = path_of(prefix.removesuffix("/"))
+    return None if is_long(path) else path.removesuffix(_SUFFIX)
 
 
 def is_long(path: str) -> bool:
@@ -46,8 +55,8 @@ def is_long(path: str) -> bool:
 
 def _name(segment: str) -> str:
     """A segment of a key as one legal name."""
-    if not segment:
-        return EMPTY
+    if not segment or _PLAIN.fullmatch(segment):
+        return segment or EMPTY
     name = encode(segment)
     if fold(segment) == segment and unicodedata.normalize("NFC", name) == name and unquote(name) == segment:
         return name

@@ -19,6 +19,7 @@ MAX_META = 10_000  # characters, as JSON
 class MemoryStore(ABC, Generic[T]):
     """Values by key, and a search over them. Thread-safe; a key that is added again has its value replaced.
 
+    The four abstract methods are those of the guide; `memfs.testing.StoreContract` says what all of them do.
     A key is a text of 1 to 500 printable characters, compared as it is: `Tea` and `tea` are two keys. What is no key,
     no value or no number of hits is a ValueError, and nothing was done.
     """
@@ -40,9 +41,9 @@ class MemoryStore(ABC, Generic[T]):
     def get(self, key: str) -> T | None:
         """The value of a key; None if there is none."""
 
-    @abstractmethod
     def meta(self, key: str) -> dict[str, Any]:
         """What was said about a value when it was added; nothing if there is none."""
+        return {}
 
     @abstractmethod
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, T, float]]:
@@ -55,12 +56,12 @@ class MemoryStore(ABC, Generic[T]):
     def forget(self, key: str) -> bool:
         """Let go of a value; tells whether there was one."""
 
-    @abstractmethod
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix of whole segments (`a/b` holds `a/b` and `a/b/c`, not `a/bc`), in order.
 
         `after` is the last key of the page before; a page has at most 1,000.
         """
+        raise NotImplementedError(f"{type(self).__name__} does not implement keys.")
 
     def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, T]]:
         """The keys below a prefix with their values, in pages as those of `keys`.

@@ -20,7 +20,7 @@ from memfs.model import Memory
 from memfs.namespace import SESSIONS, is_conflict_copy, new_id
 from memfs.protocols import system_clock
 from memfs.scope import is_below as is_inside
-from memfs.stores.keyed.paths import is_long, key_of, path_of
+from memfs.stores.keyed.paths import LONG, folder_of, is_long, key_of, path_of
 from memfs.stores.keyed.seam import (
     MemoryStore,
     check_key,
@@ -148,7 +148,7 @@ class VaultStore(MemoryStore[str]):
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix, in order."""
         prefix, after, most = check_page(prefix, after, limit)
-        return sorted(key for key in self._keys() if is_below(key, prefix) and key > after)[:most]
+        return sorted(key for key in self._keys(prefix) if is_below(key, prefix) and key > after)[:most]
 
     def close(self) -> None:
         """Give back what a vault holds that was opened by its path."""
@@ -157,9 +157,9 @@ class VaultStore(MemoryStore[str]):
 
     # --- files
 
-    def _keys(self) -> Iterator[str]:
-        """The key of each file; only those that are named by a hash are read."""
-        for path in self._paths():
+    def _keys(self, prefix: str) -> Iterator[str]:
+        """The key of each file that may be below a prefix; only those that are named by a hash are read."""
+        for path in self._paths(prefix):
             key = key_of(self._below(path))
             if is_long(self._below(path)):
                 found = self._read(path)
@@ -167,11 +167,16 @@ class VaultStore(MemoryStore[str]):
             if key is not None:
                 yield key
 
-    def _paths(self) -> Iterator[str]:
+    def _paths(self, prefix: str) -> Iterator[str]:
+        below = folder_of(prefix) if prefix.strip("/") else None
+        start = self.vault.namespace.segments
+        if below is not None and (itself := self._real(f"{self._prefix}{below}.md")):
+            yield itself
         root = open_root(self.vault.root)
         try:
-            for listing in walk(root, spelled(root, self.vault.namespace.segments)):
-                yield from (listing.prefix + name for name in listing.names if not is_conflict_copy(name))
+            for place in ((),) if below is None else (tuple(below.split("/")), (LONG,)):
+                for listing in walk(root, spelled(root, (*start, *place))):
+                    yield from (listing.prefix + name for name in listing.names if not is_conflict_copy(name))
         finally:
             os.close(root)
 

@@ -95,10 +95,8 @@ class VectorMemoryStore(MemoryStore[str]):
         texts = {} if self._is_private else self._refresh()
         asked = self._embed([question.encode("utf-8", "replace").decode()])[0]
         with self._lock:
-            keys, matrix = self._rows()
-            nearness = (matrix @ asked).tolist() if keys else []
-        hits = sorted(((-near, key) for near, key in zip(nearness, keys, strict=True) if near > 0))[:limit]
-        found = [(key, texts.get(key) or self.store.get(key), min(1.0, -near)) for near, key in hits]
+            hits = _nearest(*self._rows(), asked, limit)
+        found = [(key, texts.get(key) or self.store.get(key), score) for key, score in hits]
         return [(key, value, score) for key, value, score in found if value is not None]
 
     def forget(self, key: str) -> bool:
@@ -197,6 +195,20 @@ class VectorMemoryStore(MemoryStore[str]):
             rows = [self._known[made] for made in self._hashes.values()]
             self._matrix = [*self._hashes], np.stack(rows) if rows else None
         return self._matrix
+
+
+def _nearest(keys: Sequence[str], matrix: Any, asked: "Vectors", limit: int) -> list[tuple[str, float]]:
+    """The keys of the rows that lie nearest to a vector, best first, with the cosine; of equal ones by key."""
+    import numpy as np
+
+    if not keys:
+        return []
+    nearness = matrix @ asked
+    least = np.partition(nearness, -limit)[-limit] if limit < len(keys) else 0.0
+    near = [
+        (-min(1.0, float(nearness[row])), keys[row]) for row in np.flatnonzero(nearness >= max(least, 1e-9)).tolist()
+    ]
+    return [(key, -score) for score, key in sorted(near)[:limit]]
 
 
 def _chosen(model_name: str | None, embedder: Embedder | None) -> Embedder:
