@@ -11,14 +11,16 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from memfs.config import ACTIONS, PERSONAL_KINDS, SECRET_KINDS, Action
 from memfs.errors import InvalidSetupError, SecretRefusedError, shown
 from memfs.upkeep.credentials import SECRETS, kind_of_named
 from memfs.upkeep.findings import Detector, Find, Finding, first_look, found_by
 from memfs.upkeep.personal import PERSONAL
-from memfs.vault import Vault
+
+if TYPE_CHECKING:
+    from memfs.vault import Vault
 
 log = logging.getLogger("memfs.redaction")
 T = TypeVar("T")
@@ -76,7 +78,7 @@ class Policy:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, vault: Vault) -> "Policy":
+    def of(cls, vault: "Vault") -> "Policy":
         """The policy that `memfs.yaml` of a vault sets."""
         return _made(tuple((vault.settings.get("redaction") or {}).items()))
 
