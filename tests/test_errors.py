@@ -17,8 +17,9 @@ CLASSES: list[type[MemfsError]] = [
 ]
 FACTS = {
     "path": "facts/alice/tea.md", "ref": "m-1", "line": 3, "reason": "is wrong", "subject": "importance",
-    "kind": "github-token", "actor": "alice", "wanted": "bob", "name": "../x", "tool": "add_memory", "model": "ScriptedModel",
+    "actor": "alice", "wanted": "bob", "name": "../x", "tool": "add_memory", "model": "ScriptedModel",
     "namespace": "/facts/alice", "seconds": 2.5, "where": "memfs.yaml", "message": "2 of 3 failed",
+    "kind": "github-token",
     "errors": (errors.MemoryNotFoundError("m-1"), errors.SettingsError("memfs.yaml", "is wrong")),
 }  # fmt: skip
 

@@ -171,7 +171,7 @@ _QUALITY = re.compile(
     "master|deploy|webhook|license|subscription|security|storage|shared)[ _-]?$"
 )
 _NO_SECRET = re.compile("(?:public.?key|next|page|continuation|sync|cursor|csrf|idempotency|client|pagination)[ _-]?$")
-_NEXT = re.compile(r"[,;&|](?=[ \w]{1,40}[=:])")  # ends a value where another one begins
+_NEXT = re.compile(r"[;&](?=[ \w]{1,40}=)")  # ends a value in an address or a connection string
 _TRAILING = ".,;:!?)]}*_"
 _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[{]|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+$|[$%&*{\[(.=!|-]|https?:|/\w+/|[\w.+-]+@[\w-]+\.[\w.-]+$"
@@ -211,10 +211,12 @@ def _assigned(names: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int
         if name.start() < last or not _is_meant(name, lowered):
             continue
         if value := _ASSIGNED.match(text, name.end()):
-            which = "bare" if value["quoted"] is None else "quoted"
-            start, last = value.span(which)
-            said = _NEXT.split(value[which], maxsplit=1)[0].rstrip(_TRAILING)
-            yield name[0], start, start + len(said), which == "quoted"
+            is_quoted = value["quoted"] is not None
+            start, last = value.span("quoted" if is_quoted else "bare")
+            end = last
+            if not is_quoted:
+                end = start + len(_NEXT.split(value["bare"], maxsplit=1)[0].rstrip(_TRAILING))
+            yield name[0], start, end, is_quoted
 
 
 def _is_meant(name: re.Match[str], lowered: str) -> bool:
@@ -257,9 +259,9 @@ def is_password(value: str, *, is_quoted: bool) -> bool:
 
 def is_key(value: str) -> bool:
     """Tell whether a value that is called a key or a token looks like one."""
-    return (
-        len(value) >= 12 and " " not in value and is_random(value) and not (is_placeholder(value) or _CODE.match(value))
-    )
+    if len(value) < 12 or " " in value or is_placeholder(value) or _CODE.match(value):
+        return False
+    return is_random(value) or (len(value) >= 32 and _is_dense(value))
 
 
 def is_random(value: str) -> bool:

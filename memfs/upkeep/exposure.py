@@ -139,8 +139,8 @@ def _git(root: Path, *words: str, said: bytes = b"") -> bytes:
     except FileNotFoundError:
         raise StorageError("git", "is not installed") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise StorageError(str(root), f"git: {said[-1] if said else 'failed'}")
+        why = done.stderr.decode(errors="replace").strip().splitlines()
+        raise StorageError(str(root), f"git: {why[-1] if why else 'failed'}")
     return done.stdout
 
 

@@ -110,6 +110,7 @@ def _compact(text: str, at: int, length: int) -> tuple[int, str]:
 _DOMAIN = re.compile(r"@([^\W_][\w-]{0,62}(?:\.[\w-]{1,63}+)*\.[^\W\d_]{2,24}+)(?![\w@-])")
 _LOCAL = re.compile(r"[\w.%+'-]{1,64}+")
 _LOGINS = frozenset({"git", "hg", "svn"})  # of remotes such as git@github.com
+_IN_LOGIN = re.compile(r"://[^\s/?#]*$")  # of an address with a name and a password in it
 _END = r"(?![\w]|[.-][0-9])"  # where a number may end
 _START = r"(?<![\w.+-])(?<![0-9] )"  # where one without a country may begin
 _PHONES = (
@@ -118,7 +119,7 @@ _PHONES = (
     re.compile(rf"{_START}0[1-9](?:[ .-][0-9]{{2}}){{4}}(?!\w|[ .-][0-9])"),
     re.compile(
         r"\b(?i:phone|telephone|tel|mobile|cell|fax|whatsapp|call|dial)\b[^\w\n+]{0,3}+"
-        rf"(?:(?i:is|at|no|number|me|us)[^\w\n+]{{1,3}}+){{0,2}}+(\(?[0-9](?:[ .()/-]{{0,2}}+[0-9]){{6,14}}){_END}"
+        rf"(?:(?i:is|at|no|number|me|us)[^\w\n+]{{1,3}}+){{0,2}}+(\(?[0-9](?:[ ()/-]{{0,2}}+[0-9]){{6,14}}){_END}"
     ),
 )
 _DATE = re.compile(r"(?:19|20)[0-9]{2}([./ -])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./ -])[0-9]{1,2}\2(?:19|20)[0-9]{2}")
@@ -134,8 +135,14 @@ def _emails(text: str) -> Iterator[Span]:
     for found in _DOMAIN.finditer(text):
         before = _LOCAL.match(text[max(0, found.start() - 64) : found.start()][::-1])
         name = before[0][::-1].lstrip(".'") if before else ""
-        if name and name not in _LOGINS and not name.endswith("."):
-            yield found.start() - len(name), found.end()
+        start = found.start() - len(name)
+        if (
+            name
+            and name not in _LOGINS
+            and not name.endswith(".")
+            and not _IN_LOGIN.search(text, max(0, start - 64), start)
+        ):
+            yield start, found.end()
 
 
 def _phones(text: str) -> Iterator[Span]:
