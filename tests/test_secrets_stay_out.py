@@ -23,7 +23,7 @@ from memfs.agent.models import ScriptedModel as PlainModel
 from memfs.agent.pending import failures, retry
 from memfs.agent.session.config import VaultMemoryConfig
 from memfs.agent.session.log import SessionLog
-from memfs.agent.session.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy
+from memfs.agent.session.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy, store_of
 from memfs.errors import AggregateMemoryError, SecretRefusedError
 from memfs.integrations.agentcore import AgentCoreVault
 from memfs.integrations.strands import MemoryManager as StrandsManager
@@ -185,7 +185,8 @@ def test_turns_that_no_model_could_read_hold_no_secret(vault: Vault, caplog: pyt
     assert in_log(caplog) == []
 
 
-def test_what_an_earlier_release_left_pending_is_redacted_when_it_is_taken_up(vault: Vault) -> None:
+@pytest.mark.parametrize("says", [[[{"content": SPOKEN}]], ["no", "no"]])
+def test_what_an_earlier_release_left_pending_is_redacted_when_it_is_taken_up(vault: Vault, says: list[Any]) -> None:
     async def talk(*models: Any, say: str = "") -> None:
         async with manager_of(vault, *models) as manager:
             attachment = manager.attach()
@@ -200,9 +201,9 @@ def test_what_an_earlier_release_left_pending_is_redacted_when_it_is_taken_up(va
     retry(vault.root, failures(vault.root)[0])
     assert leaks(vault.root, SECRETS)
 
-    asyncio.run(talk([{"content": SPOKEN}]))
+    asyncio.run(talk(*says))
     assert leaks(vault.root, SECRETS) == []
-    assert len(bodies(vault)) == 1
+    assert len(bodies(vault)) + len(failures(vault.root)) == 1
 
 
 def test_a_message_that_takes_the_place_of_another_holds_no_secret(vault: Vault) -> None:
@@ -215,6 +216,22 @@ def test_a_message_that_takes_the_place_of_another_holds_no_secret(vault: Vault)
     assert len(list((vault.root / ".memfs/pending").rglob("*.jsonl"))) == 1
     assert leaks(vault.root, SECRETS) == []
     session.close()
+
+
+def test_a_message_that_takes_the_place_of_one_that_nobody_holds_does_not_either(vault: Vault) -> None:
+    stuck = FactStrategy(trigger=IntervalTrigger(10_000), model=PlainModel([OSError("no network")] * 9))
+    config = VaultMemoryConfig(vault, "s-1", "alice", strategies=[stuck])
+    with VaultSessionManager(config) as session:
+        Agent(model=ScriptedModel(["Yes."]), session_manager=session, callback_handler=None)("Hello.")
+    pending = vault.root / ".memfs/pending"
+    assert "Hello." in "".join(path.read_text() for path in pending.rglob("*.jsonl"))
+
+    idle = VaultMemoryConfig(vault, "s-1", "alice")
+    with VaultSessionManager(idle) as session:
+        other: Any = {"role": "user", "content": [{"text": SPOKEN}]}
+        session.session_repository.update_message("s-1", "default", SessionMessage(other, 0))
+    assert "[redacted: " in "".join(path.read_text() for path in pending.rglob("*.jsonl"))
+    assert leaks(vault.root, SECRETS) == []
 
 
 # --- facts that a tool is given
@@ -284,6 +301,16 @@ def test_every_way_to_write_to_a_store_is_looked_at(vault: Vault, make: Callable
         assert TOKEN not in str(caught.value)
     assert [found.content for found in asyncio.run(store.list())] == ["Alice drinks tea."]
     assert leaks(vault.root, SECRETS) == []
+
+
+def test_a_summary_refuses_a_secret_too(vault: Vault) -> None:
+    store = store_of(SummaryStrategy(), vault, actor="alice", session="s-1")
+
+    with pytest.raises(SecretRefusedError, match="holds github-token on line 3"):
+        asyncio.run(store.add(f"## Keys\n\n{TOKEN}"))
+    written = asyncio.run(store.add("## Keys\n\n4111 1111 1111 1111"))
+    assert written.redacted == {"card": 1}
+    assert leaks(vault.root, [*SECRETS, "4111 1111"]) == []
 
 
 def test_an_answer_counts_what_was_redacted_by_kind(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
@@ -518,6 +545,20 @@ def test_an_error_that_quotes_a_secret_is_told_without_it(
     assert in_log(caplog) == []
     assert len(spans()) >= 3
     assert secrets_in("\n".join(span.to_json() for span in spans())) == []
+
+
+def test_what_a_person_wrote_is_found_and_its_secret_not_told_to_a_span(
+    vault: Vault, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CAPTURE, "true")
+    vault.add(f"The token of the deploy is {TOKEN}.", "/notes")
+    manager = StrandsManager([StrandsStore(vault, "/notes")])
+
+    (hit,) = asyncio.run(manager.search("token of the deploy"))
+    assert TOKEN in hit.content
+    told = "\n".join(span.to_json() for span in spans())
+    assert "The token of the deploy is [redacted: github-token]." in told
+    assert TOKEN not in told
 
 
 def test_a_log_line_without_a_secret_is_as_it_was(caplog: pytest.LogCaptureFixture) -> None:

@@ -33,7 +33,7 @@ DEFAULTS: Mapping[str, Action] = MappingProxyType(
         **dict.fromkeys(SECRET_KINDS, "reject"),
     }
 )
-ROUNDS = 3  # in which a text is looked at, for what was replaced may have kept something else from being seen
+ROUNDS = 8  # in which a text is looked at, for what was replaced may have kept something else from being seen
 LEAST = 6  # signs of the shortest thing that a detector of memfs finds
 LONG = 10**12  # a whole number from here on may be that of a card
 _PLAIN = (bool, float, bytes, bytearray, date, type(None))  # holds nothing that a detector reads
