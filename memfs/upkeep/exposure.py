@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memfs.errors import MemfsError, MemoryNotFoundError, StorageError
-from memfs.files import open_root, read_below
+from memfs.files import folder, open_root
+from memfs.files import read as read_file
 from memfs.upkeep.findings import Finding
 from memfs.upkeep.redaction import Policy, scan_text
 
+LARGEST = 256 * 1024 * 1024  # bytes of a file that is looked at: as many as a log of a session may have
 BINARY = 8192  # bytes at the start of a file in which a zero tells that it is no text
 _MARKS = (b"\xff\xfe", b"\xfe\xff")  # begin a text in UTF-16
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
@@ -83,7 +85,9 @@ def read(root: Path, paths: Iterable[str]) -> Iterator[Source]:
 
 def _source(root: int, path: str) -> Source:
     try:
-        return _readable(path, read_below(root, path).data)
+        *segments, name = path.split("/")
+        with folder(root, tuple(segments)) as parent:
+            return _readable(path, read_file(parent, name, LARGEST).data)
     except OSError as error:
         return Source(path, None, "a symlink" if error.errno == errno.ELOOP else (error.strerror or "unreadable"))
     except MemfsError as error:
