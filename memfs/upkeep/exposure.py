@@ -52,9 +52,9 @@ def paths_below(root: Path, place: str = "") -> list[str]:
     if not os.path.isdir(top) or os.path.islink(top):
         return [place]
     found = []
-    for folder, folders, names in os.walk(top):
+    for here, folders, names in os.walk(top):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [os.path.relpath(os.path.join(folder, name), root) for name in names if not name.startswith(".")]
+        found += [os.path.relpath(os.path.join(here, name), root) for name in names if not name.startswith(".")]
     return sorted(path.replace(os.sep, "/") for path in found)
 
 
