@@ -12,7 +12,7 @@ from memfs.agent.blocking import ended, is_in_loop
 from memfs.agent.pending import Accepted, Left, Log
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.locks import Mutex
-from memfs.upkeep.redaction import Policy, report
+from memfs.upkeep.redaction import DEFAULT, Policy, report
 
 log = logging.getLogger("memfs.agent")
 TRIES = 10  # after which a fact is left to the next start
@@ -28,7 +28,7 @@ class Acceptance:
         places: Mapping[str, str],
         redaction: Policy | None = None,
     ) -> None:
-        self._write, self._redaction = write, redaction or Policy()
+        self._write, self._redaction = write, redaction or DEFAULT
         self._places = places  # by the names of those stores that last
         self._log = Log(root, places.values()) if root and places else None
         self._writing: dict[str, asyncio.AbstractEventLoop] = {}  # keys, and where they are being written

@@ -7,16 +7,14 @@ from typing import Any
 
 from memfs.agent.messages import Message
 from memfs.errors import MemfsError
-from memfs.upkeep.redaction import Policy, report
-
-_DEFAULT = Policy()
+from memfs.upkeep.redaction import DEFAULT, Policy, report
 
 
 def policy_of(stores: Iterable[Any]) -> Policy:
     """The policy for what goes to all of some stores: that of the first which is kept in a vault, or has one at all."""
     known = [store for store in stores if isinstance(getattr(store, "redaction", None), Policy)]
     lasting = [store for store in known if getattr(store, "vault_root", None) is not None]
-    return next((store.redaction for store in (*lasting, *known)), _DEFAULT)
+    return next((store.redaction for store in (*lasting, *known)), DEFAULT)
 
 
 def admitted(policy: Policy, store: Any, content: Any, metadata: Any) -> tuple[Any, Any]:
@@ -35,7 +33,7 @@ def heard(policy: Policy, message: Message) -> Message:
 
 def discreet(text: str) -> str:
     """A text without what the policy by default leaves out."""
-    return _DEFAULT.redact(text).value
+    return DEFAULT.redact(text).value
 
 
 def discreet_error(error: BaseException) -> BaseException:

@@ -16,7 +16,7 @@ from memfs.errors import (
 from memfs.model import Written
 from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, Metadata, has_method, missing
 from memfs.stores.tool import Tool, schema
-from memfs.upkeep.redaction import Clean, Policy, report
+from memfs.upkeep.redaction import DEFAULT, Clean, Policy, report
 
 MAX_RESULTS = 1000
 DEFAULT_RESULTS = 3
@@ -61,7 +61,7 @@ class Curated:
         self.tools = tuple(tools)
         is_policy = redaction is None or isinstance(redaction, Policy)
         self._check(is_policy, "redaction", redaction, "a policy such as Policy({'email': 'redact'})")
-        self.redaction = redaction or Policy()
+        self.redaction = redaction or DEFAULT
         self.get_tools()
 
     def _check(self, is_right: bool, argument: str, value: object, allowed: str) -> None:

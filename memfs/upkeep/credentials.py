@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from memfs.upkeep.findings import Detector, Find, Span, lower
+from memfs.upkeep.findings import CAPITALS, RUN, Detector, Find, Span, lower
 
 _WORD = "[A-Za-z0-9]"
 _LOOSE = "[A-Za-z0-9_-]"
@@ -77,7 +77,7 @@ LIKE_TOKEN = re.compile(
 def _detector(kind: str) -> Detector:
     signs = [start for start in TOKENS[kind] if not set("_.-") & set(start)]
     pattern = LIKE_TOKEN if len(signs) < len(TOKENS[kind]) else None
-    return Detector(kind, _tokens(kind), anchors=signs, pattern=pattern)
+    return Detector(kind, _tokens(kind), anchors=signs, pattern=pattern, shapes=(RUN, CAPITALS))
 
 
 def _tokens(kind: str) -> Find:
@@ -100,7 +100,7 @@ def _beginning(start: str, rest: str) -> re.Pattern[str]:
     return re.compile(rf"{known}(?:(?<!{_WORD}{known})|(?<=\\[nrt]{known})|(?<=%[0-9A-F]{{2}}{known})){rest}")
 
 
-_JWT = rf"(?<![_-]eyJ){_LOOSE}{{8,}}+(?:\.{_LOOSE}{{8,}}+)\.{_LOOSE}*+(?:\.{_LOOSE}++)*+"
+_JWT = rf"(?<![_-]eyJ){_LOOSE}{{11,}}+(?:\.{_LOOSE}{{8,}}+)\.{_LOOSE}*+(?:\.{_LOOSE}++)*+"
 
 
 def _jwts(text: str) -> Iterator[Span]:
@@ -284,12 +284,12 @@ def is_placeholder(value: str) -> bool:
 
 
 SECRETS = (
-    Detector("private-key", _private_keys, anchors=("PRIVATE KEY",)),
+    Detector("private-key", _private_keys, anchors=("PRIVATE KEY",), shapes=(CAPITALS,)),
     *map(_detector, TOKENS),
-    Detector("aws-secret", _aws_secrets, words=("secret",), anchors=("AKIA", "ASIA")),
-    Detector("jwt", _jwts, anchors=("eyJ",)),
+    Detector("aws-secret", _aws_secrets, words=("secret",), anchors=("AKIA", "ASIA"), shapes=(CAPITALS,)),
+    Detector("jwt", _jwts, anchors=("eyJ",), shapes=(RUN,)),
     Detector("authorization", _headers, words=("bearer", "authorization")),
     Detector("url-password", _url_passwords, anchors=("://",)),
     Detector("api-key", _api_keys, words=("key", "token", "secret", "credential")),
-    Detector("password", _passwords, words=("passw", "passphrase", "passcode", "pwd")),
+    Detector("password", _passwords, words=("passw", "passp", "passc", "pwd")),
 )

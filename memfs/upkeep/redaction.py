@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -133,14 +133,15 @@ class _Pass:
     """One pass over a value."""
 
     def __init__(self, policy: Policy, *, refuses: str = "", known: str = "") -> None:
-        self._policy, self._refuses = policy, refuses
-        self._known = {known[one.start : one.end] for one in policy.findings(known)} if known else set()
+        self._policy, self._refuses, self._text_before = policy, refuses, known
         self.counts: Counter[str] = Counter()
 
     def text(self, text: str) -> Any:
         """A text with a marker in the place of each finding."""
         for _ in range(ROUNDS if len(text) >= self._policy.least else 0):
-            found = [one for one in self._policy.findings(text) if text[one.start : one.end] not in self._known]
+            found = self._policy.findings(text)
+            if found and self._text_before:
+                found = [one for one in found if text[one.start : one.end] not in self._known]
             if not found:
                 break
             pieces, at = [], 0
@@ -149,6 +150,12 @@ class _Pass:
                 at = one.end
             text = "".join([*pieces, text[at:]])
         return text
+
+    @cached_property
+    def _known(self) -> set[str]:
+        """What was there before, and stays."""
+        before = self._text_before
+        return {before[one.start : one.end] for one in self._policy.findings(before)}
 
     def _replaced(self, kind: str, line: int) -> str:
         if self._refuses and self._policy.action(kind) == "reject":
@@ -191,7 +198,7 @@ class _Pass:
             return held
         cleaned = self.text(text)
         kind = kind_of_named(name, cleaned) if name and cleaned.strip() else None
-        if kind and self._policy.action(kind) != "off" and cleaned not in self._known:
+        if kind and self._policy.action(kind) != "off":
             return self._replaced(kind, 1)
         return held if cleaned == text else cleaned
 
@@ -238,3 +245,6 @@ def _text(held: Any) -> str | None:
     if isinstance(held, _PLAIN) or (isinstance(held, int) and abs(held) < LONG):
         return None
     return str(held)
+
+
+DEFAULT = Policy()
