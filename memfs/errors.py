@@ -11,6 +11,7 @@ MemfsError
 │   ├── MemoryChangedError        the file changed since it was read
 │   ├── MalformedMemoryError      the file cannot be edited without touching more than asked
 │   ├── InvalidMemoryError        a text or header value that cannot be stored
+│   │   └── SecretRefusedError    an agent's text that holds a secret (a ValueError too)
 │   ├── DecryptionError           an encrypted text, and not the key it was encrypted with
 │   ├── InvalidNamespaceError     a name that is not allowed, or leaves the tree or the scope
 │   ├── LockTimeoutError          another writer held the namespace for too long
@@ -172,6 +173,18 @@ class InvalidMemoryError(VaultError):
     def __init__(self, subject: str, reason: str) -> None:
         self.subject, self.reason = subject, reason
         super().__init__(subject, reason)
+
+
+class SecretRefusedError(InvalidMemoryError, ValueError):
+    """An agent's text that holds what the vault refuses, by kind and line, never the text; nothing was written."""
+
+    template = "{0}: holds {1} on line {2}, which is not stored"
+    hint = "Say it without the secret; `redaction` in memfs.yaml sets what is refused: docs/safety.md."
+
+    def __init__(self, subject: str, kind: str, line: int) -> None:
+        VaultError.__init__(self, subject, kind, line)
+        self.subject, self.kind, self.line = subject, kind, line
+        self.reason = f"holds {kind} on line {line}"
 
 
 class DecryptionError(VaultError):

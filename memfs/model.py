@@ -240,6 +240,9 @@ class Written:
     path: str
     outcome: str
     stamp: Stamp | None = None
+    redacted: Mapping[str, int] = field(
+        default_factory=dict, hash=False
+    )  # what an agent said and is not there, by kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,20 +311,15 @@ def test_what_agents_are_given_only_the_beginning_of_is_too_long(vault: Vault) -
 
 
 def test_secrets_are_told_by_kind_and_line_and_never_shown(vault: Vault) -> None:
-    def secrets(text: str) -> Iterable[tuple[str, int]]:
-        return [("a password", number) for number, line in enumerate(text.splitlines(), 1) if "hunter" in line]
-
-    old = vault.add("Wi-Fi.\n\nThe password is hunter2.", type="fact", created="2026-01-01")
-    vault.add("Wi-Fi.\n\nThe password is hunter3.", type="fact", created="2026-02-01")
-    assert told(audit(vault, now=NOW), "secret") == {}
-    assert "hunter2" in told(audit(vault, now=NOW), "contradiction")[old.path]
-    found = audit(vault, secrets=secrets, now=NOW)
+    old = vault.add("Wi-Fi.\n\nThe password is Hunter2-x9Kq.", type="fact", created="2026-01-01")
+    vault.add("Wi-Fi.\n\nThe password is Hunter3-x9Kq.", type="fact", created="2026-02-01")
+    found = audit(vault, now=NOW)
 
     assert found[0].kind == "secret"
-    assert (vault.root / old.path).read_text().splitlines()[found[0].line - 1] == "The password is hunter2."
-    assert told(found, "secret")[old.path] == "holds what looks like: a password"
+    assert (vault.root / old.path).read_text().splitlines()[found[0].line - 1] == "The password is Hunter2-x9Kq."
+    assert told(found, "secret")[old.path] == "holds what looks like: password"
     assert "says otherwise than" in told(found, "contradiction")[old.path]
-    assert "hunter" not in "".join(map(str, found))
+    assert "Hunter" not in "".join(map(str, found))
 
 
 def test_kinds_and_namespaces_are_asked_for_alone(vault: Vault) -> None:

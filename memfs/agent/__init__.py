@@ -1,6 +1,7 @@
 """The agent side: a manager that gives an agent tools, extraction and injection on its stores."""
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ _HOMES = {
         ("EvictionTrigger", "IntervalTrigger", "InvocationTrigger", "Trigger", "TriggerContext"), "triggers"
     ),
 }
+
+
+def _discreet(record: logging.LogRecord) -> bool:
+    from memfs.agent.discretion import discreet_record
+
+    return discreet_record(record)
+
+
+logging.getLogger("memfs.agent").addFilter(_discreet)
 
 
 def __getattr__(name: str) -> Any:

@@ -128,7 +128,7 @@ class ModelExtractor:
         schema = facts_schema(self.extra_keys, has_similar=chooses, has_metadata=has_metadata)
         system = f"{self._system_prompt or self.default_prompt}\n\n{words}"
         answer = await model.complete(turns, system=system, schema=schema)
-        log.debug("model %s answers %r", name_of(model), answer)
+        log.debug("model %s answers with %d characters", name_of(model), len(_shown(answer)))
         return answer
 
     def _question(self, messages: Sequence[Message], context: ExtractorContext) -> str | None:

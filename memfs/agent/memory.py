@@ -18,6 +18,7 @@ from memfs.names import text_key
 from memfs.namespace import first_line, slug
 from memfs.stores.keyed.memory import InMemoryStore
 from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
+from memfs.upkeep.redaction import DEFAULT, Policy, report
 from memfs.vault import Vault
 
 FOLDER = "agent-memory"  # where `persistent=True` keeps memories, unless MEMFS_VAULT or `vault` says
@@ -58,7 +59,7 @@ class AgentMemory:
         long_term: MemoryStore[str] | str | None = None,
         vector_store: MemoryStore[str] | None = None,
         model: Model | Callable[..., Any] | None = None,
-        redact: Callable[[str], str] | None = None,
+        redaction: Policy | None = None,
     ) -> None:
         if vault is not None and long_term is not None:
             raise InvalidSetupError("AgentMemory", "vault and long_term are both given; memories go to one place")
@@ -71,7 +72,7 @@ class AgentMemory:
         self.working = WorkingMemory(model=model) if working is None else working
         self.long_term = self._place(long_term, vault, namespace, persistent=persistent)
         self.vector = vector_store if vector_store is not None else self._vectors() if vector else None
-        self._redact = redact
+        self.redaction = redaction or _policy_of(self.long_term)
         self._calls: deque[ToolCall] = deque(maxlen=self.working.max_messages)
         self._is_fresh = False  # the vector store has what the long-term memory has, as far as we know
         self._lock = threading.Lock()
@@ -158,7 +159,8 @@ class AgentMemory:
     def add_experience(self, text: str, importance: int = 1) -> str:
         """Remember a text for good; tells its key. The same text is there once, with the higher importance."""
         check_count("importance", importance, most=10)
-        text = check_text("text", self._redact(check_text("text", text)) if self._redact else text)
+        text, counts = self.redaction.admit(check_text("text", text))
+        report("AgentMemory", counts)
         with self._lock:
             key, there = self._find(text)
             told = self.long_term.meta(key) if there is not None else {"importance": 0}
@@ -262,6 +264,12 @@ def fused(by_words: Recalled, by_meaning: Recalled) -> Recalled:
     for key, _, score in (*by_words, *by_meaning):
         scores[key] += min(max(score, 0.0), 1.0) / 2
     return sorted(((key, texts[key], score) for key, score in scores.items()), key=lambda hit: (-hit[2], hit[0]))
+
+
+def _policy_of(store: MemoryStore[str]) -> Policy:
+    """What is kept out of a store: what its vault says, or what is kept out by default."""
+    vault = getattr(store, "vault", None)
+    return Policy.of(vault) if isinstance(vault, Vault) else DEFAULT
 
 
 def _importance(meta: Mapping[str, Any]) -> int:

@@ -1,8 +1,9 @@
 """What curated stores have in common: their settings, checked, and the tools a model looks after memories with."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 from memfs.errors import (
@@ -25,6 +26,7 @@ from memfs.stores.store import (
     missing,
 )
 from memfs.stores.tool import Tool, schema
+from memfs.upkeep.redaction import DEFAULT, Clean, Policy, report
 
 MAX_RESULTS = 1000
 DEFAULT_RESULTS = 3
@@ -51,6 +53,7 @@ class Curated:
         min_relevance: float,
         tools: Sequence[str],
         max_chars: int,
+        redaction: Policy | None,
     ) -> None:
         self.name, self.description, self.max_search_results = name, description, max_search_results
         self.writable, self.extraction, self.min_relevance = writable, extraction, min_relevance
@@ -66,6 +69,9 @@ class Curated:
         is_several = isinstance(tools, Iterable) and not isinstance(tools, str)
         self._check(is_several, "tools", tools, f"some of {', '.join(NAMES)}")
         self.tools = tuple(tools)
+        is_policy = redaction is None or isinstance(redaction, Policy)
+        self._check(is_policy, "redaction", redaction, "a policy such as Policy({'email': 'redact'})")
+        self.redaction = redaction or DEFAULT
         self.get_tools()
 
     def _check(self, is_right: bool, argument: str, value: object, allowed: str) -> None:
@@ -93,7 +99,22 @@ class Curated:
             self.must_be_writable()
             return None
         numbers = getattr(context, "sequence_numbers", None)
-        return await self.add("\n".join(lines), {"type": "episode", **self._source(numbers)})
+        text, counts = self.redaction.redact("\n".join(lines))  # what was said cannot be refused
+        written = await self.add(text, {"type": "episode", **self._source(numbers)})
+        return self._told(written, counts)
+
+    def _admitted(self, content: str, metadata: Metadata | None, *, known: str = "") -> Clean[tuple[str, Any]]:
+        """A text and its metadata as they may be written; SecretRefusedError if they may not."""
+        text = self.redaction.admit(content, known=known)
+        told = self.redaction.admit(metadata, "metadata") if metadata else Clean(metadata)
+        return Clean((text.value, told.value), Counter(text.counts) + Counter(told.counts))
+
+    def _told(self, written: Written, counts: Mapping[str, int]) -> Written:
+        """The answer to a write, with what is not in it."""
+        if not counts:
+            return written
+        report(f"store {self.name}", counts)
+        return replace(written, redacted=Counter(written.redacted) + Counter(counts))
 
     def _source(self, numbers: Sequence[int] | None) -> dict[str, str]:
         parts = [f"session {self.session}"] if self.session else []
@@ -258,5 +279,6 @@ def _told(store: CuratedStore, found: Found, most: int = 0) -> dict[str, Any]:
 
 
 def _done(store: CuratedStore, written: Any, ref: str) -> dict[str, Any]:
-    outcome = getattr(written, "outcome", "done")
-    return {"id": getattr(written, "id", ref), "store_name": store.name, "outcome": outcome}
+    told = {"id": getattr(written, "id", ref), "store_name": store.name, "outcome": getattr(written, "outcome", "done")}
+    redacted = getattr(written, "redacted", None)
+    return {**told, "redacted": dict(redacted)} if redacted else told

@@ -31,6 +31,7 @@ from memfs.scope import is_below
 from memfs.stores.curation import Curated
 from memfs.stores.relations import relations_of
 from memfs.stores.store import Found, Metadata
+from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 
 ACTOR = "MEMFS_ACTOR"  # the environment variable
@@ -61,6 +62,7 @@ class VaultStore(Curated):
         type: str = "fact",  # noqa: A002  the word of the header
         tools: Sequence[str] = (),
         max_chars: int = 4000,
+        redaction: Policy | None = None,
     ) -> None:
         super().__init__(
             (_name_of(namespace) if isinstance(namespace, str) else "vault") if name is None else name,
@@ -71,6 +73,7 @@ class VaultStore(Curated):
             min_relevance=min_relevance,
             tools=tools,
             max_chars=max_chars,
+            redaction=redaction,
         )
         self._check(isinstance(namespace, str), "namespace", namespace, "a text such as '/facts/{actorId}'")
         self._check(_header_value("type", type) is not None and bool(type), "type", type, "a text")
@@ -81,6 +84,7 @@ class VaultStore(Curated):
         self._whole, self._is_owned = (vault, False) if isinstance(vault, Vault) else (Vault(vault), True)
         self.vault = self._scope(self._whole, namespace, actor)
         self.vault_root = self.vault.root
+        self.redaction = redaction or Policy.of(self._whole)
         self.place = f"{self.name}:{self.vault.namespace}"
 
     def __repr__(self) -> str:
@@ -194,9 +198,10 @@ class VaultStore(Curated):
 
     def _add(self, content: str, metadata: Metadata | None) -> Written:
         self.must_be_writable()
+        (content, metadata), counts = self._admitted(content, metadata)
         text, header = _text(content), {"type": self.type, **header_of(metadata or {})}
         written = self.vault.add(text, **header)
-        return self._back_in_force(written) if written.outcome == "duplicate" else written
+        return self._told(self._back_in_force(written) if written.outcome == "duplicate" else written, counts)
 
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
@@ -206,13 +211,13 @@ class VaultStore(Curated):
 
     def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
         self.must_be_writable()
-        text, memory = _text(content), self._read(ref)
+        memory = self._read(ref)
         if memory.is_encrypted:  # who did not see it has nothing to put in its place
             raise InvalidMemoryError(memory.path, "its text is encrypted, and not replaced by another")
-        if not metadata:
-            return self.vault.update(ref, body=text, seen=seen)
-        keys = header_changes(memory.header.values, metadata)
-        return self.vault.update(ref, body=text, seen=seen or memory.stamp, **keys)
+        (content, metadata), counts = self._admitted(content, metadata, known=memory.body)
+        keys = header_changes(memory.header.values, metadata) if metadata else {}
+        seen = seen or (str(memory.stamp) if metadata else None)
+        return self._told(self.vault.update(ref, body=_text(content), seen=seen, **keys), counts)
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Written:
         """Add a memory in the place of one that is no longer true, which is kept, out of the way."""

@@ -17,6 +17,7 @@ from memfs.protocols import system_clock
 from memfs.upkeep.forgetting import faded
 from memfs.upkeep.likeness import Text, twins
 from memfs.upkeep.lineage import Lineage, are_linked
+from memfs.upkeep.redaction import is_secret, scan_text
 from memfs.upkeep.statements import clashes, statements
 from memfs.vault import Vault
 
@@ -26,9 +27,6 @@ MANY = 12  # statements; a fact with more of them is several facts
 UNUSED_DAYS = 30  # for which recalls must be counted before one that was not recalled is unused
 TOLD = frozenset({"summary", "episode", "reflection"})  # types that tell how things were, then
 CLAIMS = frozenset({"fact", "preference"})  # types that say how things are
-
-Secrets = Callable[[str], Iterable[tuple[str, int]]]
-"""What finds secrets in a text: the kind of each, and its line."""
 
 
 class Finding(NamedTuple):
@@ -49,12 +47,11 @@ def audit(
     namespace: str | None = None,
     *,
     kinds: Iterable[str] = KINDS,
-    secrets: Secrets | None = None,
     now: datetime | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Finding]:
     """Everything of these kinds that a person should look at, by kind and path; `progress` hears of kinds done."""
-    seen = _Look(vault, namespace, secrets, now or system_clock())
+    seen = _Look(vault, namespace, now or system_clock())
     looks: Mapping[str, Callable[[], Iterator[Finding]]] = {
         "secret": seen.secret, "contradiction": seen.contradictory, "duplicate": seen.twice,
         "stale": seen.stale, "unused": seen.unused, "long": seen.too_long,
@@ -74,7 +71,6 @@ class _Look:
 
     vault: Vault
     namespace: str | None
-    secrets: Secrets | None
     now: datetime
 
     @cached_property
@@ -94,9 +90,10 @@ class _Look:
     @cached_property
     def _leaks(self) -> list[Finding]:
         hint = "Take it out of the file, and out of git's history; then change it."
-        find = self.secrets or (lambda _: ())
-        found = [(memory.path, kind, line) for memory in self.memories for kind, line in find(memory.text)]
-        return [Finding(path, line, "secret", f"holds what looks like: {kind}", hint) for path, kind, line in found]
+        found = [
+            (memory.path, one) for memory in self.memories for one in scan_text(memory.text) if is_secret(one.kind)
+        ]
+        return [Finding(path, one.line, "secret", f"holds what looks like: {one.kind}", hint) for path, one in found]
 
     def secret(self) -> Iterator[Finding]:
         """Files that hold what looks like a secret; never the secret itself."""

@@ -125,7 +125,8 @@ class Encryption:
             folder = written.path.rpartition("/")[0]
             moved = self._vault.move(written.path, f"{folder}/{written.id}.md")
             written = Written(moved.id, moved.path, "encrypted", moved.stamp)
-        return Encrypted(written.id, written.path, written.outcome, written.stamp, self._left(written.path, said))
+        left = self._left(written.path, said)
+        return Encrypted(written.id, written.path, written.outcome, written.stamp, left=left)
 
     def _left(self, path: str, said: Mapping[str, str]) -> tuple[str, ...]:
         """Where a text may be legible still, beyond what memfs derives."""

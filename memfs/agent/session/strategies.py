@@ -17,6 +17,7 @@ from memfs.errors import InvalidSetupError, MemfsError, shown
 from memfs.namespace import Template, fold
 from memfs.stores.store import Found
 from memfs.stores.vault import VaultStore
+from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 
 EPISODES = 5  # that a reflection is shown
@@ -252,12 +253,15 @@ def is_off(strategy: Strategy, *, has_model: bool) -> bool:
     return isinstance(strategy, ModelStrategy) and strategy.needs_model and strategy.model is None and not has_model
 
 
-def store_of(strategy: Strategy, vault: Vault, *, actor: str, session: str) -> VaultStore:
+def store_of(
+    strategy: Strategy, vault: Vault, *, actor: str, session: str, redaction: Policy | None = None
+) -> VaultStore:
     """The store where the memories of a strategy go, which gets the turns of a session."""
     make: Any = getattr(type(strategy), "store", VaultStore)
     namespace = Template(strategy.namespace).render(actor=actor, session=session, strategy=strategy.name)
     kind = getattr(strategy, "type", "fact")
-    store: VaultStore = make(vault, str(namespace), name=strategy.name, session=session, type=kind)
+    about = {"name": strategy.name, "session": session, "type": kind, "redaction": redaction}
+    store: VaultStore = make(vault, str(namespace), **about)
     trigger = getattr(strategy, "trigger", None) or IntervalTrigger(TURNS)
     store.extraction = {
         "trigger": trigger,

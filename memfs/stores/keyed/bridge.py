@@ -21,6 +21,7 @@ from memfs.stores.curation import Curated
 from memfs.stores.keyed.seam import MemoryStore
 from memfs.stores.keyed.urls import open_store
 from memfs.stores.store import Found, Metadata
+from memfs.upkeep.redaction import Policy
 
 T = TypeVar("T")
 
@@ -87,6 +88,7 @@ class KeyedAgentStore(Curated):
 
     def _add(self, content: str, metadata: Metadata | None) -> Written:
         self.must_be_writable()
+        (content, metadata), counts = self._admitted(content, metadata)
         text, meta = _text(content), _plain(metadata)
         same = text_key(text)
         stem = f"{self._prefix}{slug(first_line(text))}-{sha256(same.encode()).hexdigest()[:12]}"
@@ -97,7 +99,7 @@ class KeyedAgentStore(Curated):
             number += 1  # it got another text since
             key = f"{stem}-{number}"
         self._guarded(lambda: self.store.add(key, text, meta))
-        return Written(key, key, "created")
+        return self._told(Written(key, key, "created"), counts)
 
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
@@ -107,11 +109,13 @@ class KeyedAgentStore(Curated):
 
     def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
         self.must_be_writable()
-        text, given, found = _text(content), _plain(metadata), self._get(ref)
+        found = self._get(ref)
+        (content, metadata), counts = self._admitted(content, metadata, known=found.content)
+        text, given = _text(content), _plain(metadata)
         if seen is not None and seen != found.seen:
             raise MemoryChangedError(ref)
         self._guarded(lambda: self.store.add(ref, text, self.store.meta(ref) | given))
-        return Written(ref, ref, "updated")
+        return self._told(Written(ref, ref, "updated"), counts)
 
     async def forget(self, ref: str) -> Written:
         """Let go of a memory."""
@@ -144,6 +148,7 @@ def as_agent_store(
     min_relevance: float = 0.2,
     tools: Sequence[str] = (),
     max_chars: int = 4000,
+    redaction: Policy | None = None,
 ) -> KeyedAgentStore:
     """A keyed store, or the one at an address, for `MemoryManager(stores=[...])`, ours or that of Strands.
 
@@ -165,6 +170,7 @@ def as_agent_store(
         min_relevance=min_relevance,
         tools=tools,
         max_chars=max_chars,
+        redaction=redaction,
     )
 
 
