@@ -80,6 +80,8 @@ SAMPLES: dict[str, tuple[tuple[str, str], ...]] = {  # by kind: what is said, an
         ("the password for the staging server is {}.", "Tr0ub4dor&3"),
         ("DB_PASSWORD='{}'", "c0rrect!horse"),
         ('"passphrase": "{}"', "v0ice-of-the-sea"),
+        ("Pwd={};Database=app", "Tr0ub4dored"),
+        ("passphrase is {}", "correct-horse-battery-staple"),
     ),
 }  # fmt: skip
 

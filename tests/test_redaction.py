@@ -92,7 +92,7 @@ def test_a_key_that_was_cut_short_goes_with_all_that_is_left_of_it() -> None:
         "The password is required.",
         "password: required",
         "Password: must be at least 8 characters",
-        "passwords are SHA256-hashed, the password is base64-encoded",
+        "passwords are SHA256-hashed, the password is base64-encoded, the password is 12-chars-long",
         "password: str = Field(min_length=8)",
         "password = getpass.getpass('Password: ')",
         "password=os.environ['DB_PASSWORD']",

@@ -128,6 +128,7 @@ def test_nothing_that_an_agent_hears_or_says_leaves_a_secret_anywhere(
 
     assert leaks(vault.root, SECRETS) == []
     assert in_log(caplog) == []
+    assert "swordfish" not in "".join(record.getMessage() for record in caplog.records if "memfs" in record.name)
     assert secrets_in("\n".join(span.to_json() for span in spans())) == []
     assert len(spans()) >= 5
     log = (vault.root / "sessions/s-1/default.agent.jsonl").read_text()

@@ -3,11 +3,13 @@
 import logging
 import traceback
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from memfs.agent.messages import Message
 from memfs.errors import MemfsError
 from memfs.upkeep.redaction import DEFAULT, Policy, report
+
+T = TypeVar("T")
 
 
 def policy_of(stores: Iterable[Any]) -> Policy:
@@ -31,9 +33,9 @@ def heard(policy: Policy, message: Message) -> Message:
     return kept
 
 
-def discreet(text: str) -> str:
-    """A text without what the policy by default leaves out."""
-    return DEFAULT.redact(text).value
+def discreet(said: T) -> T:
+    """A text, or any value of JSON, without what the policy by default leaves out."""
+    return DEFAULT.redact(said).value
 
 
 def discreet_error(error: BaseException) -> BaseException:

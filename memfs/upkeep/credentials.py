@@ -176,7 +176,10 @@ _TRAILING = ".,;:!?)]}*_"
 _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[{]|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+$|[$%&*{\[(.=!|-]|https?:|/\w+/|[\w.+-]+@[\w-]+\.[\w.-]+$"
 )
-_TECHNICAL = re.compile(r"sha-?\d|md5|base\d|bcrypt|scrypt|argon2|pbkdf2|aes|rsa|utf-?\d|.*(?:ed|-based|-only)$")
+_TECHNICAL = re.compile(  # what is said of passwords, and is none
+    r"(?:sha|md|base|aes|rsa|utf|bcrypt|scrypt|argon|pbkdf)-?\d{0,4}(?:-[a-z]+)*$"
+    r"|.*-(?:hashed|encoded|encrypted|protected|based|only|long|characters?|chars?)$"
+)
 _CHANGE = re.compile("[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
 _UUID = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")  # as a token, of a request more often
 _WORDS = re.compile("[a-z]+(?:-[a-z]+){3,}")
