@@ -2,24 +2,33 @@
 
 For each question memfs gathers the memories that may be hits; each speaks for itself by its score and by its support.
 The weights are those under which the answers are likeliest, if a hit is drawn by its rank: a sum of a few shares,
-fitted by gradient ascent. They are scored on conversations that they were not fitted to.
+fitted by gradient ascent. They are scored on conversations that they were not fitted to; first by words alone, then by
+meaning too. Beside the latter stands reciprocal-rank fusion: the order by words and the order by meaning, put together
+by the places that a memory has in them.
 """
 
-import math
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.locomo import MOST, UNANSWERED, fill, questions_of, turns_of
 from memfs.query import understand, weigh
-from memfs.ranking import WEIGHTS, Conversation
+from memfs.ranking import ALIKE, WEIGHTS, Conversation
 from memfs.witnesses import Asked, gather, sought_of
 
 STEPS, RATE, HOLD = 150, 0.5, 0.002  # HOLD keeps weights small that change nothing
 SCALE = 8.0  # how much likelier a memory is to be drawn whose rank is higher by the whole question
+WORDS = 5  # of a vector are told by words alone
+MEANT = 1 + WEIGHTS._fields.index("meant")
+FUSED = 10  # is added to each place of a fused order
+NAMES = ("score", *WEIGHTS._fields)
 
 Vector = tuple[float, ...]  # the score, and what is in `Support`
+Numbers = NDArray[np.float64]
 
 
 class Case(NamedTuple):
@@ -30,77 +39,110 @@ class Case(NamedTuple):
     answers: int
 
 
-def cases_of(sample: Mapping[str, Any]) -> list[Case]:
+def cases_of(sample: Mapping[str, Any], *, semantic: bool = False) -> list[Case]:
     """The questions of a conversation that have an answer."""
     cases = []
     texts = list(turns_of(sample))
-    with tempfile.TemporaryDirectory() as folder, fill(texts, Path(folder) / "texts") as vault:
+    with tempfile.TemporaryDirectory() as folder, fill(texts, Path(folder) / "texts", semantic=semantic) as vault:
         names = {memory.path: str(memory.header.get("name")) for memory in vault.list()}
         vault.search("anything")
-        fresh = vault._finder.fresh  # noqa: SLF001  the features of a ranking are nobody else's business
+        finder = vault._finder  # noqa: SLF001  the features of a ranking are nobody else's business
+        fresh, (_, meaning) = finder.fresh, finder._parts  # noqa: SLF001
         for question in questions_of(sample, texts):
             if question.category != UNANSWERED:
                 words = understand(question.text, fresh.analyzer)
                 weights = weigh([(term,) for term in words.terms], fresh.index.frequency, fresh.index.memories)
-                asked = Asked(words, weights, (), lambda _: True)
+                meant = meaning.ask(words, weights) if meaning else None
+                asked = Asked(words, weights, (), lambda _: True, meant=meant)
                 sought = sought_of(fresh.index, fresh.overlay, asked)
                 found = gather(fresh.index, fresh.overlay, asked, sought)
                 said = Conversation(found, [*sought.worths.values()], weights.information)
-                vectors = [(one.score / weights.information, *said.support(one)) for one in found]
-                is_answer = [names[one.path] in question.answers for one in found]
+                told = [(one, said.support(one)) for one in found]
+                told = [(one, why) for one, why in told if one.score or one.has or why.answered or one.alike >= ALIKE]
+                vectors = [(one.score / weights.information, *why)[: None if meant else WORDS] for one, why in told]
+                is_answer = [names[one.path] in question.answers for one, _ in told]
                 cases.append(Case(vectors, is_answer, len(question.answers)))
     return cases
 
 
 def fit(cases: Sequence[Case]) -> Vector:
     """The weights, beside a score that counts once."""
-    weights = [1.0, *[0.5] * len(WEIGHTS)]
     known = [case for case in cases if any(case.is_answer)]
+    most = max(len(case.vectors) for case in known)
+    size = len(known[0].vectors[0])
+    vectors, answers = np.zeros((len(known), most, size)), np.zeros((len(known), most))
+    absent = np.full((len(known), most), -np.inf)
+    for at, case in enumerate(known):
+        there = len(case.vectors)
+        vectors[at, :there], answers[at, :there], absent[at, :there] = case.vectors, case.is_answer, 0.0
+    weights = np.array([1.0, *[0.5] * (size - 1)])
     for _ in range(STEPS):
-        slope = [-HOLD * weight for weight in weights]
-        for case in known:
-            for at, pull in enumerate(_pull(case, weights)):
-                slope[at] += pull / len(known)
-        weights = [weight + RATE * rise for weight, rise in zip(weights, slope, strict=True)]
-    return tuple(weight / weights[0] for weight in weights)
+        weights += RATE * (_pull(vectors, answers, absent, weights) - HOLD * weights)
+    return tuple((weights / weights[0]).tolist())
 
 
-def _pull(case: Case, weights: Sequence[float]) -> list[float]:
-    """In which direction the weights should go for the answers of a question to be likelier."""
-    ranks = [SCALE * sum(map(float.__mul__, weights, vector)) for vector in case.vectors]
-    top = max(ranks)
-    odds = [math.exp(rank - top) for rank in ranks]
-    total, right = sum(odds), sum(odd for odd, answers in zip(odds, case.is_answer, strict=True) if answers)
-    pulls = [(odd / right if answers else 0.0) - odd / total for odd, answers in zip(odds, case.is_answer, strict=True)]
-    return [
-        sum(pull * vector[at] for pull, vector in zip(pulls, case.vectors, strict=True)) for at in range(len(weights))
-    ]
+def _pull(vectors: Numbers, answers: Numbers, absent: Numbers, weights: Numbers) -> Numbers:
+    """In which direction the weights should go for the answers of the questions to be likelier."""
+    ranks = SCALE * (vectors @ weights) + absent
+    odds = np.exp(ranks - ranks.max(axis=1, keepdims=True))
+    right = odds * answers
+    pulls = right / right.sum(axis=1, keepdims=True) - odds / odds.sum(axis=1, keepdims=True)
+    pull: Numbers = np.einsum("qm,qmf->f", pulls, vectors) / len(vectors)
+    return pull
 
 
-def score(cases: Iterable[Case], weights: Vector) -> tuple[float, float]:
+def score(cases: Sequence[Case], weights: Vector) -> tuple[float, float]:
     """Recall among the first 5 and 10, with these weights."""
-    at_5, at_10, number = 0.0, 0.0, 0
+    return _recall(cases, [[-sum(map(float.__mul__, weights, one)) for one in case.vectors] for case in cases])
+
+
+def fused(cases: Sequence[Case]) -> tuple[float, float]:
+    """Recall where a memory counts by its places in the order by words and in the order by meaning."""
+    orders = []
     for case in cases:
-        ranks = [sum(map(float.__mul__, weights, vector)) for vector in case.vectors]
-        order = sorted(range(len(ranks)), key=lambda at: -ranks[at])
-        found = [case.is_answer[at] for at in order[:MOST]]
-        at_5, at_10, number = at_5 + sum(found[:5]) / case.answers, at_10 + sum(found) / case.answers, number + 1
-    return at_5 / number, at_10 / number
+        by_words = _places([sum(map(float.__mul__, (1.0, *WEIGHTS), one[:WORDS])) for one in case.vectors])
+        by_meaning = _places([one[MEANT] for one in case.vectors])
+        both = zip(by_words, by_meaning, strict=True)
+        orders.append([-sum(1 / (FUSED + place) for place in places) for places in both])
+    return _recall(cases, orders)
+
+
+def _places(ranks: Sequence[float]) -> list[int]:
+    places = [0] * len(ranks)
+    for place, at in enumerate(sorted(range(len(ranks)), key=lambda at: -ranks[at])):
+        places[at] = place
+    return places
+
+
+def _recall(cases: Sequence[Case], orders: Sequence[Sequence[float]]) -> tuple[float, float]:
+    at_5, at_10 = 0.0, 0.0
+    for case, order in zip(cases, orders, strict=True):
+        best = sorted(range(len(order)), key=order.__getitem__)[:MOST]
+        found = [case.is_answer[at] for at in best]
+        at_5, at_10 = at_5 + sum(found[:5]) / case.answers, at_10 + sum(found) / case.answers
+    return at_5 / len(orders), at_10 / len(orders)
 
 
 def report(samples: Sequence[Mapping[str, Any]]) -> str:
     """The weights fitted without each conversation, scored on it; and those fitted to all."""
-    sets = [cases_of(sample) for sample in samples]
+    words = _report([cases_of(sample) for sample in samples], "weights of the others")
+    sets = [cases_of(sample, semantic=True) for sample in samples]
+    cases = [case for cases in sets for case in cases]
+    meaning = _report(sets, "semantic, of the others")
+    return f"{words}\n{meaning}\n{'semantic, fused by places':<30}{_row(len(cases), fused(cases))}"
+
+
+def _report(sets: Sequence[Sequence[Case]], name: str) -> str:
     lines, found, number = [], [0.0, 0.0], 0
     for left_out, cases in enumerate(sets):
         weights = fit([case for at, others in enumerate(sets) if at != left_out for case in others])
         shares = score(cases, weights)
         found = [total + share * len(cases) for total, share in zip(found, shares, strict=True)]
         number += len(cases)
-        lines.append(f"{f'weights of the others, no. {left_out + 1}':<30}{_row(len(cases), shares)}  {_shown(weights)}")
+        lines.append(f"{f'{name}, no. {left_out + 1}':<30}{_row(len(cases), shares)}  {_shown(weights)}")
     every = fit([case for cases in sets for case in cases])
-    lines.append(f"{'weights of the others':<30}{_row(number, [total / number for total in found])}")
-    lines.append(f"fitted to all: {_shown(every)}; in memfs.ranking: {_shown((1.0, *WEIGHTS))}")
+    lines.append(f"{name:<30}{_row(number, [total / number for total in found])}")
+    lines.append(f"fitted to all: {_shown(every)}; in memfs.ranking: {_shown((1.0, *WEIGHTS)[: len(every)])}")
     return "\n".join(lines)
 
 
@@ -109,5 +151,4 @@ def _row(questions: int, shares: Sequence[float]) -> str:
 
 
 def _shown(weights: Sequence[float]) -> str:
-    names = ("score", *WEIGHTS._fields)
-    return ", ".join(f"{name} {weight:.2f}" for name, weight in zip(names, weights, strict=True))
+    return ", ".join(f"{name} {weight:.2f}" for name, weight in zip(NAMES, weights, strict=False))

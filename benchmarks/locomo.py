@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any
 
 from memfs import Vault
+from memfs.embedding import default_embedder
 from memfs.words import STOP_WORDS
 
 MOST = 10
@@ -147,9 +148,10 @@ def questions_of(sample: Sample, texts: Iterable[Text]) -> Iterator[Question]:
 # --- ways to search
 
 
-def fill(texts: Iterable[Text], folder: Path, *, with_source: bool = True) -> Vault:
+def fill(texts: Iterable[Text], folder: Path, *, with_source: bool = True, semantic: bool = False) -> Vault:
     """A vault with a memory a text."""
-    vault = Vault.init(folder)
+    Vault.init(folder)
+    vault = Vault(folder, embedder=default_embedder() if semantic else None)
     items: list[dict[str, Any]] = []
     for text in texts:
         source = {"source": f"session {text.session}, message {text.number}"} if with_source else {}
@@ -159,15 +161,25 @@ def fill(texts: Iterable[Text], folder: Path, *, with_source: bool = True) -> Va
     return vault
 
 
-def ask_memfs(texts: Iterable[Text], folder: Path, *, with_source: bool = True) -> Ask:
+def ask_memfs(texts: Iterable[Text], folder: Path, *, with_source: bool = True, semantic: bool = False) -> Ask:
     """A vault with a memory a text."""
-    vault = fill(texts, folder, with_source=with_source)
+    vault = fill(texts, folder, with_source=with_source, semantic=semantic)
     return lambda question: [str(hit.memory.header.get("name")) for hit in vault.search(question, limit=MOST)]
 
 
 def ask_plain(texts: Iterable[Text], folder: Path) -> Ask:
     """The same, with nothing that tells what was said around a memory."""
     return ask_memfs(texts, folder, with_source=False)
+
+
+def ask_meaning(texts: Iterable[Text], folder: Path) -> Ask:
+    """A vault that is searched by meaning, too."""
+    return ask_memfs(texts, folder, semantic=True)
+
+
+def ask_plain_meaning(texts: Iterable[Text], folder: Path) -> Ask:
+    """The same, with nothing that tells what was said around a memory."""
+    return ask_memfs(texts, folder, with_source=False, semantic=True)
 
 
 def ask_fts(texts: Iterable[Text], folder: Path) -> Ask:
@@ -207,9 +219,12 @@ def ask_keywords(texts: Iterable[Text], folder: Path) -> Ask:
 WAYS: Mapping[str, Callable[[Iterable[Text], Path], Ask]] = {
     "memfs": ask_memfs,
     "memfs without source": ask_plain,
+    "semantic": ask_meaning,
+    "semantic without source": ask_plain_meaning,
     "SQLite FTS5": ask_fts,
     "strands keywords": ask_keywords,
 }
+OURS = ("memfs", "memfs without source", "semantic", "semantic without source")
 OTHERS: Mapping[str, Callable[[Sample], Iterable[Text]]] = {"facts": facts_of, "long": long_of}
 
 
@@ -250,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{'':<30}{'questions':>9}  {'recall@5':>9}  {'recall@10':>9}  {'MRR':>9}  a question", flush=True)
     print(table(measure(samples, options.only or tuple(WAYS))), flush=True)
     for name, texts_of in OTHERS.items() if not options.only else ():
-        scores = measure(samples, ("memfs", "memfs without source"), texts_of)
+        scores = measure(samples, OURS, texts_of)
         print(table({f"{way}, {name}": found for way, found in scores.items()}, by_category=False), flush=True)
     if options.fit:
         from benchmarks.fitting import report

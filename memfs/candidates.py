@@ -5,6 +5,7 @@ from datetime import datetime
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from memfs.keywords import Clause, moments
 from memfs.model import Reason
@@ -16,6 +17,9 @@ from memfs.scan import Marks
 from memfs.sync import Freshness
 from memfs.usage import NEVER, Usage, mark_of
 from memfs.witnesses import Asked, in_order
+
+if TYPE_CHECKING:
+    from memfs.meaning import Meaning
 
 MORE = 4  # times as many candidates are asked for when too many fell away
 WINDOW = 12  # candidates that are put in the order of their ranks at a time
@@ -29,17 +33,19 @@ best is the least."""
 class Candidates:
     """Finds what may be hits. Every method wants the lock of freshness held."""
 
-    def __init__(self, fresh: Freshness, forgetting: Forgetting, usage: Usage) -> None:
-        self._fresh, self._forgetting, self._usage = fresh, forgetting, usage
+    def __init__(
+        self, fresh: Freshness, forgetting: Forgetting, usage: Usage, meaning: "Meaning | None" = None
+    ) -> None:
+        self._fresh, self._forgetting, self._usage, self._meaning = fresh, forgetting, usage, meaning
         self._hour, self._factors = 0, dict[int, float]()  # what ranks are multiplied by in that hour, by life
 
     def find(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
         """Whatever is relevant enough, by rank: its relevance, times what time has left of it."""
-        overlay, is_placed = self._fresh.overlay, self._is_placed(asked.question)
+        overlay, is_led = self._fresh.overlay, self._is_led(asked.question)
         wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW
         if asked.question.is_empty or not self._forgetting.enabled:
             return _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
-        if not overlay and not is_placed:
+        if not overlay and not is_led:
             return self._published_by_rank(asked, wanted, page.min_relevance, now)
         found = _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
         return self._by_rank(found, asked.weights.information or 1.0, now)
@@ -117,9 +123,10 @@ class Candidates:
 
     # --- by score
 
-    def _is_placed(self, question: Question) -> bool:
-        """Tell whether what was said around a memory may speak for it."""
-        return bool(self._fresh.index.has_places or self._fresh.overlay.places) and question.is_plain
+    def _is_led(self, question: Question) -> bool:
+        """Tell whether more than its score may speak for a memory: what was said around it, or what it means."""
+        is_more = self._meaning is not None or self._fresh.index.has_places or self._fresh.overlay.places
+        return bool(is_more) and question.is_plain
 
     def _by_score(self, asked: Asked, wanted: int) -> Iterator[Candidate]:
         """Whatever may be a hit, best first."""
@@ -128,8 +135,10 @@ class Candidates:
             asked = asked._replace(stretch=self._stretch(question, weights))
         published = self._published(question, clauses, wanted, asked.stretch)
         matches = merge(published, self._pending(question, weights)) if overlay else published
-        if not self._is_placed(question):
+        if not self._is_led(question):
             return matches
+        if self._meaning is not None:
+            asked = asked._replace(meant=self._meaning.ask(question, weights))
         return _led(in_order(self._fresh.index, overlay, asked), matches)
 
     def _stretch(self, question: Question, weights: Weights) -> float:

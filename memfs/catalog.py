@@ -131,6 +131,10 @@ class Chunk:
         """The paths of all rows."""
         return self._data[self._paths :].decode().split("\0") if self.count else []
 
+    def digests(self) -> bytes:
+        """The digests of all rows, side by side."""
+        return self._data[self._digests : self._digests + _DIGEST * self.count]
+
     def stamps(self) -> Iterable[tuple[int, ...]]:
         """The stamps of all rows."""
         return _STAMP.iter_unpack(memoryview(self._data)[self._stamps : self._digests])
@@ -254,6 +258,11 @@ class Catalog:
             return {path: stamp for path, stamp in stamps.items() if path in living}
         return stamps
 
+    def contents(self) -> Iterator[tuple[int, list[str], bytes]]:
+        """The rows in runs: the first one, the paths, and the digests of contents side by side; dead ones too."""
+        for chunk in self.chunks:
+            yield chunk.first, _paths(chunk), chunk.digests()
+
     @cached_property
     def _folders(self) -> dict[str, list[tuple[Chunk, range]]]:
         found: dict[str, list[tuple[Chunk, range]]] = {}
@@ -263,7 +272,8 @@ class Catalog:
         return found
 
     @cached_property
-    def _dead(self) -> list[int]:
+    def dead_rows(self) -> list[int]:
+        """The rows out of use, sorted."""
         return sorted(number for chunk in self.chunks for number in chunk.dead)
 
     def folders(self) -> Collection[str]:
@@ -276,7 +286,7 @@ class Catalog:
     def directory(self, place: str) -> Directory:
         """The rows of the files that lie in a directory, not below it."""
         try:
-            return Directory(place, self._folders.get(place, ()), self._dead)
+            return Directory(place, self._folders.get(place, ()), self.dead_rows)
         except UNREADABLE as error:
             raise IndexDamaged("its rows cannot be read") from error
 

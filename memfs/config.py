@@ -73,6 +73,7 @@ def _model() -> "type[BaseModel]":
         model_config = ConfigDict(extra="forbid", strict=True)
 
         language: Literal[LANGUAGES] = "english"  # type: ignore[valid-type]  # a tuple of constants
+        semantic: bool = False
 
     class Forgetting(BaseModel):
         model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PACKAGE, EXTRA = "wordllama", "semantic"
 NAME = "l2_supercat_256"
+MISSING = "search by meaning is not installed, so words alone are searched: pip install 'memfs-vault[semantic]'"
 MAX_CHARS = 8_000  # of a text; what follows moves its vector little
 BATCH = 256
 
@@ -30,6 +31,7 @@ class WordEmbedder:
     """Vectors of texts as the mean of the vectors of their words, of length one; zero for a text without words."""
 
     name = f"{PACKAGE}/{NAME}"
+    span = (0.0, 0.7)
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import Tokenizer
@@ -52,6 +54,15 @@ class WordEmbedder:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, lengths, out=vectors, where=lengths > 0)
         return vectors
+
+    def embed_weighed(self, words: "Sequence[str]", weights: "Sequence[float]") -> "Vectors":
+        """One vector for words of which each counts so much."""
+        import numpy as np
+
+        parts = [self._cutter.encode(word, add_special_tokens=False).ids for word in words]
+        counts = np.repeat(np.array(weights, np.float32), [len(ids) for ids in parts])
+        vector: Vectors = counts @ self._words[[number for ids in parts for number in ids]]
+        return vector / (np.linalg.norm(vector) or 1.0)
 
 
 @cache

@@ -1,6 +1,8 @@
 """Finder: searching a vault, put together when it is first asked for something."""
 
+import logging
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ from memfs.filters import Filter
 from memfs.locks import Mutex
 from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
 from memfs.namespace import Namespace, fold
-from memfs.protocols import Clock
+from memfs.protocols import Clock, Embedder
 from memfs.query import Page
 from memfs.retention import Forgetting
 from memfs.tree import Tree
@@ -18,11 +20,13 @@ from memfs.usage import Usage
 from memfs.watcher import Watcher
 
 if TYPE_CHECKING:
+    from memfs.meaning import Meaning
     from memfs.publisher import Progress
     from memfs.search import Search
     from memfs.sync import Freshness
 
-LANGUAGE = "english"
+LANGUAGE, VECTORS = "english", "vectors"
+log = logging.getLogger("memfs")
 PUBLISHED = f"{STATE}/index/current"
 
 
@@ -30,55 +34,95 @@ class Finder:
     """Index, freshness and watcher of one vault. Making one opens nothing."""
 
     def __init__(
-        self, tree: Tree, root: str, usage: Usage, *, clock: Clock, settings: Mapping[str, Any], watch: bool
+        self,
+        tree: Tree,
+        root: str,
+        usage: Usage,
+        *,
+        clock: Clock,
+        settings: Mapping[str, Any],
+        watch: bool,
+        embedder: Embedder | None = None,
     ) -> None:
         self._tree, self._root, self._clock, self._wants_watcher = tree, root, clock, watch
         self._forgetting, self._usage = Forgetting.of(settings), usage
-        self._language = settings.get("retrieval", {}).get("language", LANGUAGE)
+        retrieval = settings.get("retrieval", {})
+        self._language = retrieval.get("language", LANGUAGE)
+        self._embedder, self._is_semantic = embedder, embedder is not None or retrieval.get("semantic", False)
         self._mutex = Mutex()
         self._watcher: Watcher | None = None
-        self._made: tuple[Freshness, Search] | None = None
+        self._made: Freshness | None = None
+        self._searching: tuple[Search, Meaning | None] | None = None
 
     @property
     def fresh(self) -> "Freshness":
-        return self._parts[0]
-
-    @property
-    def _search(self) -> "Search":
-        return self._parts[1]
-
-    @property
-    def _parts(self) -> tuple["Freshness", "Search"]:
-        """What searches, made once, also by threads that ask at the same time."""
+        """What is known, made once, also by threads that ask at the same time."""
         if self._made is None:
-            from memfs.search import Search
             from memfs.sync import Freshness
 
             with self._mutex:
                 if self._made is None:
-                    fresh = Freshness(self._tree, self._root, language=self._language, clock=self._clock)
-                    self._made = fresh, Search(self._tree, fresh, self._forgetting, self._usage)
+                    self._made = Freshness(self._tree, self._root, language=self._language, clock=self._clock)
         return self._made
+
+    @property
+    def _parts(self) -> tuple["Search", "Meaning | None"]:
+        """What searches, made once as well."""
+        if self._searching is None:
+            from memfs.search import Search
+
+            with self._mutex:
+                if self._searching is None:
+                    fresh, meaning = self.fresh, self._meaning() if self._is_semantic else None
+                    self._searching = Search(self._tree, fresh, self._forgetting, self._usage, meaning), meaning
+        return self._searching
+
+    def _meaning(self) -> "Meaning | None":
+        """What searches by meaning; where that cannot be had, it is said, and words alone are searched."""
+        from memfs.embedding import MISSING, default_embedder, is_installed
+
+        if (embedder := self._embedder) is None and not is_installed():
+            log.warning("%s", MISSING)
+            return None
+        from memfs.meaning import Meaning
+
+        return Meaning(self._tree, self.fresh, default_embedder if embedder is None else lambda: embedder)
 
     def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:
         """The hits of a question."""
-        return self._search.search(question, choose, page, self._clock(), why=explain)
+        return self._parts[0].search(question, choose, page, self._clock(), why=explain)
 
     def explain_miss(self, memory: Memory, question: str, choose: Filter, page: Page) -> list[Reason]:
         """Why a memory is not among the hits."""
-        return self._search.explain_miss(memory, question, choose, page, self._clock())
+        return self._parts[0].explain_miss(memory, question, choose, page, self._clock())
 
     def sync(self, progress: "Progress | None" = None) -> SyncReport:
         """Make the index equal the files."""
         with self.fresh.lock:
-            return self.fresh.sync(progress)
+            report = self.fresh.sync(progress)
+            meaning = self._parts[1] if self._is_semantic else None
+            if meaning is None:
+                return report
+            meaning.sync(progress)
+            trouble = [Problem(f"{STATE}/{VECTORS}", 1, meaning.trouble)] if meaning.trouble else []
+            return replace(report, problems=(*report.problems, *trouble))
 
     def status(self) -> IndexStatus:
         """How things stand."""
         with self.fresh.lock:
             status = self.fresh.status(self._watcher.trouble if self._watcher else "")
         ours = str(os.getpid()) if self._watcher and self._watcher.is_alive else ""
-        return replace(status, watcher=status.watcher or ours)
+        status = replace(status, watcher=status.watcher or ours)
+        return self._with_meaning(status) if self._is_semantic else status
+
+    def _with_meaning(self, status: IndexStatus) -> IndexStatus:
+        from memfs.embedding import MISSING, WordEmbedder, is_installed
+
+        if self._embedder is None and not is_installed():
+            return replace(status, semantic="missing", trouble=status.trouble or MISSING)
+        trouble = self._searching[1].trouble if self._searching and self._searching[1] else ""
+        name = self._embedder.name if self._embedder else WordEmbedder.name
+        return replace(status, semantic=name, trouble=status.trouble or trouble)
 
     def doctor(self, *, repair: bool) -> list[Problem]:
         """Compare what is derived with the files."""
@@ -150,9 +194,25 @@ class Finder:
                 self._watcher.stop()
                 self._watcher = None
                 self.fresh.is_watching = False
-        if self._made:
-            with self.fresh.lock:
-                self.fresh.close()
+        if fresh := self._made:
+            with fresh.lock:
+                is_to_purge = fresh.published.is_to_purge()
+                fresh.close()
+                if is_to_purge and not fresh.published.is_to_purge():
+                    self._purge_vectors()
+
+    def _purge_vectors(self) -> None:
+        """Have no vector left of what is gone; where they cannot be read, have none left at all."""
+        folder = os.path.join(self._root, STATE, VECTORS)
+        if not os.path.lexists(folder):
+            return
+        try:
+            from memfs.nearest import prune
+        except ImportError:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        with self._tree.opened() as root:
+            prune(root, self.fresh.index.catalog)
 
 
 def _seen_from(scope: Namespace, change: Change) -> Change | None:

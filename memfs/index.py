@@ -41,6 +41,7 @@ class Document(NamedTuple):
 
 
 Edit = tuple[int | None, Document | None]  # the row that goes, the document that comes
+Matches = list[tuple[float, int]]  # score and row
 
 
 class Analyzer:
@@ -110,20 +111,17 @@ class Index:
         """The mean number of terms of a memory, as tantivy has it."""
         with _guarded():
             some = self._searcher.terms_with_prefix("text", "", limit=1)
-            if not some:
-                return _MEAN_LENGTH
-            query = self._term("text", some[0][0])
+            query = self._term("text", some[0][0]) if some else Query.empty_query()
             hits = self._searcher.search(query, 1, count=False).hits
-            return (
-                _named(json.loads(query.explain(self._searcher, hits[0][1]).to_json()), "avgdl")
-                if hits
-                else _MEAN_LENGTH
-            )
+            told = query.explain(self._searcher, hits[0][1]).to_json() if hits else ""
+            return _named(json.loads(told), "avgdl") if told else _MEAN_LENGTH
 
-    def find(self, question: Question, clauses: Sequence[Clause], limit: int) -> list[tuple[float, int]]:
-        """The best matches as (score, row), best first."""
+    def find(self, question: Question, clauses: Sequence[Clause], limit: int, among: Sequence[int] = ()) -> Matches:
+        """The best matches, of all or of some rows, as (score, row), best first."""
         try:
             text = self._text(question)
+            if text and among:
+                text = Query.boolean_query([(Occur.Must, text), self._among((), among)])
             return self._run(self._restricted(text, clauses), limit) if text else []
         except BaseException as error:
             raise _translated(error) from error
@@ -156,11 +154,9 @@ class Index:
         """The memories at some places, and of some rows, as (bits, row, place): a bit for each term and keyword."""
         with _guarded():
             sought = [*(self._term("text", term) for term in terms), *map(self._keyword, keywords)]
-            spots = [*(self._number("place", place) for place in places), *(self._number("row", row) for row in rows)]
-            among = Query.boolean_query([(Occur.Should, spot) for spot in spots])
             query = Query.boolean_query(
                 [
-                    (Occur.Must, Query.const_score_query(among, 0.0)),
+                    self._among(places, rows),
                     *((Occur.Should, Query.const_score_query(one, float(1 << bit))) for bit, one in enumerate(sought)),
                 ]
             )
@@ -181,6 +177,12 @@ class Index:
             if row is not None
         ]
 
+    def _among(self, places: Iterable[int], rows: Iterable[int]) -> tuple[Occur, Query]:
+        """The memories at some places, and of some rows, as a part of a query that gives no score."""
+        spots = [*(self._number("place", place) for place in places), *(self._number("row", row) for row in rows)]
+        among = Query.boolean_query([(Occur.Should, spot) for spot in spots])
+        return Occur.Must, Query.const_score_query(among, 0.0)
+
     def _number(self, field: str, number: int) -> Query:
         return Query.term_query(self._schema, field, number, "basic")
 
@@ -194,10 +196,10 @@ class Index:
         with _guarded():
             return [row for _, row in self._run(self._keyword(keyword), self.memories)]
 
-    def all_rows(self) -> list[int]:
-        """The row of every document."""
+    def all_rows(self, clauses: Sequence[Clause] = ()) -> list[int]:
+        """The row of every document that passes."""
         with _guarded():
-            return [row for _, row in self._run(Query.all_query(), max(self.memories, 1))]
+            return [row for _, row in self._run(self._restricted(Query.all_query(), clauses), max(self.memories, 1))]
 
     def _run(self, query: Query, limit: int, *, by: str | None = None) -> list[tuple[float, int]]:
         limit = max(1, min(limit, self.memories))  # of none, tantivy panics

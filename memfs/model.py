@@ -323,6 +323,7 @@ class IndexStatus:
     notices: str  # how this process learns of changes: kernel, watcher, scan
     last_scan: datetime | None
     trouble: str = ""  # why the index is not on disk, or could not be published, or what else is wrong
+    semantic: str = "off"  # the model by which meaning is searched; off, or missing if that is not installed
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -16,7 +16,11 @@ def system_clock() -> datetime:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors that lie near each other where the texts mean alike."""
+    """Turns texts into vectors that lie near each other where the texts mean alike.
+
+    It may have `span`: the cosine up to which two texts have nothing to do with each other, and the one from which on
+    they say the same; (0.0, 0.7) without it. It may be `Weighing`.
+    """
 
     @property
     def name(self) -> str:
@@ -25,4 +29,12 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Any:
         """A vector of length one for each text, as a numpy array or as sequences of numbers."""
+        ...
+
+
+class Weighing(Embedder, Protocol):
+    """An embedder that a question can tell how much each of its words counts."""
+
+    def embed_weighed(self, words: Sequence[str], weights: Sequence[float]) -> Any:
+        """One vector of length one for words of which each counts so much."""
         ...

@@ -7,6 +7,7 @@ memory.
 import errno
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ from memfs.journal import Journal
 from memfs.keywords import moments_of, terms_of
 from memfs.locks import release, try_lock
 from memfs.model import Memory, id_of, is_sealed, unsealed
-from memfs.namespace import is_conflict_copy, is_text
+from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
 from memfs.retention import life_of
 from memfs.scan import Marks, diff, read_all, scan
@@ -36,6 +37,7 @@ STALLED = 10.0  # seconds without progress after which it is taken for stopped
 MAX_INDEXED = 1 << 20  # characters of a memory
 INDEX = "index"
 Progress = Callable[[int, int], None]
+_NUMBER = re.compile(r"-\d+\Z")  # of a name that others had before
 log = logging.getLogger("memfs")
 
 
@@ -58,6 +60,17 @@ def text_of(memory: Memory) -> str:
 
 def _text(names: str, body: str) -> str:
     return f"{names}\n{names}\n{body[:MAX_INDEXED]}"
+
+
+def meaning_of(memory: Memory) -> str:
+    """The text of a memory that its meaning is taken from: its names, but not where it lies, and its body. A file name
+    that is made of the text says nothing more."""
+    values, body = glance(memory.data) or (memory.header.values, memory.body)
+    body = unsealed(body)
+    name = memory.path.rpartition("/")[2].removesuffix(".md")
+    made = slug(str(values.get("title", "")) or first_line(body))
+    names = _names("" if made in {name, _NUMBER.sub("", name)} else name, values)
+    return f"{names}\n{body[:MAX_INDEXED]}"
 
 
 def document(memory: Memory) -> Document:

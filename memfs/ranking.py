@@ -1,8 +1,8 @@
 """The order of hits that come from conversations: what was said around a memory speaks for it. Pure.
 
 A memory counts by its own score. If it has a place in a conversation, it counts beyond that by how many of the words
-it has, by those that stand only around it, by what it is the answer to, and by who said it. `benchmarks.fitting` finds
-the weights.
+it has, by those that stand only around it, by what it is the answer to, and by who said it. Where meaning is searched,
+any memory counts by how much it means what is asked, too. `benchmarks.fitting` finds the weights.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,8 @@ CLOSEST = 10  # of them bring the memories around them along
 STEPS = (-2, -1, 1, 2)  # to the messages around one
 SHORT = 600  # bytes; a longer memory tells more by itself, and needs the others less
 MAX_WORDS, MAX_NAMES = 20, 3  # a bit each, in a number that a float holds exactly
+BESIDE = {-2: 0.25, -1: 0.5, 1: 0.5, 2: 0.25}  # shares that the messages around one have in what it means
+ALIKE = 0.2  # share of the meaning from which on a memory is a hit without any word of the question
 ANSWERED = 0.5  # share of its worth that a word counts for the relevance of an answer which was asked before it
 
 
@@ -27,10 +29,12 @@ class Support(NamedTuple):
     near: float  # words that stand only around it, in other messages
     answered: float  # words that were asked right before it
     named: float  # 1 if the question names who said it
+    meant: float = 0.0  # how much it means what is asked, with what was said around it
+    asks: float = 0.0  # 1 if it asks something itself, where meaning is searched
 
 
 NONE = Support(0.0, 0.0, 0.0, 0.0)
-WEIGHTS = Support(covered=0.82, near=0.61, answered=0.45, named=0.38)
+WEIGHTS = Support(covered=0.82, near=0.61, answered=0.45, named=0.38, meant=0.88, asks=-0.11)
 
 
 class Witness(NamedTuple):
@@ -44,6 +48,8 @@ class Witness(NamedTuple):
     is_named: bool  # the question has the name of who said it
     asks: bool  # it is a question itself
     row: int | None = None  # in the index; None of a pending one
+    alike: float = 0.0  # how much it means what is asked, by itself
+    meant: float | None = None  # the same, with what was said around it; None if meaning is not searched
 
 
 class Ranked(NamedTuple):
@@ -86,10 +92,10 @@ class Conversation:
                     self._asked[witness.place] = self._asked.get(witness.place, 0) | witness.has
 
     def support(self, witness: Witness) -> Support:
-        """What speaks for a memory; the longer it is, the less speaks for it but its own score."""
-        place = witness.place
+        """What speaks for a memory; the longer it is, the less its conversation does."""
+        place, meant = witness.place, witness.meant
         if place is None:
-            return NONE
+            return NONE if meant is None else NONE._replace(meant=meant)
         around = 0
         for step in STEPS:
             around |= self._said.get(place + step, 0)
@@ -97,7 +103,10 @@ class Conversation:
         own, beside = self._share(witness.has), self._share(around & ~witness.has)
         asked = self._share(self._asked.get(place - 1, 0))
         covered = max(0.0, own - witness.score / self._information)
-        return Support(short * covered, short * beside, short * asked, short * witness.is_named)
+        if meant is None:
+            return Support(short * covered, short * beside, short * asked, short * witness.is_named)
+        asks = short * witness.asks
+        return Support(short * covered, short * beside, short * asked, short * witness.is_named, meant, asks)
 
     def _share(self, has: int) -> float:
         """The share of the question's information that some of its words hold."""
@@ -109,13 +118,14 @@ class Conversation:
 def ranked(
     witnesses: Sequence[Witness], worths: Sequence[float], information: float, weights: Support = WEIGHTS
 ) -> list[Ranked]:
-    """The memories in the order in which they are shown; one that has no word of the question must answer it."""
+    """The memories in the order in which they are shown; one without a word of the question must answer or mean it."""
     conversation, found = Conversation(witnesses, worths, information), []
     for witness in witnesses:
         support = conversation.support(witness)
-        if witness.score or witness.has or support.answered:
-            rank = witness.score + information * sum(map(mul, weights, support))
-            found.append(Ranked(rank, witness.score + ANSWERED * support.answered * information, support, witness))
+        if witness.score or witness.has or support.answered or witness.alike >= ALIKE:
+            rank = max(witness.score + information * sum(map(mul, weights, support)), 0.0)
+            score = max(witness.score + ANSWERED * support.answered * information, witness.alike * information)
+            found.append(Ranked(rank, score, support, witness))
     return sorted(found, key=lambda one: (-one.rank, one.witness.path))
 
 
@@ -128,6 +138,8 @@ def told(support: Support | None, information: float) -> list[Reason]:
         f"said around it: {support.near:.0%} of the question",
         f"asked right before it: {support.answered:.0%} of the question",
         "said by whom the question names",
+        f"means alike: {support.meant:.2f}",
+        "asks something itself",
     )
     weights = map(mul, WEIGHTS, support)
     return [Reason(text, weight * information) for text, weight in zip(words, weights, strict=True) if weight]

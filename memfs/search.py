@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from memfs.candidates import Candidate, Candidates
 from memfs.catalog import IndexDamaged
@@ -13,7 +14,7 @@ from memfs.namespace import ARCHIVE, Namespace, fold
 from memfs.overlay import has_all
 from memfs.publisher import text_of
 from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, groups_of, understand, weigh
-from memfs.ranking import told
+from memfs.ranking import ALIKE, told
 from memfs.retention import Forgetting
 from memfs.scan import read_one, stamp_of
 from memfs.snippets import Marker
@@ -21,6 +22,9 @@ from memfs.sync import Freshness
 from memfs.tree import Tree
 from memfs.usage import Usage
 from memfs.witnesses import Asked
+
+if TYPE_CHECKING:
+    from memfs.meaning import Meaning
 
 TRIES = 4
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
@@ -36,9 +40,11 @@ Found = tuple[Candidate, Memory]
 class Search:
     """Searches one vault."""
 
-    def __init__(self, tree: Tree, fresh: Freshness, forgetting: Forgetting, usage: Usage) -> None:
-        self._tree, self._fresh = tree, fresh
-        self._candidates = Candidates(fresh, forgetting, usage)
+    def __init__(
+        self, tree: Tree, fresh: Freshness, forgetting: Forgetting, usage: Usage, meaning: "Meaning | None" = None
+    ) -> None:
+        self._tree, self._fresh, self._meaning = tree, fresh, meaning
+        self._candidates = Candidates(fresh, forgetting, usage, meaning)
         self._superseded: tuple[object, dict[Namespace, frozenset[str]]] = (None, {})
         self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 
@@ -178,8 +184,13 @@ class Search:
             weights = self._weigh(question)
             terms = self._fresh.analyzer.terms(text_of(memory))
             mean_length = self._fresh.index.mean_length
+            meant = self._meaning.share(memory, question, weights) if self._meaning and question.is_plain else None
         parts = explain(question, terms, weights, mean_length, is_scoped=bool(choose.scope.segments))
         score = sum(part.score for part in parts)
+        if meant is not None:
+            is_alike = meant >= ALIKE
+            parts.append(Reason(f"means alike: {meant:.2f}" + ("" if is_alike else f"; from {ALIKE} on it counts")))
+            score = max(score, meant * weights.information) if is_alike else score
         if not score:
             reasons.append(Reason("it has none of the words of the question"))
         elif weights.relevance(score) < page.min_relevance:

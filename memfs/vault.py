@@ -27,7 +27,7 @@ from memfs.finder import Finder
 from memfs.frontmatter import parse
 from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp, SyncReport, Version, Written
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
-from memfs.protocols import Clock, system_clock
+from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query import check_page
 from memfs.scope import Scope, is_below
 from memfs.state import make
@@ -60,6 +60,7 @@ class Vault:
         watch: bool = False,
         lock_timeout: float = LOCK_TIMEOUT,
         clock: Clock = system_clock,
+        embedder: Embedder | None = None,
     ) -> None:
         self.root = Path(os.path.abspath(root))
         if not self.root.is_dir():
@@ -67,7 +68,9 @@ class Vault:
         self._tree = Tree(self.root, clock=clock, lock_timeout=lock_timeout)
         self._clock = clock
         self.usage = Usage(self.root, clock)
-        self._finder = Finder(self._tree, str(self.root), self.usage, clock=clock, settings=self.settings, watch=watch)
+        self._finder = Finder(
+            self._tree, str(self.root), self.usage, clock=clock, settings=self.settings, watch=watch, embedder=embedder
+        )
         self._scope = Scope(self._tree, self._finder)
 
     def __repr__(self) -> str:

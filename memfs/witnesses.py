@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from memfs.index import Index
 from memfs.keywords import Clause
@@ -28,6 +28,16 @@ class Sought(NamedTuple):
         return bits & ((1 << words) - 1), rest & ((1 << names) - 1) > 0, rest >> names > 0
 
 
+class Meant(Protocol):
+    """What tells which memories mean what is asked: see `meaning`."""
+
+    def rows(self, limit: int, among: Sequence[int] | None = None) -> list[int]: ...
+
+    def paths(self) -> list[str]: ...
+
+    def judged(self, witnesses: Sequence[Witness]) -> list[Witness]: ...
+
+
 class Asked(NamedTuple):
     """A question to an index and what is pending on top of it: what it asks for, and what may answer it."""
 
@@ -36,10 +46,23 @@ class Asked(NamedTuple):
     clauses: Sequence[Clause]  # what the index asks of a memory
     accepts: Callable[[Memory], bool]  # the same, of a pending one
     stretch: float = 1.0  # by which the scores of the index are multiplied
+    meant: Meant | None = None  # what it means, where meaning is searched
+
+
+class Alike(NamedTuple):
+    """Memories that mean what is asked: published and pending ones, the best first, and the places of the closest."""
+
+    rows: list[int]
+    paths: list[str]
+    places: list[int]
+
+
+NO_ALIKE = Alike([], [], [])
 
 
 def in_order(index: Index, overlay: Overlay, asked: Asked) -> list[Ranked]:
-    """The best matches of a question and the memories around them; nothing if none comes from a conversation."""
+    """The best matches of a question, what means it, and the memories around them; where meaning is not searched,
+    nothing if none comes from a conversation."""
     sought = sought_of(index, overlay, asked)
     return ranked(gather(index, overlay, asked, sought), [*sought.worths.values()], asked.weights.information)
 
@@ -51,22 +74,27 @@ def sought_of(index: Index, overlay: Overlay, asked: Asked) -> Sought:
 
 def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list[Witness]:
     """The memories that may be hits, as they come."""
-    known, clauses = index.catalog.known, asked.clauses
+    known, clauses, meant = index.catalog.known, asked.clauses, asked.meant
     found = index.placed(asked.question, clauses, POOL + (8 if overlay else 0))
     found = [one for one in found if known(one[1])[0] not in overlay] if overlay else found
     published = {row: (score * asked.stretch, place) for score, row, place in found}
     waiting = _waiting(overlay, asked, sought, index.mean_length)
     matches = [*published.values(), *((one.score, one.place) for one in waiting)]
     matches = sorted(matches, key=itemgetter(0), reverse=True)[:POOL]
-    if all(place is None for _, place in matches):
+    if meant is None and all(place is None for _, place in matches):
         return []
-    least = matches[-1][0]
-    close = around([place for _, place in matches[:CLOSEST] if place is not None])
+    alike = NO_ALIKE if meant is None else _alike(index, overlay, asked, meant)
+    least = matches[-1][0] if matches else 0.0
+    close = around([place for _, place in matches[:CLOSEST] if place is not None] + alike.places)
     places = close.union(place for _, place in matches if place is not None)
-    rows = [row for row, (score, place) in published.items() if place is None and score >= least]
+    rows = {row for row, (score, place) in published.items() if place is None and score >= least}.union(alike.rows)
     seen = index.sighted([*sought.worths], [*sought.names, ASKS], places=places, rows=rows, clauses=clauses)
     crowded_out = published.keys() - {row for _, row, _ in seen}  # by hundreds of others at the same places
     seen += [(0, row, published[row][1]) for row in crowded_out if published[row][0] >= least]
+    if meant:  # beside what has no word of the question, an estimate would count for too much
+        others = [row for bits, row, _ in seen if bits and row not in published]
+        scores = index.find(asked.question, (), len(others), others) if others else ()
+        published |= {row: (score * asked.stretch, None) for score, row in scores}
     witnesses = [one for one in waiting if one.score >= least]
     for bits, row, place in seen:
         path, stamp = known(row)
@@ -75,8 +103,25 @@ def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list
             score = published[row][0] if row in published else min(worth(has, [*sought.worths.values()]), least)
             witnesses.append(Witness(path, stamp, score, place, has, is_named, asks, row))
     there = {one.path for one in witnesses}
-    beside = {path for place in places for path in overlay.places.get(place, ())} - there
-    return witnesses + _pending(overlay, beside, asked, sought, index.mean_length)
+    beside = {path for place in places for path in overlay.places.get(place, ())}.union(alike.paths) - there
+    witnesses += _pending(overlay, beside, asked, sought, index.mean_length)
+    return witnesses if meant is None else meant.judged(witnesses)
+
+
+def _alike(index: Index, overlay: Overlay, asked: Asked, meant: Meant) -> Alike:
+    """Of the memories that the question may be answered by, those that mean most what it asks."""
+    limit = POOL + len(overlay)
+    rows = meant.rows(limit)
+    seen = index.sighted((), (), places=(), rows=rows, clauses=asked.clauses)
+    if len(seen) < POOL and len(rows) == limit:  # a narrow filter: what it lets through is compared
+        rows = meant.rows(limit, index.all_rows(asked.clauses))
+        seen = index.sighted((), (), places=(), rows=rows, clauses=asked.clauses)
+    placed = {row: place for _, row, place in seen if index.catalog.known(row)[0] not in overlay}
+    rows = [row for row in rows if row in placed][:POOL]
+    entries = ((path, overlay.entries[path]) for path in meant.paths())
+    waiting = [(path, entry.place) for path, entry in entries if entry.memory and asked.accepts(entry.memory)][:POOL]
+    places = [placed[row] for row in rows[:CLOSEST]] + [place for _, place in waiting[:CLOSEST]]
+    return Alike(rows, [path for path, _ in waiting], [place for place in places if place is not None])
 
 
 def _waiting(overlay: Overlay, asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:

@@ -578,7 +578,7 @@ def test_status_builds_no_index(memfs: Memfs, example: Path) -> None:
     assert "  index      none yet; a search or `memfs sync` makes it\n" in before.out
     assert not is_made
     assert list(after) == [
-        "root", "generation", "memories", "pending", "where", "watcher", "notices", "last_scan", "trouble",
+        "root", "generation", "memories", "pending", "where", "watcher", "notices", "last_scan", "trouble", "semantic",
     ]  # fmt: skip
     assert (after["root"], after["memories"], after["where"], after["watcher"]) == (str(example), 45, "disk", "")
 

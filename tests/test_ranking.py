@@ -265,4 +265,5 @@ def test_a_memory_that_has_no_place_keeps_its_score_and_those_of_equal_rank_thei
         ("a", 2.0, 2.0),
         ("b", 2.0, 2.0),
     ]
-    assert all(weight > 0 for weight in WEIGHTS)
+    assert all(weight > 0 for weight in WEIGHTS[:-1])
+    assert WEIGHTS.asks < 0

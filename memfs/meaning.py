@@ -1,0 +1,203 @@
+"""Meaning: which memories mean what a question asks, whatever their words are."""
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from memfs.files import raw_digest
+from memfs.index import Index
+from memfs.model import Memory
+from memfs.nearest import Nearest, blended, living, units_of
+from memfs.overlay import Overlay, rarity
+from memfs.protocols import Embedder
+from memfs.publisher import Progress, meaning_of
+from memfs.query import Question, Weights
+from memfs.ranking import ALIKE, BESIDE, Witness
+from memfs.scan import read_all
+from memfs.sync import Freshness
+from memfs.tree import Tree
+from memfs.vectors import Floats, Vectors, array_of, key_of, name_of
+from memfs.words import MAX_QUESTION
+
+BATCH = 2000  # memories that are embedded at once
+SPARE = 1000  # records out of use that a file may have beyond as many as are in use
+STOP = 0.3  # share of an unknown word that a word counts which search by words leaves out
+SPAN = (0.0, 0.7)  # of an embedder that does not tell its own
+_WORD = re.compile(r"[^\W_]+")
+log = logging.getLogger("memfs")
+
+
+class EmbedderFailed(Exception):  # noqa: N818  it never leaves this room: words alone are searched
+    """The embedder raised something, or gave what is no vector."""
+
+
+class Waiting(NamedTuple):
+    """Memories that are pending, and a vector each."""
+
+    memories: Sequence[Memory]
+    vectors: Floats
+
+
+class Meaning:
+    """The vectors of what is known of one vault's memories. Every method wants the lock of freshness held."""
+
+    def __init__(self, tree: Tree, fresh: Freshness, load: Callable[[], Embedder]) -> None:
+        self.trouble = ""
+        self._tree, self._fresh, self._load = tree, fresh, load
+        self._made: tuple[Embedder, Vectors] | None = None
+        self._nearest: tuple[object, Nearest] | None = None  # with the index and the file that it is of
+        self._waiting: tuple[object, Waiting] | None = None  # with the overlay that it is of
+
+    def ask(self, question: Question, weights: Weights) -> "Meant | None":
+        """What memories are compared with; nothing if the embedder fails, which is said once."""
+        try:
+            embedder, _ = self._ready()
+            asked = self._asked(embedder, question, weights)
+            nearest, waiting = self._caught_up()
+        except EmbedderFailed as error:
+            self._note(str(error))
+            return None
+        self.trouble = ""
+        return Meant(asked, nearest, waiting, *getattr(embedder, "span", SPAN))
+
+    def sync(self, progress: Progress | None = None) -> None:
+        """Have a vector for each memory."""
+        try:
+            self._caught_up(progress)
+            self.trouble = ""
+        except EmbedderFailed as error:
+            self._note(str(error))
+
+    def share(self, memory: Memory, question: Question, weights: Weights) -> float | None:
+        """How much a memory means what a question asks, 0..1."""
+        if (meant := self.ask(question, weights)) is None:
+            return None
+        embedder, _ = self._ready()
+        return meant.share(float(_embedded(embedder.embed, [meaning_of(memory)])[0] @ meant.question))
+
+    def _note(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.warning("search by meaning: %s", trouble)
+        self.trouble = trouble
+
+    def _ready(self) -> tuple[Embedder, Vectors]:
+        if self._made is None:
+            embedder = self._load()
+            size = _embedded(embedder.embed, ["a text"]).shape[1]
+            self._made = embedder, Vectors(name_of(embedder.name, size), size)
+        return self._made
+
+    def _asked(self, embedder: Embedder, question: Question, weights: Weights) -> Floats:
+        """The vector of a question; rare words count more, where the embedder can be told so."""
+        weigh = getattr(embedder, "embed_weighed", None)
+        text = question.text[:MAX_QUESTION].encode("utf-8", "replace").decode()
+        if weigh is None:
+            return _embedded(embedder.embed, [text]).reshape(-1)
+        words = _WORD.findall(text)
+        unseen = rarity(0, max(self._fresh.index.memories, len(self._fresh.overlay)))
+        found = [[term for term in self._fresh.analyzer.phrase(word) if term in question.terms] for word in words]
+        worths = [max((weights.of.get(term, unseen) for term in terms), default=STOP * unseen) for terms in found]
+        return _embedded(lambda _: weigh(words, worths), [text]).reshape(-1)
+
+    # --- vectors of what is known
+
+    def _caught_up(self, progress: Progress | None = None) -> tuple[Nearest, Waiting]:
+        """The vectors of what is in the index, and of what is pending."""
+        index, overlay = self._fresh.index, self._fresh.overlay
+        _, vectors = self._ready()
+        with self._tree.opened() as root:
+            vectors.refresh(root)
+            if self._nearest is None or self._nearest[0] != (index, vectors.version):
+                nearest = self._align(root, vectors, index, progress)
+                self._nearest = (index, vectors.version), nearest
+            if self._waiting is None or self._waiting[0] != (overlay, overlay.version):
+                self._waiting = (overlay, overlay.version), self._take(root, vectors, overlay)
+        return self._nearest[1], self._waiting[1]
+
+    def _align(self, root: int, vectors: Vectors, index: Index, progress: Progress | None) -> Nearest:
+        catalog, pending = index.catalog, self._fresh.overlay
+        rows, keys = living(catalog)
+        is_there = vectors.have(root, keys)
+        paths = sorted(catalog.known(row)[0] for row in rows[~is_there].tolist())
+        self._embed_files(root, vectors, [path for path in paths if path not in pending], progress)
+        if vectors.records > 2 * len(keys) + SPARE:
+            vectors.keep(root, keys)
+            vectors.refresh(root)
+        is_there = vectors.have(root, keys)
+        return Nearest(vectors, rows[is_there], keys[is_there])
+
+    def _embed_files(self, root: int, vectors: Vectors, paths: Sequence[str], progress: Progress | None) -> None:
+        for start in range(0, len(paths), BATCH):
+            if progress:
+                progress(start, len(paths))
+            found = [memory for _, memory in read_all(root, paths[start : start + BATCH])]
+            self._embed(root, vectors, [memory for memory in found if isinstance(memory, Memory)])
+        if progress and paths:
+            progress(len(paths), len(paths))
+
+    def _take(self, root: int, vectors: Vectors, overlay: Overlay) -> Waiting:
+        memories = [entry.memory for entry in overlay.entries.values() if entry.memory]
+        keys = array_of([_key(memory) for memory in memories])
+        has = vectors.have(root, keys).tolist()
+        self._embed(root, vectors, [memory for memory, is_there in zip(memories, has, strict=True) if not is_there])
+        return Waiting(memories, units_of(vectors.take(keys)))
+
+    def _embed(self, root: int, vectors: Vectors, memories: Sequence[Memory]) -> None:
+        if memories:
+            embedder, _ = self._ready()
+            made = _embedded(embedder.embed, [meaning_of(memory) for memory in memories])
+            vectors.add(root, [_key(memory) for memory in memories], made)
+
+
+class Meant:
+    """A question, and what to compare with it. A share is how much two texts mean the same, 0..1."""
+
+    def __init__(self, question: Floats, nearest: Nearest, waiting: Waiting, low: float, high: float) -> None:
+        self.question = question
+        self._nearest, self._waiting, self._low, self._high = nearest, waiting, low, high
+        self._least = low + ALIKE * (high - low)
+
+    def share(self, cosine: float) -> float:
+        """A cosine as a share."""
+        return min(max((cosine - self._low) / (self._high - self._low), 0.0), 1.0)
+
+    def rows(self, limit: int, among: Sequence[int] | None = None) -> list[int]:
+        """The rows of an index, all or some, that mean most what is asked; none that means nothing of it."""
+        return self._nearest.best(self.question, limit, self._least, among)
+
+    def paths(self) -> list[str]:
+        """The pending memories that mean what is asked, the best first."""
+        cosines = (self._waiting.vectors @ self.question).tolist()
+        found = sorted((-cosine, memory.path) for cosine, memory in zip(cosines, self._waiting.memories, strict=True))
+        return [path for cosine, path in found if -cosine >= self._least]
+
+    def judged(self, witnesses: Sequence[Witness]) -> list[Witness]:
+        """The same, each with how much it means what is asked: by itself, and with what was said around it."""
+        waiting = {memory.path: number for number, memory in enumerate(self._waiting.memories)}
+        own = self._nearest.of([-1 if one.row is None else one.row for one in witnesses])
+        for number, one in enumerate(witnesses):
+            if one.row is None and one.path in waiting:
+                own[number] = self._waiting.vectors[waiting[one.path]]
+        said = {one.place: number for number, one in enumerate(witnesses) if one.place is not None}
+        places = [-1 if one.place is None else one.place for one in witnesses]
+        beside = [(share, [said.get(place + step, -1) for place in places]) for step, share in BESIDE.items()]
+        both = blended(own, beside) if said else own
+        cosines = ((own @ self.question).tolist(), (both @ self.question).tolist())
+        found = zip(witnesses, *cosines, strict=True)
+        return [one._replace(alike=self.share(alone), meant=self.share(beside)) for one, alone, beside in found]
+
+
+def _key(memory: Memory) -> int:
+    return key_of(memory.path, raw_digest(memory.data))
+
+
+def _embedded(embed: Callable[[list[str]], Any], texts: list[str]) -> Floats:
+    """Vectors of length one, of an embedder that may be anybody's."""
+    try:
+        vectors = units_of(embed(texts))
+    except Exception as error:
+        raise EmbedderFailed(f"{type(error).__name__}: {error}") from error
+    if vectors.shape[0] != len(texts) or vectors.ndim != 2:
+        raise EmbedderFailed(f"{vectors.shape[0]} vectors for {len(texts)} texts")
+    return vectors
