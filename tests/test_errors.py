@@ -17,7 +17,7 @@ CLASSES: list[type[MemfsError]] = [
 ]
 FACTS = {
     "path": "facts/alice/tea.md", "ref": "m-1", "line": 3, "reason": "is wrong", "subject": "importance",
-    "extra": "semantic", "actor": "alice", "wanted": "bob",
+    "extra": "semantic", "actor": "alice", "wanted": "bob", "address": "postgresql://localhost/memories",
     "name": "../x", "tool": "add_memory", "model": "ScriptedModel",
     "namespace": "/facts/alice", "seconds": 2.5, "where": "memfs.yaml", "message": "2 of 3 failed",
     "errors": (errors.MemoryNotFoundError("m-1"), errors.SettingsError("memfs.yaml", "is wrong")),
