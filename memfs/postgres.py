@@ -8,7 +8,7 @@ import os
 import re
 import select
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from memfs.errors import (
@@ -97,6 +97,7 @@ class Database:
         self.tenant = tenant
         self.statements = self.received = 0  # statements that were sent, and rows that came back
         self._free: list[Connection] = []
+        self._inherited: list[Connection] = []  # of a forked process: its parent goes on with them
         self._mutex = Mutex()
         self._pid = os.getpid()
 
@@ -121,10 +122,13 @@ class Database:
     def close(self) -> None:
         """Close what is open; the next use opens it again."""
         with self._mutex:
-            if self._pid == os.getpid():
-                for connection in self._free:
-                    connection.close()
-            self._free = []
+            self._know_process()
+            while self._free:
+                self._free.pop().close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # of one that nobody closed
+            self.close()
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
@@ -145,14 +149,17 @@ class Database:
         import psycopg
 
         with self._mutex:
-            if self._pid != os.getpid():  # they belong to the parent, who goes on with them
-                self._free, self._pid = [], os.getpid()
+            self._know_process()
             while self._free:
                 connection = self._free.pop()
                 if not select.select([connection.fileno()], [], [], 0)[0]:
                     return connection
                 connection.close()  # what a server says unasked is that it goes
         return psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)  # a pooler may be between
+
+    def _know_process(self) -> None:
+        if self._pid != os.getpid():
+            self._inherited, self._free, self._pid = self._free, [], os.getpid()
 
     def _give_back(self, connection: "Connection") -> None:
         from psycopg.pq import TransactionStatus

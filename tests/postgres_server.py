@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
+import pytest
 
 NOBODY = 65534
 LIMIT = 60
@@ -45,7 +46,7 @@ class Server:
         """Run statements, each in a transaction of its own; the rows of the last."""
         with psycopg.connect(self.url(user=user, database=database), autocommit=True) as connection:
             for statement in statements:
-                cursor = connection.execute(statement)
+                cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
 
@@ -123,3 +124,22 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A server, one for each process that runs tests."""
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Server) -> Iterator[str]:
+    """The address of an empty database, of which the user is the administrator."""
+    yield postgres.url()
+    postgres.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' "
+        "AND pid <> pg_backend_pid()",
+        "DROP SCHEMA IF EXISTS memfs CASCADE",
+        "DROP EXTENSION IF EXISTS vector CASCADE",
+    )

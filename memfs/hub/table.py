@@ -121,10 +121,19 @@ class Hub:
         try:
             return self.status()
         except MissingTablesError:
+            self._check_encoding()
             migrate(self.database, PART, STEPS)
         with self.database.transaction() as session:
             session.run("INSERT INTO memfs.hubs DEFAULT VALUES ON CONFLICT DO NOTHING")
         return self.status()
+
+    def _check_encoding(self) -> None:
+        """Refuse a database that cannot hold every name."""
+        [(encoding,)] = self.database.rows("SHOW server_encoding")
+        if encoding != "UTF8":
+            error = ServerError(self.address, f"its texts are {encoding}, not UTF8")
+            error.hint = "Make another database: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0."
+            raise error
 
     # --- reading
 
