@@ -133,10 +133,14 @@ def test_an_extension_that_the_server_lacks_is_told(database: Database) -> None:
 
 def test_a_transaction_is_done_as_a_whole_or_not_at_all(database: Database) -> None:
     migrate(database, "things", STEPS)
-    with pytest.raises(ZeroDivisionError), database.transaction() as session:
-        session.run("INSERT INTO memfs.things VALUES (%s)", "one")
-        raise ZeroDivisionError
 
+    def fail() -> None:
+        with database.transaction() as session:
+            session.run("INSERT INTO memfs.things VALUES (%s)", "one")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert database.rows("SELECT * FROM memfs.things") == []
     with database.transaction() as session:
         assert session.run("INSERT INTO memfs.things VALUES (%s)", "two") == 1
