@@ -48,10 +48,12 @@ def test_a_writer_waits_for_the_one_before_it_and_a_reader_for_neither(hub: Hub,
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(first), pool.submit(second)]
         assert has_written.wait(LIMIT)
-        while postgres.run(WAITING) == [(0,)]:
-            assert not both[1].done(), "the second writer did not wait"
-        assert (hub.status().seq, names(hub, 0)) == (0, [])
-        may_commit.set()
+        try:
+            while postgres.run(WAITING) == [(0,)]:
+                assert not both[1].done(), "the second writer did not wait"
+            assert (hub.status().seq, names(hub, 0)) == (0, [])
+        finally:
+            may_commit.set()
         for one in both:
             one.result(LIMIT)
 
@@ -86,9 +88,11 @@ def test_who_follows_the_feed_sees_every_change_of_many_writers(postgres_url: st
 
     with ThreadPoolExecutor(writers + 1) as pool:
         reader = pool.submit(follow)
-        for one in [pool.submit(write, writer) for writer in range(writers)]:
-            one.result(LIMIT)
-        is_over.set()
+        try:
+            for one in [pool.submit(write, writer) for writer in range(writers)]:
+                one.result(LIMIT)
+        finally:
+            is_over.set()
         seen = reader.result(LIMIT)
 
     assert sorted(seen) == sorted(row.path for row in hub.changes("", 0, hub.status().seq))

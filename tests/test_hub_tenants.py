@@ -62,9 +62,9 @@ def test_a_tenant_cannot_read_or_write_the_rows_of_another(
             assert thief.execute(f"SELECT * FROM memfs.{table} WHERE tenant = 'globex'".encode()).fetchall() == []
             changed = thief.execute(f"UPDATE memfs.{table} SET seq = 99 WHERE tenant = 'globex'".encode())
             assert changed.rowcount == 0
+            columns, values = (", key, path, seq", ", 'x', 'x', 9") if table == "files" else ("", "")
             for statement in (
-                f"INSERT INTO memfs.{table} (tenant{', key, path, seq' if table == 'files' else ''}) "
-                f"VALUES ('globex'{', $$x$$, $$x$$, 9' if table == 'files' else ''})",
+                f"INSERT INTO memfs.{table} (tenant{columns}) VALUES ('globex'{values})",
                 f"UPDATE memfs.{table} SET tenant = 'globex'",
             ):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
