@@ -211,11 +211,11 @@ def _single(row: There, shared: Shared | None, here: Here | None, stray: Here | 
     return Step("create", row, None, f"{REMOVED_HERE}: it is back")
 
 
-def astray(rows: Sequence[There], shared: Mapping[str, Shared], here: Mapping[str, Here]) -> list[str]:
-    """The keys of memories that changed on the hub and are not where they were: perhaps they were moved here."""
+def astray(rows: Sequence[There], shared: Mapping[str, Shared], here: Mapping[str, Here]) -> list[There]:
+    """The memories that changed on the hub and are not where they were: perhaps they were moved here."""
 
     def is_astray(row: There) -> bool:
         known = shared.get(row.key)
         return known is not None and row.key not in here and row.hash not in {None, known.hash}
 
-    return [row.key for row in rows if is_astray(row)]
+    return [row for row in rows if is_astray(row)]

@@ -93,15 +93,17 @@ class Puller:
                 self.tally.problems.append(found)
                 self._unsettled.add(key)
         rows = [row for row in rows if row.key not in self._unsettled]
-        lost = {key: shared[key] for key in astray(rows, shared, here)}
+        lost = astray(rows, shared, here)
         return plan_pull(rows, shared, here, self._strays(lost, shared) if lost else {})
 
-    def _strays(self, lost: Mapping[str, Shared], shared: Mapping[str, Shared]) -> dict[str, Here]:
-        """Where memories went that are not where they were."""
+    def _strays(self, lost: Sequence[There], shared: Mapping[str, Shared]) -> dict[str, Here]:
+        """Where memories went that are not where they were, as they were or, after a pull that was killed, as taken."""
         paths = survey(self._root, self._vault.namespace).paths
         new = {path: key for key, path in paths.items() if key not in shared}
         found = {new[path]: here._replace(data=b"") for path, here in read(self._root, new) if isinstance(here, Here)}
-        return {old: found[key] for old, key in moves(lost, found).items()}
+        taken = {row.key: Shared(row.path, row.hash, row.id) for row in lost if row.hash}
+        places = moves(taken, found) | moves({key: shared[key] for key in taken}, found)
+        return {old: found[key] for old, key in places.items()}
 
     def _run_batch(self, pool: Executor, batch: list[Step]) -> None:
         """Take some memories, each namespace's by one thread, and remember what is done, also where one fails."""
