@@ -217,7 +217,8 @@ def print_written(written: Written, *, as_json: bool) -> None:
 class Progress:
     """One line on a terminal behind stderr, rewritten now and then once it takes a moment, and gone at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, done: str = "indexed") -> None:
+        self._done = done  # what is done with each
         self._next = time.monotonic() + PATIENCE
         self._shown = False
 
@@ -232,7 +233,7 @@ class Progress:
         now = time.monotonic()
         if now >= self._next and is_seen():
             self._next, self._shown = now + PACE, True
-            print(f"\r\x1b[Kindexed {done:,} of {total:,}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{self._done} {done:,} of {total:,}", end="", file=sys.stderr, flush=True)
 
 
 def is_seen() -> bool:
