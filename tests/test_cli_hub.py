@@ -1,9 +1,5 @@
 """push and pull on the command line, on copies of the example vault and a real server."""
 
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,10 +72,8 @@ def test_json_has_every_fact(memfs: Memfs, laptop: str) -> None:
         "conflicts": [{"path": "people/bob.md", "reason": "changed here and on the hub", "copy": copy}],
         "problems": [],
     }  # fmt: skip
-    listed = memfs("check", "--json", "--vault", laptop).value
-    assert [problem["reason"] for problem in listed if problem["path"] == copy] == [
-        "another version of the memory beside it: both were changed at once"
-    ]
+    reason = "another version of the memory beside it: both were changed at once"
+    assert f"{copy}:1: {reason}\n" in memfs("check", "--vault", laptop).out
 
 
 def test_a_conflict_says_what_to_do(memfs: Memfs, laptop: str) -> None:
@@ -95,10 +89,7 @@ def test_a_conflict_says_what_to_do(memfs: Memfs, laptop: str) -> None:
     assert ": nothing, 1 conflict in " in held.out
     assert held.err == "hint: Run `memfs pull`, see to what it says, and push again.\n"
     pulled = memfs("pull", "--vault", laptop)
-    assert (
-        "conflict people/bob.md: changed here and on the hub; the hub's is beside it: people/bob.conflict-"
-        in pulled.out
-    )
+    assert "conflict people/bob.md: changed here and on the hub; the hub's is beside it: people/bob.con" in pulled.out
     assert memfs("push", "--vault", laptop).code == 0
 
 
@@ -168,17 +159,3 @@ def test_a_tenant_may_be_named(memfs: Memfs, postgres: Server) -> None:
         ]  # fmt: skip
     finally:
         postgres.run("DROP OWNED BY initech", "DROP ROLE initech")
-
-
-def test_a_terminal_shows_progress_and_colours(example: Path, postgres_url: str) -> None:
-    """Progress is shown after half a second; on a terminal the line is gone when the work is done."""
-    outside, inside = pty.openpty()
-    env = {**os.environ, "MEMFS_HUB": postgres_url, "TERM": "xterm"}
-    command = [sys.executable, "-m", "memfs", "push", "--vault", str(example)]
-    done = subprocess.run(command, env=env, stdout=inside, stderr=inside, timeout=60)
-    os.close(inside)
-
-    said = os.read(outside, 10_000).decode()
-    os.close(outside)
-    assert done.returncode == 0
-    assert said.splitlines()[-1].startswith("sent to postgresql://")
