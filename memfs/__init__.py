@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         Written,
     )
     from memfs.namespace import Namespace, Template
+    from memfs.stores.keyed.bridge import as_agent_store
+    from memfs.stores.keyed.urls import open_store
     from memfs.stores.memory import InMemoryStore
     from memfs.stores.vault import VaultStore
     from memfs.vault import Vault
@@ -39,7 +41,7 @@ __all__ = [
     "Change", "EpisodeStrategy", "FactStrategy", "Header", "Hit", "InMemoryStore", "IndexStatus", "MemfsError",
     "Memory", "MemoryManager", "Namespace", "PersistenceMode", "PreferenceStrategy", "Problem", "Reason",
     "RetrievalConfig", "Stamp", "Strategy", "SummaryStrategy", "SyncReport", "Template", "Vault", "VaultMemoryConfig",
-    "VaultStore", "Version", "Written", "errors",
+    "VaultStore", "Version", "Written", "as_agent_store", "errors", "open_store",
 ]  # fmt: skip
 
 _HOMES = {
@@ -54,6 +56,8 @@ _HOMES = {
     **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.session.strategies"),
     "Vault": "vault",
     "VaultStore": "stores.vault",
+    "as_agent_store": "stores.keyed.bridge",
+    "open_store": "stores.keyed.urls",
 }
 logging.getLogger("memfs").addHandler(logging.NullHandler())
 

@@ -15,11 +15,17 @@ MemfsError
 │   └── StorageError              the operating system refused
 │       ├── ReadOnlyError         the vault cannot be written
 │       └── NoSpaceError          the disk is full
+├── StoreError                    the backend of a store
+│   ├── StoreUnavailableError     it cannot be reached, opened or written
+│   ├── StoreDamagedError         what it keeps cannot be read
+│   └── NewerSchemaError          it was written by a later memfs
 ├── SearchError
 │   └── InvalidSearchError        a limit or a filter that cannot be
 ├── SettingsError                 memfs.yaml or an argument is wrong
 │   ├── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
-│   └── MissingExtraError         something that wants a package which is not installed
+│   ├── MissingExtraError         something that wants a package which is not installed
+│   ├── UnknownStoreError         an address that nothing which is installed understands
+│   └── StorePluginError          the plugin for an address cannot be loaded
 ├── InvalidArgumentsError         a tool was called in a way it does not know (a ValueError too)
 ├── ServerError                   a database server refused, or did not go on
 │   ├── ServerUnreachableError    nobody answers at the address
@@ -204,6 +210,41 @@ class NoSpaceError(StorageError):
     hint = "Free some space and repeat; what was acknowledged before is on disk."
 
 
+class StoreError(MemfsError):
+    """Something about the backend of a store."""
+
+    template = "{0}: {1}"
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place, self.reason = place, reason
+        super().__init__(place, reason)
+
+
+class StoreUnavailableError(StoreError):
+    """The backend cannot be reached, opened or written; what was acknowledged before is kept."""
+
+    hint = "See to what it says, and repeat."
+    exit_code = 4
+
+
+class StoreDamagedError(StoreError):
+    """What the backend keeps cannot be read; nothing was changed in it."""
+
+    hint = "Bring it back from a copy, or move it away to begin anew."
+
+
+class NewerSchemaError(StoreError):
+    """The backend was written by a later memfs; nothing was changed in it."""
+
+    template = "{0}: has schema version {1}, and this memfs knows versions up to {2}"
+    hint = "Install a later memfs: pip install --upgrade memfs-vault."
+    exit_code = 2
+
+    def __init__(self, place: str, found: int, known: int) -> None:
+        self.place, self.found, self.known = place, found, known
+        MemfsError.__init__(self, place, found, known)
+
+
 class SearchError(MemfsError):
     """Something about a search."""
 
@@ -247,6 +288,33 @@ class MissingExtraError(SettingsError):
         self.subject, self.extra = subject, extra
         MemfsError.__init__(self, subject, extra)
         self.hint = f"Install it: pip install 'memfs-vault[{extra}]'."
+
+
+class UnknownStoreError(SettingsError):
+    """An address that nothing which is installed understands."""
+
+    template = "{0}: no store has such addresses; there are {1}"
+
+    def __init__(self, scheme: str, installed: tuple[str, ...], extras: tuple[str, ...]) -> None:
+        self.scheme, self.installed, self.extras = scheme, installed, extras
+        MemfsError.__init__(self, scheme, installed, extras)
+        install = [f"pip install 'memfs-vault[{extra}]'" for extra in extras]
+        more = f" More come with {', '.join(install)}." if install else ""
+        self.hint = f"Install a plugin that brings {scheme!r} as an entry point of the group memfs.stores.{more}"
+
+    def __str__(self) -> str:
+        return self.template.format(self.scheme, ", ".join(f"{one}:" for one in self.installed))
+
+
+class StorePluginError(SettingsError):
+    """The plugin for an address cannot be loaded."""
+
+    template = "{0}: the plugin {1} cannot be loaded: {2}"
+    hint = "Install it again, or tell those who make it."
+
+    def __init__(self, scheme: str, plugin: str, reason: str) -> None:
+        self.scheme, self.plugin, self.reason = scheme, plugin, reason
+        MemfsError.__init__(self, scheme, plugin, reason)
 
 
 class InvalidArgumentsError(MemfsError, ValueError):
