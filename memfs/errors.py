@@ -17,6 +17,11 @@ MemfsError
 │       └── NoSpaceError          the disk is full
 ├── StoreError                    the backend of a store
 │   ├── StoreUnavailableError     it cannot be reached, opened or written
+│   │   ├── ServerUnreachableError    nobody answers at the address
+│   │   ├── AccessRefusedError    a wrong password, or something that this user may not do
+│   │   ├── MissingDatabaseError  the server has no database of this name
+│   │   ├── MissingTablesError    the database holds nothing of memfs
+│   │   └── MissingExtensionError  the server lacks an extension
 │   ├── StoreDamagedError         what it keeps cannot be read
 │   └── NewerSchemaError          it was written by a later memfs
 ├── SearchError
@@ -27,13 +32,6 @@ MemfsError
 │   ├── UnknownStoreError         an address that nothing which is installed understands
 │   └── StorePluginError          the plugin for an address cannot be loaded
 ├── InvalidArgumentsError         a tool was called in a way it does not know (a ValueError too)
-├── ServerError                   a database server refused, or did not go on
-│   ├── ServerUnreachableError    nobody answers at the address
-│   ├── AccessRefusedError        a wrong password, or something that this user may not do
-│   ├── MissingDatabaseError      the server has no database of this name
-│   ├── MissingTablesError        the database holds nothing of memfs
-│   ├── MissingExtensionError     the server lacks an extension
-│   └── NewerTablesError          a newer memfs made the tables
 ├── ExtractionError               a model's answer held no facts that could be read
 └── AggregateMemoryError          several errors of one call
 
@@ -227,6 +225,41 @@ class StoreUnavailableError(StoreError):
     exit_code = 4
 
 
+class ServerUnreachableError(StoreUnavailableError):
+    """Nobody answers at the address, or the connection broke."""
+
+    hint = "Check that the server runs, and the host and port in the URL."
+    exit_code = 1
+
+
+class AccessRefusedError(StoreUnavailableError):
+    """The server does not know the user or the password, or does not let them do this."""
+
+    hint = "Check user and password; docs/hub.md lists what a user must be granted."
+    exit_code = 1
+
+
+class MissingDatabaseError(StoreUnavailableError):
+    """The server has no database of this name."""
+
+    hint = "Check the name behind the last slash of the URL, or make the database with `createdb`."
+    exit_code = 1
+
+
+class MissingTablesError(StoreUnavailableError):
+    """The database holds nothing of memfs yet."""
+
+    hint = "Push to it first, or check the name of the database."
+    exit_code = 1
+
+
+class MissingExtensionError(StoreUnavailableError):
+    """The server lacks an extension that is wanted."""
+
+    hint = "Have an administrator install pgvector and run `CREATE EXTENSION vector`, or go without an embedder."
+    exit_code = 1
+
+
 class StoreDamagedError(StoreError):
     """What the backend keeps cannot be read; nothing was changed in it."""
 
@@ -327,53 +360,6 @@ class InvalidArgumentsError(MemfsError, ValueError):
     def __init__(self, tool: str, reason: str) -> None:
         self.tool, self.reason = tool, reason
         super().__init__(tool, reason)
-
-
-class ServerError(MemfsError):
-    """A database server refused, or did not go on; what it was asked for was not done."""
-
-    template = "{0}: {1}"
-    hint = "See to what the server says, and repeat."
-
-    def __init__(self, address: str, reason: str) -> None:
-        self.address, self.reason = address, reason
-        super().__init__(address, reason)
-
-
-class ServerUnreachableError(ServerError):
-    """Nobody answers at the address, or the connection broke."""
-
-    hint = "Check that the server runs, and the host and port in the URL."
-
-
-class AccessRefusedError(ServerError):
-    """The server knows the user or the password not, or does not let them do this."""
-
-    hint = "Check user and password; docs/hub.md lists what a user must be granted."
-
-
-class MissingDatabaseError(ServerError):
-    """The server has no database of this name."""
-
-    hint = "Check the name behind the last slash of the URL, or make the database with `createdb`."
-
-
-class MissingTablesError(ServerError):
-    """The database holds nothing of memfs yet."""
-
-    hint = "Push to it first, or check the name of the database."
-
-
-class MissingExtensionError(ServerError):
-    """The server lacks an extension that is wanted."""
-
-    hint = "Have an administrator install pgvector and run `CREATE EXTENSION vector`, or go without an embedder."
-
-
-class NewerTablesError(ServerError):
-    """A newer memfs made the tables; nothing was read or written."""
-
-    hint = "Install the newer memfs here, too."
 
 
 class ExtractionError(MemfsError):

@@ -17,10 +17,10 @@ from memfs.errors import (
     MissingExtensionError,
     MissingExtraError,
     MissingTablesError,
-    NewerTablesError,
-    ServerError,
+    NewerSchemaError,
     ServerUnreachableError,
     SettingsError,
+    StoreUnavailableError,
 )
 from memfs.locks import Mutex
 
@@ -37,19 +37,19 @@ IDLE = 4  # connections that are kept for the next use
 MIGRATION = 0x6D656D6673  # the advisory lock under which tables are made
 _HOST = re.compile(r"[\w.,:/%~+ \[\]-]*")
 _PORT = re.compile(r"[\d,]*")
-_KINDS: Sequence[tuple[str, type[ServerError]]] = (  # of what a server says before there is a session
+_KINDS: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what a server says before there is a session
     (r'database ".*" does not exist', MissingDatabaseError),
     (r"authentication|password|pg_hba|permission|role .* does not exist|not permitted", AccessRefusedError),
     (r"", ServerUnreachableError),
 )
-_CODES: Sequence[tuple[str, type[ServerError]]] = (  # of what it says in one: the code begins so
+_CODES: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what it says in one: the code begins so
     ("42501", AccessRefusedError),
     ("3D000", MissingDatabaseError),
     ("42P01", MissingTablesError),
     ("3F000", MissingTablesError),
     ("08", ServerUnreachableError),
     ("57P", ServerUnreachableError),
-    ("", ServerError),
+    ("", StoreUnavailableError),
 )
 _NO_EXTENSION = re.compile(r"extension .* (is not available|does not exist)|create extension|type .*vector.* does not")
 BEGIN: LiteralString = """\
@@ -203,7 +203,7 @@ def _version(database: Database, part: str) -> int:
 def check_version(address: str, found: int, known: int) -> None:
     """Refuse tables that a newer memfs made."""
     if found > known:
-        raise NewerTablesError(address, f"tables of version {found}, of which this memfs knows {known}")
+        raise NewerSchemaError(address, found, known)
 
 
 # --- words --------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def _wrong_url(reason: str) -> SettingsError:
     return error
 
 
-def worded(address: str, error: "psycopg.Error") -> ServerError:
+def worded(address: str, error: "psycopg.Error") -> StoreUnavailableError:
     """An error of psycopg in our words: what the server says in one line, without the values of a statement."""
     if error.sqlstate is None:
         said = str(error).partition("\n")[0]

@@ -49,6 +49,15 @@ class Server:
                 cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
+    @contextmanager
+    def roles(self, *names: str) -> Iterator[list[str]]:
+        """Roles that may log in, and their addresses; they go with all that is theirs."""
+        self.run(*(f"CREATE ROLE {name} LOGIN" for name in names))
+        try:
+            yield [self.url(user=name) for name in names]
+        finally:
+            self.run(*(f"DROP OWNED BY {name} CASCADE" for name in names), *(f"DROP ROLE {name}" for name in names))
+
 
 @contextmanager
 def running() -> Iterator[Server]:

@@ -146,8 +146,7 @@ def test_a_namespace_may_be_that_of_the_actor(memfs: Memfs, monkeypatch: pytest.
 
 
 def test_a_tenant_may_be_named(memfs: Memfs, postgres: Server) -> None:
-    postgres.run("DROP ROLE IF EXISTS initech", "CREATE ROLE initech")
-    try:
+    with postgres.roles("initech"):
         memfs("push")
         postgres.run(
             "GRANT USAGE ON SCHEMA memfs TO initech",
@@ -157,5 +156,3 @@ def test_a_tenant_may_be_named(memfs: Memfs, postgres: Server) -> None:
         assert postgres.run("SELECT tenant, count(*) FROM memfs.files GROUP BY 1 ORDER BY 1") == [
             ("initech", 43), ("postgres", 43),
         ]  # fmt: skip
-    finally:
-        postgres.run("DROP OWNED BY initech", "DROP ROLE initech")

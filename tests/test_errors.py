@@ -18,7 +18,7 @@ CLASSES: list[type[MemfsError]] = [
 FACTS = {
     "path": "facts/alice/tea.md", "ref": "m-1", "line": 3, "reason": "is wrong", "subject": "importance",
     "extra": "semantic", "place": "notes.db", "scheme": "mongo", "installed": ("file",), "extras": ("sql",),
-    "plugin": "mem-mongo", "address": "postgresql://localhost/memories",
+    "plugin": "mem-mongo",
     "found": 3, "known": 2, "actor": "alice", "wanted": "bob",
     "name": "../x", "tool": "add_memory", "model": "ScriptedModel",
     "namespace": "/facts/alice", "seconds": 2.5, "where": "memfs.yaml", "message": "2 of 3 failed",

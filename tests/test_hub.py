@@ -12,7 +12,13 @@ from conftest import Snapshot
 from postgres_server import Server
 
 from memfs import Vault
-from memfs.errors import InvalidNamespaceError, MissingTablesError, NewerTablesError, ReadOnlyError, ServerError
+from memfs.errors import (
+    InvalidNamespaceError,
+    MissingTablesError,
+    NewerSchemaError,
+    ReadOnlyError,
+    StoreUnavailableError,
+)
 from memfs.hub import Conflict, Hub, HubReport, pull, push
 from memfs.hub.local import RACY
 from memfs.namespace import is_conflict_copy
@@ -649,7 +655,7 @@ def test_a_hub_of_a_newer_memfs_is_refused(hub: Hub, desk: Vault, shared: None) 
     hub.database.rows("UPDATE memfs.schema_versions SET version = 99")
 
     for act in (push, pull):
-        with pytest.raises(NewerTablesError, match="tables of version 99"):
+        with pytest.raises(NewerSchemaError, match="has schema version 99"):
             act(desk, hub)
 
 
@@ -658,7 +664,10 @@ def test_a_database_that_cannot_hold_all_names_is_refused(postgres: Server, desk
         "DROP DATABASE IF EXISTS latin WITH (FORCE)",
         "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'",
     )
-    with Hub(postgres.url(database="latin")) as hub, pytest.raises(ServerError, match="LATIN1, not UTF8") as caught:
+    with (
+        Hub(postgres.url(database="latin")) as hub,
+        pytest.raises(StoreUnavailableError, match="LATIN1, not UTF8") as caught,
+    ):
         push(desk, hub)
 
     assert "ENCODING 'UTF8'" in caught.value.hint

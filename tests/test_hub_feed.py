@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from postgres_server import Server
 
-from memfs.errors import ServerError
+from memfs.errors import StoreUnavailableError
 from memfs.hub.table import Hub, Put
 
 LIMIT = 60
@@ -131,7 +131,7 @@ def test_a_hub_that_took_the_place_of_another_is_not_written_to(hub: Hub) -> Non
     name = hub.status().hub
     hub.database.rows("UPDATE memfs.hubs SET hub = gen_random_uuid()")
 
-    with pytest.raises(ServerError, match="another hub"), hub.writing(name):
+    with pytest.raises(StoreUnavailableError, match="another hub"), hub.writing(name):
         pass
 
 
@@ -139,5 +139,5 @@ def test_what_is_no_name_of_a_hub_is_refused(hub: Hub) -> None:
     hub.database.rows("ALTER TABLE memfs.hubs ALTER COLUMN hub TYPE text")
     hub.database.rows("UPDATE memfs.hubs SET hub = '../../etc/passwd'")
 
-    with pytest.raises(ServerError, match="not what memfs wrote"):
+    with pytest.raises(StoreUnavailableError, match="not what memfs wrote"):
         hub.status()

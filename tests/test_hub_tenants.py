@@ -21,13 +21,11 @@ GRANTS = (
 def tenants(postgres: Server, postgres_url: str) -> Iterator[dict[str, str]]:
     """The addresses of two roles, each of which may use the tables and neither of which made them."""
     names = ("acme", "globex", "carol")
-    postgres.run(*(f"CREATE ROLE {name} LOGIN" for name in names))
-    with Hub(postgres_url) as hub:
-        hub.make()
-    postgres.run(*(grant.format(name) for name in names for grant in GRANTS))
-    yield {name: postgres.url(user=name) for name in names}
-    postgres.run("DROP SCHEMA memfs CASCADE", *(f"DROP OWNED BY {name}" for name in names))
-    postgres.run(*(f"DROP ROLE {name}" for name in names))
+    with postgres.roles(*names) as urls:
+        with Hub(postgres_url) as hub:
+            hub.make()
+        postgres.run(*(grant.format(name) for name in names for grant in GRANTS))
+        yield dict(zip(names, urls, strict=True))
 
 
 @pytest.fixture
@@ -85,17 +83,15 @@ def test_a_tenant_cannot_read_or_write_the_rows_of_another(
 
 def test_the_policy_binds_the_owner_of_the_tables_too(postgres: Server, tmp_path: Path, vaults: list[Vault]) -> None:
     """Without `FORCE ROW LEVEL SECURITY` whoever pushed first could read everybody."""
-    postgres.run("CREATE ROLE keeper LOGIN", "CREATE ROLE guest2 LOGIN", "GRANT CREATE ON DATABASE postgres TO keeper")
-    try:
-        push(vaults[0], postgres.url(user="keeper"))
-        postgres.run(*(grant.format("guest2") for grant in GRANTS))
-        push(vaults[1], postgres.url(user="guest2"))
+    with postgres.roles("keeper", "guest") as [keeper, guest]:
+        postgres.run("GRANT CREATE ON DATABASE postgres TO keeper")
+        push(vaults[0], keeper)
+        postgres.run(*(grant.format("guest") for grant in GRANTS))
+        push(vaults[1], guest)
 
         assert postgres.run("SELECT tenant FROM memfs.files", user="keeper") == [("keeper",)]
-        assert pull(vaults[2], postgres.url(user="keeper")).created == ("facts/secret.md",)
+        assert pull(vaults[2], keeper).created == ("facts/secret.md",)
         assert vaults[2].read("facts/secret.md").body == "Secret 0."
-    finally:
-        postgres.run("DROP OWNED BY keeper CASCADE", "DROP OWNED BY guest2", "DROP ROLE keeper", "DROP ROLE guest2")
 
 
 def test_whom_no_policy_binds_has_rows_of_its_own_as_well(

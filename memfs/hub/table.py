@@ -12,7 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import LiteralString, NamedTuple, Self
 
-from memfs.errors import MissingTablesError, ServerError
+from memfs.errors import MissingTablesError, StoreUnavailableError
 from memfs.postgres import Database, Session, check_version, migrate
 
 PART = "hub"
@@ -113,7 +113,7 @@ class Hub:
         if version < len(STEPS) or hub is None:
             raise MissingTablesError(self.address, "holds no hub yet")
         if not _HUB.fullmatch(hub):  # it becomes the name of a file
-            raise ServerError(self.address, "what it says is not what memfs wrote")
+            raise StoreUnavailableError(self.address, "what it says is not what memfs wrote")
         return Status(hub, seq)
 
     def make(self) -> Status:
@@ -131,7 +131,7 @@ class Hub:
         """Refuse a database that cannot hold every name."""
         [(encoding,)] = self.database.rows("SHOW server_encoding")
         if encoding != "UTF8":
-            error = ServerError(self.address, f"its texts are {encoding}, not UTF8")
+            error = StoreUnavailableError(self.address, f"its texts are {encoding}, not UTF8")
             error.hint = "Make another database: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0."
             raise error
 
@@ -167,7 +167,7 @@ class Hub:
         with self.database.transaction() as session:
             found = session.rows(f"SELECT hub::text, seq FROM memfs.hubs WHERE {MINE} FOR UPDATE")  # noqa: S608
             if not found or found[0][0] != hub:
-                raise ServerError(self.address, "another hub took the place of the one that was read")
+                raise StoreUnavailableError(self.address, "another hub took the place of the one that was read")
             yield Writing(session, found[0][1])
 
 
