@@ -94,6 +94,7 @@ class Database:
 
     def __init__(self, url: str, *, tenant: str | None = None) -> None:
         self._options, self.address = _understood(url)
+        self.user = str(self._options.get("user") or "")
         self.tenant = tenant
         self.statements = self.received = 0  # statements that were sent, and rows that came back
         self._free: list[Connection] = []
@@ -106,11 +107,14 @@ class Database:
 
     def rows(self, statement: LiteralString, *values: Any) -> Rows:
         """The rows of one statement, in a transaction of its own."""
-        if self.tenant is not None:
-            with self.transaction() as session:
-                return session.rows(statement, *values)
-        with self._session() as session:
+        with self.session() as session:
             return session.rows(statement, *values)
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A session in which each statement is done by itself; where there is a tenant, a transaction."""
+        with self.transaction() if self.tenant is not None else self._session() as session:
+            yield session
 
     @contextmanager
     def transaction(self, *, as_tenant: bool = True) -> Iterator[Session]:
