@@ -231,14 +231,15 @@ class Vault:
         """Add a memory. The same text in the same namespace is there once: outcome "duplicate"."""
         return self._add(Dirty(), text, namespace, **keys)
 
-    def create(self, path: str, text: str) -> Written:
+    def create(self, path: str, text: str | bytes) -> Written:
         """Write a whole file, header and all, at a path that ends in `.md`; MemoryExistsError if the name is taken."""
         folder, _, name = path.removeprefix("/").rpartition("/")
         check_name(name)
         where = self._scope.inside(folder)
         if is_below((*where.segments, name), ARCHIVE, "readme.md"):
             raise InvalidNamespaceError(path, "nothing new goes there")
-        return self._tree.create("/".join((*where.segments, name)), encode(text, "text"), outcome="created")
+        data = text if isinstance(text, bytes) else encode(text, "text")
+        return self._tree.create("/".join((*where.segments, name)), data, outcome="created")
 
     def update(
         self,
@@ -270,9 +271,9 @@ class Vault:
         """Replace a whole file, as an editor does; refused if it changed since it was `seen`."""
         return self._rewrite(ref, lambda _: text, Dirty(), seen=_stamp(seen))
 
-    def forget(self, ref: str) -> Written:
-        """Move a memory to `archive/`: readable, and out of the way."""
-        return self._forget(Dirty(), ref)
+    def forget(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
+        """Move a memory to `archive/`: readable, and out of the way; refused if it changed since it was `seen`."""
+        return self._forget(Dirty(), ref, _stamp(seen))
 
     def remove(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
         """Delete a memory and its kept versions; the index lets go of its words when the vault is closed."""
@@ -288,7 +289,7 @@ class Vault:
         """
         return self._scope.purge(change, words=words)
 
-    def move(self, ref: str, to: str) -> Written:
+    def move(self, ref: str, to: str, *, seen: Stamp | str | None = None) -> Written:
         """Move a memory to a namespace, or to a path that ends in `.md`. Its id stays."""
         path = self._scope.resolve(ref)
         name = path.rpartition("/")[2]
@@ -297,7 +298,7 @@ class Vault:
         target = self._scope.inside(to)
         if not target.segments and fold(name) == "readme.md":
             raise InvalidNamespaceError(name, "the README of a vault is no memory")
-        return self._tree.move(path, target.segments, name, outcome="moved", dirty=Dirty())
+        return self._tree.move(path, target.segments, name, outcome="moved", dirty=Dirty(), seen=_stamp(seen))
 
     def restore(self, ref: str, version: str | None = None) -> Written:
         """Bring a kept version back: by the start of its hash, or the newest that differs from the file."""
@@ -398,12 +399,12 @@ class Vault:
             return edit(old, {**changes, "updated": self._clock()}, body)
         return new
 
-    def _forget(self, dirty: Dirty, ref: str) -> Written:
+    def _forget(self, dirty: Dirty, ref: str, seen: Stamp | None = None) -> Written:
         path = self._scope.resolve(ref)
         *segments, name = path.split("/")
         if is_below(segments, ARCHIVE):
             return Written(self._tree.read(path).id, path, "unchanged")
-        return self._tree.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty)
+        return self._tree.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty, seen=seen)
 
 
 def _arguments(item: Mapping[str, Any], needed: str) -> Mapping[str, Any]:

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from postgres_server import postgres, postgres_url
 
 from memfs import Vault
+
+__all__ = ["postgres", "postgres_url"]  # fixtures
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 NOBODY = 65534

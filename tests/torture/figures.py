@@ -35,6 +35,7 @@ PROMISES = (  # as the page has them, one after the other
     "small diffs",
     "watching heals",
     "git never loses a memory",
+    "nothing is lost between vaults",
     "stored text is data",
     "forget means it",
     "a secret stays one",

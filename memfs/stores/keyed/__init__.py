@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memfs.stores.keyed.bridge import as_agent_store
     from memfs.stores.keyed.memory import InMemoryStore
+    from memfs.stores.keyed.postgres import PostgresStore
     from memfs.stores.keyed.redis import RedisStore
     from memfs.stores.keyed.seam import MemoryStore
     from memfs.stores.keyed.sqlite import SqliteStore
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
     from memfs.stores.keyed.vector import VectorMemoryStore
 
 __all__ = [
-    "InMemoryStore", "MemoryStore", "RedisStore", "SqliteStore", "VaultStore", "VectorMemoryStore", "as_agent_store",
-    "open_store",
+    "InMemoryStore", "MemoryStore", "PostgresStore", "RedisStore", "SqliteStore", "VaultStore", "VectorMemoryStore",
+    "as_agent_store", "open_store",
 ]  # fmt: skip
 
 _HOMES = {
     "InMemoryStore": "memory",
     "MemoryStore": "seam",
+    "PostgresStore": "postgres",
     "RedisStore": "redis",
     "SqliteStore": "sqlite",
     "VaultStore": "vault",

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from importlib.metadata import EntryPoint, distributions
 from importlib.util import find_spec
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from memfs.errors import InvalidSetupError, MemfsError, StorePluginError, UnknownStoreError, shown
 from memfs.stores.keyed.seam import MemoryStore
@@ -128,7 +128,7 @@ def _asked(kind: type[MemoryStore[str]], url: str) -> tuple[str, dict[str, Any]]
             stays.append((name, text))
         else:
             raise _unknown(url, name, known)
-    return address + (mark + urlencode(stays) if stays else ""), given
+    return address + (mark + urlencode(stays, quote_via=quote) if stays else ""), given
 
 
 def _options(kind: type[MemoryStore[str]]) -> dict[str, set[Any]]:
