@@ -1,5 +1,6 @@
 """Every code block of README and docs runs, and every link leads somewhere."""
 
+import os
 import re
 import subprocess
 import sys
@@ -18,8 +19,10 @@ def python_blocks() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "code"), python_blocks(), ids=lambda value: value[:20])
-def test_a_python_block_runs(page: str, code: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+def test_a_python_block_runs(page: str, code: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    hub = {"MEMFS_HUB": request.getfixturevalue("postgres_url")} if "MEMFS_HUB" in code else {}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **hub}, capture_output=True, text=True)
 
     assert done.returncode == 0, f"{page}: {done.stderr}"
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from conftest import Snapshot
+from conftest import Git, Script, Snapshot
 from postgres_server import Server
 
 from memfs import Vault
@@ -179,6 +179,38 @@ def test_what_is_not_a_memory_stays_at_home(hub: Hub, desk: Vault) -> None:
     assert [problem.path for problem in report.problems] == ["facts/link.md"]
 
 
+def test_a_folder_that_was_never_made_a_vault_stays_clean(hub: Hub, tmp_path: Path, git: Git) -> None:
+    (tmp_path / "notes").mkdir()
+    git(tmp_path / "notes", "init")
+    with Vault(tmp_path / "notes") as vault:
+        save(vault, "tea.md", "Tea.\n")
+        push(vault, hub)
+
+    assert git(tmp_path / "notes", "status", "--porcelain", "--untracked-files=all") == "?? tea.md\n"
+
+
+def test_an_idle_pull_opens_no_memory_and_lists_no_namespace(
+    desk: Vault, laptop: Vault, shared: None, run_script: Script, postgres_url: str
+) -> None:
+    code = """
+from memfs.hub import Hub, pull
+seen = []
+events = {"open", "os.listdir", "os.scandir"}
+sys.addaudithook(lambda event, args: seen.append(str(args[0])) if event in events else None)
+with Vault(sys.argv[1]) as vault, Hub(sys.argv[2]) as hub:
+    hub.status()
+    seen.clear()
+    before = hub.database.statements, hub.database.received
+    report = pull(vault, hub)
+    print(report.changes, hub.database.statements - before[0], hub.database.received - before[1])
+    print(sorted({name for name in seen if name.endswith(".md") or name in {"facts", "people"}}))
+    print(len(seen) > 0)
+"""
+    done = run_script(code, laptop.root, postgres_url)
+
+    assert done.stdout.splitlines() == ["0 1 1", "[]", "True"], done.stderr
+
+
 # --- removals and moves
 
 
@@ -241,6 +273,19 @@ def test_a_move_there_and_an_edit_here_are_both_kept(hub: Hub, desk: Vault, lapt
     assert told(push(laptop, hub)) == told(pull(desk, hub)) == {"updated": ["team/bob.md"]}
     assert "And swims." in texts(desk)["team/bob.md"]
     assert files(laptop, archived=True) == files(desk, archived=True)
+
+
+def test_a_move_there_and_an_edit_here_wait_for_a_pull(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+    desk.move("people/bob.md", "team/bob.md")
+    push(desk, hub)
+    laptop.append("people/bob.md", "And swims.")
+    reason = "moved on the hub and changed here: pull first"
+    for dry_run in (True, False):
+        report = push(laptop, hub, dry_run=dry_run)
+        assert told(report) == {"conflicts": [Conflict("people/bob.md", reason)]}
+
+    pull(laptop, hub)
+    assert told(push(laptop, hub)) == {"updated": ["team/bob.md"]}
 
 
 def test_a_move_here_and_an_edit_there_are_both_kept(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:

@@ -16,6 +16,7 @@ from memfs.errors import LockTimeoutError
 from memfs.files import FILE, STATE, folder, read_open, worded, write
 from memfs.locks import POLL, try_lock
 from memfs.model import Stamp
+from memfs.state import make
 
 ROOM = "hub"
 PATIENCE = 10.0  # seconds to wait for another push or pull of this vault
@@ -166,6 +167,7 @@ def remembered(root: int, hub: str) -> Iterator[Ancestor]:
     """What is remembered of a hub, for one push or pull of the vault at a time."""
     deadline = time.monotonic() + PATIENCE
     try:
+        make(root)
         with folder(root, (STATE, ROOM), create=True) as room:
             while not try_lock(room):
                 if time.monotonic() > deadline:

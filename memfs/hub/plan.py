@@ -1,6 +1,6 @@
 """What a push or a pull has to do: three versions of each memory in, steps out. No disk, no server, no clock."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ BOTH = "changed here and on the hub"
 REMOVED_HERE = "removed here and changed on the hub"
 REMOVED_THERE = "removed on the hub and changed here"
 MOVED_HERE = "moved here and changed on the hub"
+MOVED_THERE = "moved on the hub and changed here"
 
 
 class Verdict(Enum):
@@ -107,8 +108,10 @@ class Sent(NamedTuple):
     old_path: str = ""  # before a move
 
 
-def decide_push(one: Sending, shared: Mapping[str, Shared], there: Mapping[str, There]) -> Sent:
-    """What to do about one memory that changed here."""
+def decide_push(
+    one: Sending, shared: Mapping[str, Shared], there: Mapping[str, There], living: Collection[str] = ()
+) -> Sent:
+    """What to do about one memory that changed here; `living` are ids that memories of the hub have."""
     if one.old is not None and one.here is not None:
         return _moved(one, one.here, one.old, shared, there)
     known = shared.get(one.key)
@@ -122,9 +125,23 @@ def decide_push(one: Sending, shared: Mapping[str, Shared], there: Mapping[str, 
         return Sent("", path)
     if verdict is Verdict.CONFLICT and theirs is not None:
         return Sent("", path, conflict=f"{BOTH if ours else REMOVED_HERE}: pull first")
+    if verdict is Verdict.CONFLICT and known and known.id in living:
+        return Sent("", path, conflict=f"{MOVED_THERE}: pull first")
     kind = "removed" if ours is None else "updated" if theirs is not None else "created"
     conflict = f"{REMOVED_THERE}: sent again" if verdict is Verdict.CONFLICT else ""
     return Sent(kind, path, (_put(one.key, path, one.here),), (_note(one.key, one.here),), conflict)
+
+
+def missed(
+    sendings: Iterable[Sending], shared: Mapping[str, Shared], there: Mapping[str, There]
+) -> list[str]:  # fmt: skip
+    """The ids of memories that changed here and are not where they were on the hub: perhaps they were moved there."""
+
+    def is_gone(one: Sending) -> bool:
+        row = there.get(one.key)
+        return one.here is not None and (row is None or row.hash is None)
+
+    return [shared[one.key].id for one in sendings if one.key in shared and is_gone(one) and shared[one.key].id]
 
 
 def _moved(one: Sending, here: Here, old: str, shared: Mapping[str, Shared], there: Mapping[str, There]) -> Sent:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from memfs.errors import MissingTablesError
 from memfs.hub.ancestor import Ancestor, Shared, remembered
 from memfs.hub.local import FEW, Survey, opened, prefix_of, read, survey, within
-from memfs.hub.plan import Here, Sending, Sent, batches, decide_push, moves
+from memfs.hub.plan import Here, Sending, Sent, batches, decide_push, missed, moves
 from memfs.hub.report import HubReport, Progress, Tally
-from memfs.hub.table import Hub, There
+from memfs.hub.table import Hub, Writing
 from memfs.model import Problem
 from memfs.namespace import Namespace
 from memfs.vault import Vault
@@ -123,15 +123,19 @@ def _send(
     keys = [key for one in sendings for key in (one.key, one.old) if key is not None]
     shared = known.entries if known else {}
 
-    def decide(there: dict[str, There]) -> list[Sent]:
-        return [decide_push(one, shared, there) for one in sendings]
+    def decide(where: Hub | Writing) -> list[Sent]:
+        there = where.at(keys)
+        living = where.living(missed(sendings, shared, there))
+        return [decide_push(one, shared, there, living) for one in sendings]
 
-    if dry_run or known is None:
-        sents = decide(hub.at(keys) if name else {})
+    if not name or known is None:
+        sents = [decide_push(one, shared, {}) for one in sendings]
+    elif dry_run:
+        sents = decide(hub)
     else:
         with hub.writing(name) as writing:
             before = writing.seq
-            sents = decide(writing.at(keys))
+            sents = decide(writing)
             writing.put([put for sent in sents for put in sent.puts])
         known.note(note for sent in sents for note in sent.notes)
         known.advance(before, writing.seq)

@@ -37,6 +37,7 @@ STEPS: tuple[LiteralString, ...] = (
         UNIQUE (tenant, seq),
         CHECK ((hash IS NULL) = (data IS NULL))
     );
+    CREATE INDEX files_ids ON memfs.files (tenant, id) WHERE hash IS NOT NULL AND id <> '';
     ALTER TABLE memfs.hubs ENABLE ROW LEVEL SECURITY;
     ALTER TABLE memfs.hubs FORCE ROW LEVEL SECURITY;
     ALTER TABLE memfs.files ENABLE ROW LEVEL SECURITY;
@@ -150,6 +151,10 @@ class Hub:
         """What the hub has under some keys."""
         return _at(self.database, keys)
 
+    def living(self, ids: Sequence[str]) -> set[str]:
+        """Which of some ids memories on the hub have."""
+        return _living(self.database, ids)
+
     def fetch(self, wanted: Iterable[There]) -> dict[str, bytes]:
         """The bytes of memories, by key; without those that changed since."""
         numbers = {one.key: one.seq for one in wanted}
@@ -181,6 +186,10 @@ class Writing:
         """What the hub has under some keys, which nobody changes until the end."""
         return _at(self._session, keys)
 
+    def living(self, ids: Sequence[str]) -> set[str]:
+        """Which of some ids memories on the hub have."""
+        return _living(self._session, ids)
+
     def put(self, puts: Sequence[Put]) -> None:
         """Write memories and removals."""
         if not puts:
@@ -201,3 +210,13 @@ class Writing:
 def _at(where: Database | Session, keys: Sequence[str]) -> dict[str, There]:
     found = where.rows(f"SELECT {COLUMNS} FROM memfs.files WHERE {MINE} AND key = ANY(%s)", list(keys))  # noqa: S608
     return {row[0]: There._make(row) for row in found}
+
+
+def _living(where: Database | Session, ids: Sequence[str]) -> set[str]:
+    if not ids:
+        return set()
+    found = where.rows(
+        f"SELECT id FROM memfs.files WHERE {MINE} AND id = ANY(%s) AND hash IS NOT NULL AND id <> ''",  # noqa: S608
+        list(ids),
+    )
+    return {row[0] for row in found}
