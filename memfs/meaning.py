@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from memfs.files import raw_digest
 from memfs.index import Index
 from memfs.model import Memory
-from memfs.nearest import Nearest, blended, living, units_of
+from memfs.nearest import Nearest, blended, cosines_of, living, units_of
 from memfs.overlay import Overlay, rarity
 from memfs.protocols import Embedder
 from memfs.publisher import Progress, meaning_of
@@ -21,7 +21,7 @@ from memfs.vectors import Floats, Vectors, array_of, key_of, name_of
 from memfs.words import MAX_QUESTION
 
 BATCH = 2000  # memories that are embedded at once
-SPARE = 1000  # records out of use that a file may have beyond as many as are in use
+SPARE = 200  # records out of use that a file may have beyond as many as are in use
 STOP = 0.3  # share of an unknown word that a word counts which search by words leaves out
 SPAN = (0.0, 0.7)  # of an embedder that does not tell its own
 _WORD = re.compile(r"[^\W_]+")
@@ -52,8 +52,8 @@ class Meaning:
     def ask(self, question: Question, weights: Weights) -> "Meant | None":
         """What memories are compared with; nothing if the embedder fails, which is said once."""
         try:
-            embedder, _ = self._ready()
-            asked = self._asked(embedder, question, weights)
+            embedder, vectors = self._ready()
+            asked = self._asked(embedder, vectors.size, question, weights)
             nearest, waiting = self._caught_up()
         except EmbedderFailed as error:
             self._note(str(error))
@@ -74,12 +74,14 @@ class Meaning:
         if (meant := self.ask(question, weights)) is None:
             return None
         embedder, _ = self._ready()
-        return meant.share(float(_embedded(embedder.embed, [meaning_of(memory)])[0] @ meant.question))
+        units = _embedded(embedder.embed, [meaning_of(memory)])
+        return meant.share(float(cosines_of(units, meant.question)[0]))
 
     def _note(self, trouble: str) -> None:
+        """Say what is wrong with the embedder, once; it is begun anew with it."""
         if trouble != self.trouble:
             log.warning("search by meaning: %s", trouble)
-        self.trouble = trouble
+        self.trouble, self._made, self._nearest, self._waiting = trouble, None, None, None
 
     def _ready(self) -> tuple[Embedder, Vectors]:
         if self._made is None:
@@ -88,17 +90,17 @@ class Meaning:
             self._made = embedder, Vectors(name_of(embedder.name, size), size)
         return self._made
 
-    def _asked(self, embedder: Embedder, question: Question, weights: Weights) -> Floats:
+    def _asked(self, embedder: Embedder, size: int, question: Question, weights: Weights) -> Floats:
         """The vector of a question; rare words count more, where the embedder can be told so."""
         weigh = getattr(embedder, "embed_weighed", None)
         text = question.text[:MAX_QUESTION].encode("utf-8", "replace").decode()
         if weigh is None:
-            return _embedded(embedder.embed, [text]).reshape(-1)
+            return _embedded(embedder.embed, [text], size).reshape(-1)
         words = _WORD.findall(text)
         unseen = rarity(0, max(self._fresh.index.memories, len(self._fresh.overlay)))
         found = [[term for term in self._fresh.analyzer.phrase(word) if term in question.terms] for word in words]
         worths = [max((weights.of.get(term, unseen) for term in terms), default=STOP * unseen) for terms in found]
-        return _embedded(lambda _: weigh(words, worths), [text]).reshape(-1)
+        return _embedded(lambda _: weigh(words, worths), [text], size).reshape(-1)
 
     # --- vectors of what is known
 
@@ -146,7 +148,7 @@ class Meaning:
     def _embed(self, root: int, vectors: Vectors, memories: Sequence[Memory]) -> None:
         if memories:
             embedder, _ = self._ready()
-            made = _embedded(embedder.embed, [meaning_of(memory) for memory in memories])
+            made = _embedded(embedder.embed, [meaning_of(memory) for memory in memories], vectors.size)
             vectors.add(root, [_key(memory) for memory in memories], made)
 
 
@@ -168,7 +170,7 @@ class Meant:
 
     def paths(self) -> list[str]:
         """The pending memories that mean what is asked, the best first."""
-        cosines = (self._waiting.vectors @ self.question).tolist()
+        cosines = cosines_of(self._waiting.vectors, self.question).tolist()
         found = sorted((-cosine, memory.path) for cosine, memory in zip(cosines, self._waiting.memories, strict=True))
         return [path for cosine, path in found if -cosine >= self._least]
 
@@ -183,7 +185,7 @@ class Meant:
         places = [-1 if one.place is None else one.place for one in witnesses]
         beside = [(share, [said.get(place + step, -1) for place in places]) for step, share in BESIDE.items()]
         both = blended(own, beside) if said else own
-        cosines = ((own @ self.question).tolist(), (both @ self.question).tolist())
+        cosines = (cosines_of(vectors, self.question).tolist() for vectors in (own, both))
         found = zip(witnesses, *cosines, strict=True)
         return [one._replace(alike=self.share(alone), meant=self.share(beside)) for one, alone, beside in found]
 
@@ -192,12 +194,13 @@ def _key(memory: Memory) -> int:
     return key_of(memory.path, raw_digest(memory.data))
 
 
-def _embedded(embed: Callable[[list[str]], Any], texts: list[str]) -> Floats:
-    """Vectors of length one, of an embedder that may be anybody's."""
+def _embedded(embed: Callable[[list[str]], Any], texts: list[str], size: int | None = None) -> Floats:
+    """Vectors of length one and of a size, of an embedder that may be anybody's."""
     try:
         vectors = units_of(embed(texts))
     except Exception as error:
         raise EmbedderFailed(f"{type(error).__name__}: {error}") from error
-    if vectors.shape[0] != len(texts) or vectors.ndim != 2:
-        raise EmbedderFailed(f"{vectors.shape[0]} vectors for {len(texts)} texts")
+    rows, *sizes = vectors.shape
+    if rows != len(texts) or sizes != [size or vectors.size // rows] or not vectors.size:
+        raise EmbedderFailed(f"numbers {vectors.shape} for {len(texts)} texts")
     return vectors

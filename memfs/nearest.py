@@ -1,6 +1,6 @@
 """The vectors of an index's rows, and those of them that are nearest to a question.
 
-Up to some thousand rows all are compared. Of more, the signs of the numbers are held in memory, a bit each, and the
+Up to some ten thousand rows all are compared. Of more, the signs of the numbers are held in memory, a bit each, and the
 rows whose signs differ least are compared.
 """
 
@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from memfs.catalog import Catalog
 from memfs.vectors import BLOCK, Flags, Floats, Keys, Small, Vectors, keys_of, names
 
-EXACT = 10_000  # rows, up to which all are compared
-RERANK = 2_000  # rows that are compared of more, or so many times as many as are asked for
-TIMES = 16
+EXACT = 20_000  # rows, up to which all are compared: `benchmarks.meaning` tells what either way costs
+RERANK, SHARE, TIMES = 2_000, 50, 16  # of more, so many rows, one of so many, or times those that are asked for
 Rows = NDArray[np.int64]
 
 
@@ -26,6 +25,13 @@ def units_of(vectors: Any) -> Floats:
     lengths = np.linalg.norm(units, axis=1, keepdims=True)
     np.divide(units, lengths, out=units, where=lengths > 0)
     return units
+
+
+def cosines_of(units: Floats, question: Floats) -> Floats:
+    """The cosines of vectors and a question, all of length one; without the threads that a product of matrices takes,
+    for which so little is not worth waiting."""
+    cosines: Floats = np.vecdot(units, question)
+    return cosines
 
 
 def blended(vectors: Floats, shares: Iterable[tuple[float, Sequence[int]]]) -> Floats:
@@ -53,10 +59,10 @@ def prune(root: int, catalog: Catalog) -> None:
 class Nearest:
     """The rows that have a vector, in ascending order."""
 
-    def __init__(self, vectors: Vectors, rows: Rows, keys: Keys) -> None:
+    def __init__(self, vectors: Vectors, rows: Rows, keys: Keys, *, exact: int = EXACT) -> None:
         self._vectors, self._rows, self._keys = vectors, rows, keys
         self._units: Floats | None = None
-        if len(rows) <= EXACT:
+        if len(rows) <= exact:
             self._units = units_of(vectors.take(keys)) if len(rows) else None
         else:
             blocks = [_signs(vectors.take(keys[at : at + BLOCK])) for at in range(0, len(keys), BLOCK)]
@@ -69,13 +75,10 @@ class Nearest:
         """The rows, all or some, that are nearest to a question, the nearest first; none whose cosine is too small."""
         if not len(self._rows):
             return []
-        if among is not None:
-            at = self._at(among)[1]
-        elif self._units is not None:
-            at = np.arange(len(self._rows))
-        else:
-            at = self._alike(question, max(RERANK, TIMES * limit))
-        cosines = self._units_at(at) @ question
+        at = np.arange(len(self._rows)) if among is None else self._at(among)[1]
+        if self._units is None:
+            at = self._alike(question, at, max(RERANK, len(at) // SHARE, TIMES * limit))
+        cosines = cosines_of(self._units_at(at), question)
         best = np.argpartition(-cosines, limit)[:limit] if limit < len(cosines) else np.arange(len(cosines))
         best = best[cosines[best] >= least]
         found: list[int] = self._rows[at[best[np.lexsort((at[best], -cosines[best]))]]].tolist()
@@ -101,14 +104,14 @@ class Nearest:
             return units_of(self._vectors.take(self._keys[at]))
         return self._units if len(at) == len(self._units) else self._units[at]
 
-    def _alike(self, question: Floats, limit: int) -> Rows:
-        """Where the rows stand whose signs differ least from a question's."""
-        if limit >= len(self._rows):
-            return np.arange(len(self._rows))
+    def _alike(self, question: Floats, at: Rows, limit: int) -> Rows:
+        """Of the rows that stand at some places, where those do whose signs differ least from a question's."""
+        if limit >= len(at):
+            return at
         differ = np.zeros(len(self._rows), np.uint16)
         for line, signs in zip(self._signs, _signs(question[None])[0], strict=True):
             differ += np.bitwise_count(line ^ signs)
-        return np.argpartition(differ, limit)[:limit]
+        return at[np.argpartition(differ[at], limit)[:limit]]
 
 
 def _signs(vectors: Small | Floats) -> Keys:

@@ -13,6 +13,7 @@ from memfs.model import Reason
 from memfs.query import Weights
 
 POOL = 30  # of the best matches are put in order
+SIMILAR = 20  # of those that mean most what is asked are, too
 CLOSEST = 10  # of them bring the memories around them along
 STEPS = (-2, -1, 1, 2)  # to the messages around one
 SHORT = 600  # bytes; a longer memory tells more by itself, and needs the others less

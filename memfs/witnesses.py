@@ -11,8 +11,10 @@ from memfs.model import Memory
 from memfs.origins import ASKS, SAID_BY, words_of
 from memfs.overlay import Overlay
 from memfs.query import Question, Weights
-from memfs.ranking import CLOSEST, MAX_NAMES, POOL, Ranked, Witness, around, ranked, worth, worths_of
+from memfs.ranking import CLOSEST, MAX_NAMES, POOL, SIMILAR, Ranked, Witness, around, ranked, worth, worths_of
 from memfs.words import STOP_WORDS
+
+FEWER = 6  # times as many are looked at where a filter lets few through
 
 
 class Sought(NamedTuple):
@@ -110,16 +112,17 @@ def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list
 
 def _alike(index: Index, overlay: Overlay, asked: Asked, meant: Meant) -> Alike:
     """Of the memories that the question may be answered by, those that mean most what it asks."""
-    limit = POOL + len(overlay)
-    rows = meant.rows(limit)
-    seen = index.sighted((), (), places=(), rows=rows, clauses=asked.clauses)
-    if len(seen) < POOL and len(rows) == limit:  # a narrow filter: what it lets through is compared
-        rows = meant.rows(limit, index.all_rows(asked.clauses))
+    limit, rows, placed = SIMILAR + len(overlay), list[int](), dict[int, int | None]()
+    for times in (1, FEWER, 0):  # if a filter lets few of the first ones through, all that it does are compared
+        among = None if times else index.all_rows(asked.clauses)
+        rows = meant.rows(limit * (times or 1), among)
         seen = index.sighted((), (), places=(), rows=rows, clauses=asked.clauses)
-    placed = {row: place for _, row, place in seen if index.catalog.known(row)[0] not in overlay}
-    rows = [row for row in rows if row in placed][:POOL]
+        placed = {row: place for _, row, place in seen if index.catalog.known(row)[0] not in overlay}
+        if len(placed) >= SIMILAR or len(rows) < limit * times:
+            break
+    rows = [row for row in rows if row in placed][:SIMILAR]
     entries = ((path, overlay.entries[path]) for path in meant.paths())
-    waiting = [(path, entry.place) for path, entry in entries if entry.memory and asked.accepts(entry.memory)][:POOL]
+    waiting = [(path, entry.place) for path, entry in entries if entry.memory and asked.accepts(entry.memory)][:SIMILAR]
     places = [placed[row] for row in rows[:CLOSEST]] + [place for _, place in waiting[:CLOSEST]]
     return Alike(rows, [path for path, _ in waiting], [place for place in places if place is not None])
 

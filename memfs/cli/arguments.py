@@ -132,6 +132,7 @@ AT = argument("--at", metavar="DATE", type=instant, help="as if it were then (de
 SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
 LIST = flag("--list", help="show the kept versions, and change nothing")
 QUESTION = argument("question", metavar="QUESTION", nargs="+", help="what you want to know; - reads it from stdin")
+SEMANTIC = flag("--semantic", help="by meaning too, as `retrieval: {semantic: true}` in memfs.yaml has it always")
 WHERE = f"'KEY OPERATOR VALUE' on any header key, where the operator is one of {' '.join(OPERATORS)}"
 FILTERS = (
     argument("-n", "--namespace", metavar="NS", help="only what lies below it", completes="namespace"),

@@ -171,6 +171,8 @@ def status_rows(status: IndexStatus, now: datetime) -> Iterator[tuple[str, str]]
     yield "pending", f"{count(status.pending, 'change')}, found by searches too" if status.pending else "none"
     yield "watcher", f"process {status.watcher}" if status.watcher else "none"
     yield "changes", NOTICES.get(status.notices, status.notices)
+    if status.semantic != "off":
+        yield "meaning", "by words alone" if status.semantic == "missing" else f"by {status.semantic}"
     if status.last_scan:
         yield "last scan", f"{status.last_scan:%Y-%m-%d %H:%M:%S}Z, {ago(status.last_scan, now)}"
     if status.trouble:

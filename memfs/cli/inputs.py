@@ -21,11 +21,16 @@ _AS_TEXT = TEXT_KEYS | LIST_KEYS | TIME_KEYS
 _PARAMETERS = frozenset({"self", "text", "namespace", "ref", "body", "seen", "add_tags", "remove_tags"})
 
 
-def open_vault(named: str | None, *, watch: bool = False) -> Vault:
-    """The vault that is named, by option or environment, or the nearest above."""
+def open_vault(named: str | None, *, watch: bool = False, semantic: bool = False) -> Vault:
+    """The vault that is named, by option or environment, or the nearest above; searched by meaning if that is asked."""
     _set_up_log(os.environ.get("MEMFS_LOG") or "warning")
     where = named or os.environ.get("MEMFS_VAULT")
-    return Vault(os.path.expanduser(where) if where else Vault.find(), watch=watch)
+    embedder = None
+    if semantic:
+        from memfs.embedding import default_embedder
+
+        embedder = default_embedder()
+    return Vault(os.path.expanduser(where) if where else Vault.find(), watch=watch, embedder=embedder)
 
 
 def _set_up_log(level: str) -> None:

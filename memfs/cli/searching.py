@@ -22,6 +22,8 @@ from memfs.cli.output import (
     width,
 )
 from memfs.errors import shown
+from memfs.files import STATE
+from memfs.finder import VECTORS
 from memfs.model import Hit, Memory, Reason
 from memfs.namespace import Namespace, fold, slug
 from memfs.vault import Vault
@@ -36,9 +38,9 @@ def run_search(args: argparse.Namespace) -> int:
     """Print what answers a question, best first; nothing found is exit code 1."""
     if args.paths and args.explain:
         raise usage("search", "--paths and --explain exclude each other")
-    with open_vault(args.vault) as vault:
+    with open_vault(args.vault, semantic=args.semantic) as vault:
         question = text_of(args.question)
-        if is_seen() and vault.status().where == "none":
+        if is_seen() and is_first(vault):
             with Progress() as progress:
                 vault.sync(progress)
         hits = vault.search(question, explain=args.explain, **_filters(vault, args))
@@ -50,6 +52,13 @@ def run_search(args: argparse.Namespace) -> int:
             _print_nothing(vault, question, args)
         sys.stdout.flush()  # before the vault is closed, which may take a moment
     return 0 if hits else 1
+
+
+def is_first(vault: Vault) -> bool:
+    """Tell whether there is all to be made that a search needs."""
+    status = vault.status()
+    is_to_embed = status.semantic not in {"off", "missing"} and not (vault.root / STATE / VECTORS).is_dir()
+    return status.where == "none" or is_to_embed
 
 
 def _filters(vault: Vault, args: argparse.Namespace) -> dict[str, Any]:
@@ -178,7 +187,7 @@ def advice(args: argparse.Namespace) -> str:
 
 def run_explain_miss(args: argparse.Namespace) -> int:
     """Print why a search does not return a memory, or why it does."""
-    with open_vault(args.vault) as vault:
+    with open_vault(args.vault, semantic=args.semantic) as vault:
         ref, question = reference(vault, args.ref), text_of(args.question)
         reasons = vault.explain_miss(ref, question, **_filters(vault, args))
         memory = vault.read(ref)

@@ -9,6 +9,7 @@ from memfs.cli.arguments import (
     QUESTION,
     REF,
     REFS,
+    SEMANTIC,
     SET,
     TEXT,
     TYPES,
@@ -101,17 +102,18 @@ TABLE = (
     Command(
         "search", "searching", "Find the memories that answer a question.",
         (
-            QUESTION, *FILTERS,
+            QUESTION, *FILTERS, SEMANTIC,
             flag("--explain", help="say why each was found"),
             flag("--paths", help="as one path a line"),
         ),
         "memfs search what is Bob allergic to\n"
         "memfs search climbing -n /facts/alice --type fact --updated 2026-01-01.. --explain\n"
+        "memfs search --semantic which nuts make him ill\n"
         "memfs search deadline --where 'importance >= 5' --where 'project EQUALS atlas' --where 'source EXISTS'",
     ),
     Command(
         "explain-miss", "searching", "Say why a search does not return a memory, or why it does.",
-        (REF, QUESTION, *FILTERS),
+        (REF, QUESTION, *FILTERS, SEMANTIC),
         "memfs explain-miss facts/alice/climbs-6b how well does Alice climb",
     ),
     Command(

@@ -1,0 +1,346 @@
+"""Vectors in `.memfs/vectors`: what was kept comes back, and whatever is wrong with the file costs making some anew."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memfs.files import STATE, open_root
+from memfs.nearest import Nearest, blended, units_of
+from memfs.vectors import FOLDER, MODELS, Floats, Vectors, array_of, key_of, keys_of, name_of, names
+
+SIZE = 20  # no multiple of eight
+NAME = name_of("a/model", SIZE)
+WIDTH = 8 * (2 + 3)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[int]:
+    fd = open_root(tmp_path)
+    yield fd
+    os.close(fd)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / STATE / FOLDER / NAME
+
+
+def made(number: int, seed: int = 1) -> Floats:
+    return units_of(np.random.default_rng(seed).standard_normal((number, SIZE)))
+
+
+def opened(root: int) -> Vectors:
+    vectors = Vectors(NAME, SIZE)
+    vectors.refresh(root)
+    return vectors
+
+
+def whole(root: int, wanted: Floats) -> list[int]:
+    """The keys that have a vector, from 1 on; each is the one that was kept."""
+    vectors, keys = opened(root), array_of(range(1, len(wanted) + 1))
+    there = vectors.have(root, keys)
+    taken = units_of(vectors.take(keys))
+    assert np.all(np.vecdot(taken, wanted)[there] > 0.999)
+    assert np.all(taken[~there] == 0)
+    return [int(key) for key in keys[there]]
+
+
+# --- what is kept
+
+
+def test_vectors_come_back_to_every_process(root: int) -> None:
+    wanted = made(5)
+    first = opened(root)
+    first.add(root, [1, 2, 3], wanted[:3])
+    first.add(root, [4, 5], wanted[3:])
+
+    assert whole(root, wanted) == [1, 2, 3, 4, 5]
+    assert units_of(first.take(array_of([4])))[0] @ wanted[3] > 0.999
+    assert first.records == 5
+
+
+def test_a_key_without_a_vector_has_none(root: int) -> None:
+    vectors = opened(root)
+    vectors.add(root, [7], made(1))
+
+    assert vectors.have(root, array_of([6, 7, 8])).tolist() == [False, True, False]
+    assert not vectors.take(array_of([6])).any()
+    assert vectors.have(root, array_of([])).tolist() == []
+
+
+def test_a_text_without_words_has_a_vector_of_nothing(root: int) -> None:
+    vectors = opened(root)
+    vectors.add(root, [1], np.zeros((1, SIZE), np.float32))
+
+    assert opened(root).have(root, array_of([1])).all()
+    assert not opened(root).take(array_of([1])).any()
+
+
+def test_what_another_process_appends_is_seen_when_it_is_wanted(root: int) -> None:
+    wanted = made(4)
+    first, second = opened(root), opened(root)
+    first.add(root, [1, 2], wanted[:2])
+    second.refresh(root)
+    assert second.have(root, array_of([1, 2])).all()
+    version = second.version
+    first.add(root, [3, 4], wanted[2:])
+    second.refresh(root)
+
+    assert second.have(root, array_of([1, 2, 3, 4])).all()
+    assert second.version == version
+    assert np.all(np.vecdot(units_of(second.take(array_of([1, 2, 3, 4]))), wanted) > 0.999)
+
+
+def test_many_processes_keep_vectors_at_once(tmp_path: Path, root: int) -> None:
+    code = (
+        "import sys, numpy as np; from memfs.files import open_root; from memfs.vectors import Vectors\n"
+        "root, first = open_root(sys.argv[1]), int(sys.argv[2])\n"
+        f"vectors = Vectors({NAME!r}, {SIZE}); vectors.refresh(root)\n"
+        "for number in range(first, first + 40):\n"
+        f"    vectors.add(root, [number], np.eye({SIZE}, dtype=np.float32)[[number % {SIZE}]])\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(first)]) for first in (1, 41, 81, 121)]
+    assert [one.wait(timeout=60) for one in running] == [0, 0, 0, 0]
+
+    keys = array_of(range(1, 161))
+    vectors = opened(root)
+    assert vectors.have(root, keys).all()
+    assert vectors.take(keys).argmax(axis=1).tolist() == [key % SIZE for key in range(1, 161)]
+
+
+def test_more_than_is_held_beside_the_file_is_read_from_it(root: int) -> None:
+    wanted = made(9000)
+    vectors = opened(root)
+    for start in range(0, 9000, 3000):
+        vectors.add(root, range(start + 1, start + 3001), wanted[start : start + 3000])
+
+    assert len(vectors._extra) < 5000
+    assert vectors.have(root, array_of(range(1, 9001))).all()
+    assert whole(root, wanted) == list(range(1, 9001))
+
+
+def test_keys_of_many_are_those_of_each() -> None:
+    paths, contents = ["a.md", "facts/ü.md"], [b"12345678", b"\xff" * 8]
+
+    keys = [key_of(path, content) for path, content in zip(paths, contents, strict=True)]
+    assert keys_of(paths, b"".join(contents)).tolist() == keys
+    assert keys_of([], b"").tolist() == []
+    assert len({*keys, key_of("b.md", contents[0])}) == 3
+
+
+# --- what is let go of
+
+
+def test_vectors_of_what_is_gone_are_dropped(root: int, file: Path) -> None:
+    wanted = made(100)
+    vectors = opened(root)
+    vectors.add(root, range(1, 101), wanted)
+    vectors.add(root, range(1, 51), wanted[:50])  # once more
+    other = opened(root)
+    assert other.have(root, array_of([77])).all()
+
+    vectors.keep(root, array_of([3, 1, 2, 4000]))
+    assert file.stat().st_size == 3 * WIDTH
+    assert whole(root, wanted) == [1, 2, 3]
+    assert other.have(root, array_of([77])).all()  # what it has open stays as it is
+    other.refresh(root)
+    assert not other.have(root, array_of([77])).any()
+    assert os.listdir(file.parent) == [NAME]
+
+
+def test_files_of_models_that_nobody_used_for_long_are_removed(root: int, file: Path) -> None:
+    for number in range(MODELS + 2):
+        name = name_of(f"model {number}", SIZE)
+        Vectors(name, SIZE).add(root, [1], made(1))
+        os.utime(file.parent / name, (1000 + number, 1000 + number))
+    given_up, in_the_making = file.parent / ".x.1", file.parent / ".x.2"
+    given_up.write_bytes(b"")
+    os.utime(given_up, (1000, 1000))
+    in_the_making.write_bytes(b"")
+    opened(root).add(root, [1], made(1))
+
+    kept = sorted(path.name for path in file.parent.iterdir())
+    assert kept == sorted([".x.2", NAME, *(name_of(f"model {number}", SIZE) for number in (3, 4))])
+    assert sorted(names(root)) == [(name, SIZE) for name in kept[1:]]
+
+
+# --- what may be wrong
+
+
+def flip(file: Path, at: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[at] ^= 0x41
+    file.write_bytes(data)
+
+
+def in_place(file: Path, data: bytes, at: int = 0) -> None:
+    with file.open("r+b") as target:
+        target.seek(at)
+        target.write(data)
+
+
+def instead(file: Path, make: Callable[[Path], object]) -> None:
+    file.unlink()
+    make(file)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], int]] = {
+    "gone": (lambda file: file.unlink(), 0),
+    "empty": (lambda file: file.write_bytes(b""), 0),
+    "halved": (lambda file: os.truncate(file, 5 * WIDTH + 7), 5),
+    "a checksum flipped": (lambda file: flip(file, 3 * WIDTH), 9),
+    "a key flipped": (lambda file: flip(file, 3 * WIDTH + 9), 9),
+    "a number flipped": (lambda file: flip(file, 3 * WIDTH + 20), 9),
+    "the last byte flipped": (lambda file: flip(file, -1), 9),
+    "two records exchanged in part": (lambda file: in_place(file, file.read_bytes()[WIDTH + 16 : 2 * WIDTH], 16), 9),
+    "zeroed in place": (lambda file: in_place(file, bytes(10 * WIDTH)), 0),
+    "noise": (lambda file: file.write_bytes(os.urandom(10 * WIDTH)), 0),
+    "torn at its end": (lambda file: file.write_bytes(file.read_bytes() + b"\1\2\3"), 10),
+    "a directory": (lambda file: instead(file, Path.mkdir), 0),
+    "a full directory": (lambda file: instead(file, lambda path: (path / "x").mkdir(parents=True)), 0),
+    "a symlink": (lambda file: instead(file, lambda path: path.symlink_to("/etc/hostname")), 0),
+    "a pipe": (lambda file: instead(file, os.mkfifo), 0),
+    "no directory at all": (lambda file: shutil.rmtree(file.parent), 0),
+}
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "opened afterwards"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_damaged_is_missing_and_can_be_made_anew(root: int, file: Path, damage: str, *, is_open: bool) -> None:
+    wanted, keys = made(10), array_of(range(1, 11))
+    opened(root).add(root, range(1, 11), wanted)
+    vectors = opened(root) if is_open else Vectors(NAME, SIZE)
+    if is_open:
+        assert vectors.have(root, keys).all()
+    do, left = DAMAGES[damage]
+    do(file)
+
+    vectors.refresh(root)
+    there = vectors.have(root, keys)
+    assert there.sum() == left
+    assert np.all(np.vecdot(units_of(vectors.take(keys)), wanted)[there] > 0.999)
+    vectors.add(root, keys[~there].tolist() or [11], wanted[~there] if left < 10 else made(1))
+    assert vectors.have(root, keys).all()
+    assert whole(root, wanted) == list(range(1, 11))
+
+
+def test_where_the_disk_takes_none_they_last_as_long_as_the_process(tmp_path: Path, root: int) -> None:
+    (tmp_path / STATE).mkdir()
+    (tmp_path / STATE / FOLDER).write_text("a file of somebody")
+    vectors = opened(root)
+    vectors.add(root, [1, 2], made(2))
+    vectors.refresh(root)
+    vectors.keep(root, array_of([2]))
+
+    assert vectors.have(root, array_of([1, 2])).tolist() == [False, True]
+    assert not opened(root).have(root, array_of([2])).any()
+    assert names(root) == []
+
+
+def test_nothing_is_written_through_a_symlink(tmp_path: Path, root: int) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / STATE).mkdir()
+    (tmp_path / STATE / FOLDER).symlink_to(outside)
+    opened(root).add(root, [1], made(1))
+
+    assert list(outside.iterdir()) == []
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_whole_vectors(tmp_path: Path, root: int) -> None:
+    code = (
+        "import sys, numpy as np; from memfs.files import open_root; from memfs.vectors import Vectors\n"
+        f"root = open_root(sys.argv[1]); vectors = Vectors({NAME!r}, {SIZE}); number = 0\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    number += 1\n"
+        f"    vectors.add(root, [number], np.eye({SIZE}, dtype=np.float32)[[number % {SIZE}]])\n"
+        "    vectors.keep(root, np.arange(max(1, number - 5), number + 1, dtype=np.uint64)) if number % 7 == 0 else 0\n"
+    )
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            running.stdout.readline()
+            deadline = time.monotonic() + 30
+            while not opened(root).records and time.monotonic() < deadline:
+                pass
+            running.kill()
+        opened(root).add(root, [10**9], made(1))
+
+    keys = array_of([10**9])
+    assert opened(root).have(root, keys).all()
+
+
+# --- the nearest
+
+Near = tuple[Nearest, Floats]
+
+
+def nearest(root: int, number: int, *, exact: int) -> Near:
+    wanted, vectors = made(number), opened(root)
+    vectors.add(root, range(1, number + 1), wanted)
+    return Nearest(vectors, np.arange(number) * 2, array_of(range(1, number + 1)), exact=exact), wanted
+
+
+@pytest.mark.parametrize("exact", [0, 1000], ids=["by signs", "all compared"])
+def test_the_nearest_come_first(root: int, exact: int) -> None:
+    near, wanted = nearest(root, 300, exact=exact)
+    question = made(1, seed=2)[0]
+    order = np.argsort(-(wanted @ question))
+
+    assert near.best(question, 5, -1.0) == (order[:5] * 2).tolist()
+    found = {row // 2 for row in near.best(question, 500, 0.2)}
+    assert set(np.flatnonzero(wanted @ question >= 0.21)) <= found <= set(np.flatnonzero(wanted @ question >= 0.19))
+    assert near.best(wanted[7], 1, 0.9) == [14]
+
+
+@pytest.mark.parametrize("exact", [0, 1000], ids=["by signs", "all compared"])
+def test_the_nearest_of_some_rows(root: int, exact: int) -> None:
+    near, wanted = nearest(root, 300, exact=exact)
+    question = wanted[7]
+
+    assert near.best(question, 1, 0.9, [0, 14, 16]) == [14]
+    assert near.best(question, 1, 0.9, [0, 13, 16, 9999]) == []
+    assert near.best(question, 5, -1.0, []) == []
+
+
+def test_signs_find_nearly_all_that_are_nearest_among_many(root: int) -> None:
+    near, wanted = nearest(root, 6000, exact=0)
+    found = []
+    for question in made(20, seed=3):
+        right = set((np.argsort(-(wanted @ question))[:10] * 2).tolist())
+        found.append(len(right & set(near.best(question, 10, -1.0))))
+
+    assert sum(found) >= 0.95 * 200
+
+
+def test_vectors_of_rows_and_of_rows_that_have_none(root: int) -> None:
+    near, wanted = nearest(root, 10, exact=1000)
+    found = near.of([2, 3, 18, -1])
+
+    assert found[0] @ wanted[1] > 0.999
+    assert found[2] @ wanted[9] > 0.999
+    assert not found[[1, 3]].any()
+    assert not Nearest(opened(root), np.empty(0, np.int64), array_of([])).of([1]).any()
+    assert Nearest(opened(root), np.empty(0, np.int64), array_of([])).best(wanted[0], 3, 0.0) == []
+
+
+def test_what_is_no_number_counts_as_nothing() -> None:
+    units = units_of([[3.0, 4.0], [float("nan"), 0.0], [float("inf"), 1.0]])
+
+    assert units.tolist() == pytest.approx(np.array([[0.6, 0.8], [0.0, 0.0], [0.0, 1.0]]))
+    assert units_of([1.0, 0.0]).shape == (1, 2)
+
+
+def test_a_blend_has_shares_of_others() -> None:
+    vectors = units_of([[1.0, 0.0], [0.0, 1.0]])
+    blend = blended(vectors, [(0.5, [1, -1]), (0.25, [-1, -1])])
+
+    assert blend == pytest.approx(units_of([[1.0, 0.5], [0.0, 1.0]]))
