@@ -96,6 +96,19 @@ def test_an_agent_sees_nothing_outside_its_prefix() -> None:
             run(store.get(ref))
 
 
+def test_what_an_agent_is_given_of_a_vault_is_counted(tmp_path: Path) -> None:
+    keyed = VectorMemoryStore(store=VaultStore(tmp_path / "vault"))
+    keyed.add("tea", "Alice drinks green tea.")
+    store = as_agent_store(keyed)
+
+    run(store.search("who drinks green tea?"))
+    run(store.similar("green tea"))
+
+    usage = VaultStore(tmp_path / "vault").vault.usage
+    assert [times for times, _ in usage.snapshot().values()] == [1]
+    assert usage.ratio()[:2] == (1, 1)
+
+
 def test_what_is_too_far_off_or_too_long_is_cut(keyed: MemoryStore[str]) -> None:
     store = as_agent_store(keyed, min_relevance=0.99, max_chars=50, max_search_results=2)
     keyed.add("long", "green tea " * 1000)

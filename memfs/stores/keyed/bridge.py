@@ -45,7 +45,13 @@ class KeyedAgentStore(Curated):
 
     async def search(self, query: str, options: Mapping[str, Any] | None = None) -> list[Found]:
         """The memories that answer a question, best first."""
-        return await asyncio.to_thread(self._nearest, query, self.limit_of(options), self.min_relevance)
+        return await asyncio.to_thread(self._recalled, query, self.limit_of(options))
+
+    def _recalled(self, query: str, limit: int) -> list[Found]:
+        found = self._nearest(query, limit, self.min_relevance)
+        if query.strip():
+            self.store.recalled([one.id for one in found if one.id])
+        return found
 
     async def similar(self, text: str, limit: int = 10) -> list[Found]:
         """The memories nearest to a text, however far."""

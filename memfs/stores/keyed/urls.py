@@ -163,5 +163,5 @@ def _unknown(url: str, name: str, known: Mapping[str, object]) -> InvalidSetupEr
 
 
 def public(url: str) -> str:
-    """An address as it may be shown: without who asks, his password, also one with / or ? in it, and without options."""
+    """An address as it may be shown: without options, who asks, and his password, which may hold / and ?."""
     return re.sub(r"//.*@", "//", url, flags=re.DOTALL).partition("?")[0]

@@ -114,6 +114,10 @@ class VectorMemoryStore(MemoryStore[str]):
         """The keys below a prefix with their texts."""
         return self.store.items(prefix, after=after, limit=limit)
 
+    def recalled(self, keys: Sequence[str]) -> None:
+        """Have the store of the texts take note."""
+        self.store.recalled(keys)
+
     def close(self) -> None:
         """Take the vectors of forgotten texts out of the cache, and close the store of the texts."""
         with self._lock:
