@@ -198,6 +198,23 @@ def test_experiences_are_files_that_last(tmp_path: Path) -> None:
     assert len(list((tmp_path / "notes" / "archive").rglob("*.md"))) == 1
 
 
+@pytest.mark.parametrize("vector", [False, True])
+def test_what_is_recalled_of_a_vault_is_counted_and_fades_slower(vault: Vault, vector: bool) -> None:
+    memory = AgentMemory(vault=vault, vector=vector)
+    key = memory.add_experience(PEANUTS)
+    memory.add_experience(SUSHI)
+    before = {path: path.read_bytes() for path in (vault.root / "experiences").iterdir()}
+
+    memory.recall("what is Bob allergic to? peanuts?", k=1)
+    memory.recall("submarines", min_score=1)
+    memory.recall(" ")
+
+    assert [times for times, _ in vault.usage.snapshot().values()] == [1]
+    assert vault.usage.of(vault.read(f"experiences/{key}.md").id).times == 1
+    assert vault.usage.ratio()[:2] == (2, 1)
+    assert {path: path.read_bytes() for path in (vault.root / "experiences").iterdir()} == before
+
+
 def test_persistent_is_a_folder_here_or_the_vault_of_the_environment(tmp_path: Path) -> None:
     code = "from memfs import AgentMemory; AgentMemory(persistent=True, vector=False).add_experience('Tea at five.')"
     named = {"MEMFS_VAULT": str(tmp_path / "named")}

@@ -128,7 +128,9 @@ def test_a_file_is_no_vault(here: Path) -> None:
 
 
 def test_no_password_is_ever_shown() -> None:
-    for address in ("redis://u:s3cret@h:1/0?tll=s3cret", "mongo://u:s3cret@h/x", "redis://u:s3cret@h:port/0"):
+    whole = ("redis://u:s3cret@h:1/0?tll=s3cret", "mongo://u:s3cret@h/x", "redis://u:s3cret@h:port/0")
+    not_encoded = ("redis://:s3cret/x@h/0?tll=1", "redis://:x/s3cret@h/0?tll=1", "postgresql://u:x?s3cret@h/d?y=1")
+    for address in (*whole, *not_encoded, *(f"vector:{address}" for address in not_encoded)):
         with pytest.raises((InvalidSetupError, UnknownStoreError)) as caught:
             open_store(address)
         assert "s3cret" not in f"{caught.value} {caught.value!r} {caught.value.hint}"

@@ -96,6 +96,32 @@ def test_an_agent_sees_nothing_outside_its_prefix() -> None:
             run(store.get(ref))
 
 
+def test_what_an_agent_is_given_of_a_vault_is_counted(tmp_path: Path) -> None:
+    keyed = VectorMemoryStore(store=VaultStore(tmp_path / "vault"))
+    keyed.add("tea", "Alice drinks green tea.")
+    store = as_agent_store(keyed)
+
+    run(store.search("who drinks green tea?"))
+    run(store.similar("green tea"))
+
+    usage = VaultStore(tmp_path / "vault").vault.usage
+    assert [times for times, _ in usage.snapshot().values()] == [1]
+    assert usage.ratio()[:2] == (1, 1)
+
+
+def test_a_memory_that_matters_but_is_too_far_off_hides_none_that_is_near_enough(tmp_path: Path) -> None:
+    keyed = VaultStore(tmp_path / "vault")
+    keyed.add("near", "Green tea at noon.", {"created": "2001-01-01"})
+    for number in range(5):
+        keyed.add(f"far{number}", "Alice drinks green tea, Bob noon.", {"importance": 10, "pinned": True})
+    question = "green tea at noon"
+    hits = keyed.search(question, top_k=9)
+    assert hits[0][2] < hits[-1][2] == max(score for _, _, score in hits)  # in the order of rank
+
+    (found,) = run(as_agent_store(keyed, min_relevance=hits[-1][2], max_search_results=1).search(question))
+    assert found.id == hits[-1][0] == "near"
+
+
 def test_what_is_too_far_off_or_too_long_is_cut(keyed: MemoryStore[str]) -> None:
     store = as_agent_store(keyed, min_relevance=0.99, max_chars=50, max_search_results=2)
     keyed.add("long", "green tea " * 1000)

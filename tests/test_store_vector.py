@@ -1,5 +1,6 @@
 """VectorMemoryStore keeps the contract of a store, and finds by meaning."""
 
+import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import Git, Script
 
-from memfs import Vault
+from memfs import Vault, open_store
 from memfs.embedding import default_embedder
 from memfs.errors import InvalidSetupError
 from memfs.stores.keyed import InMemoryStore, MemoryStore, SqliteStore, VaultStore, VectorMemoryStore
@@ -92,6 +93,16 @@ def test_two_stores_share_a_cache_while_both_are_open(tmp_path: Path) -> None:
 
     assert len(one.asked) == 20
     assert two.asked == [f"Text number {number}." for number in range(20, 25)]
+
+
+def test_a_vault_that_cannot_be_written_is_searched_by_meaning(mount_tmpfs: Any) -> None:
+    disk = mount_tmpfs("size=3m")
+    with VaultStore(disk / "vault") as store:
+        store.add("food", "She likes sushi and ramen.")
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+
+    with open_store(f"vector:file://{disk}/vault") as by_meaning:
+        assert [key for key, _, _ in by_meaning.search("what does she eat for dinner?")] == ["food"]
 
 
 def test_a_cache_that_is_torn_or_full_of_rubbish_costs_time_and_nothing_else(tmp_path: Path) -> None:

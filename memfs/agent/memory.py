@@ -180,7 +180,10 @@ class AgentMemory:
             raise InvalidArgumentsError("min_score", f"{shown(min_score)} is not a number from 0 to 1")
         vectors = self.vector
         found = self.long_term.search(query, count) if vectors is None else self._recall(vectors, query, count)
-        return [hit for hit in found if hit[2] >= min_score]
+        told = [hit for hit in found if hit[2] >= min_score]
+        if query.strip():
+            self.long_term.recalled([key for key, _, _ in told])
+        return told
 
     def forget(self, key: str) -> bool:
         """Let go of a memory, by words and by meaning, or of a message; tells whether there was one."""

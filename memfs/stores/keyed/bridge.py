@@ -18,12 +18,13 @@ from memfs.model import Written
 from memfs.names import text_key
 from memfs.namespace import first_line, slug
 from memfs.stores.curation import Curated
-from memfs.stores.keyed.seam import MemoryStore
+from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
 from memfs.stores.keyed.urls import open_store
 from memfs.stores.store import Found, Metadata
 from memfs.upkeep.redaction import Policy
 
 T = TypeVar("T")
+FEWEST = 20  # hits that are asked for, at least
 
 
 class KeyedAgentStore(Curated):
@@ -45,7 +46,13 @@ class KeyedAgentStore(Curated):
 
     async def search(self, query: str, options: Mapping[str, Any] | None = None) -> list[Found]:
         """The memories that answer a question, best first."""
-        return await asyncio.to_thread(self._nearest, query, self.limit_of(options), self.min_relevance)
+        return await asyncio.to_thread(self._recalled, query, self.limit_of(options))
+
+    def _recalled(self, query: str, limit: int) -> list[Found]:
+        found = self._nearest(query, limit, self.min_relevance)
+        if query.strip():
+            self.store.recalled([one.id for one in found if one.id])
+        return found
 
     async def similar(self, text: str, limit: int = 10) -> list[Found]:
         """The memories nearest to a text, however far."""
@@ -53,13 +60,14 @@ class KeyedAgentStore(Curated):
 
     def _nearest(self, query: str, limit: int, floor: float) -> list[Found]:
         """Those below the prefix; more are asked for until there are enough, or no more."""
-        wanted = limit
+        wanted, seen = max(limit, FEWEST), 0
         while True:
             hits = self.store.search(query, top_k=wanted)
             found = [hit for hit in hits if hit[0].startswith(self._prefix) and hit[2] >= floor]
-            if len(found) >= limit or len(hits) < wanted or hits[-1][2] < floor or wanted >= 1000:
+            is_far = all(score < floor for _, _, score in hits[seen:])  # a vault's best is not always the nearest
+            if len(found) >= limit or len(hits) < wanted or is_far or wanted >= MAX_TOP_K:
                 return [self._found(key, value, score) for key, value, score in found[:limit]]
-            wanted *= 4
+            wanted, seen = wanted * 4, len(hits)
 
     async def get(self, ref: str) -> Found:
         """One memory, whole."""

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
@@ -71,6 +71,9 @@ class MemoryStore(ABC, Generic[T]):
         found = self.keys(prefix, after=after, limit=limit)
         pairs = [(key, value) for key in found if (value := self.get(key)) is not None]
         return pairs if pairs or not found else self.items(prefix, after=found[-1], limit=limit)
+
+    def recalled(self, keys: Sequence[str]) -> None:
+        """Take note of a search of an agent, which was given these values, or none. Most stores count nothing."""
 
     def close(self) -> None:
         """Give back what the store holds; it can still be used."""

@@ -59,7 +59,11 @@ class SqliteStore(MemoryStore[str]):
         self.place = str(self.path)
         self._timeout = float(timeout)
         self._engine, self._process = _engine(self.path, self._timeout), os.getpid()
-        self._migrate()
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
@@ -201,10 +205,15 @@ class SqliteStore(MemoryStore[str]):
 
     def _checked(self, run: Run) -> int:
         """The version of the schema; 0 of a new file."""
-        ((version,),), ((application,),) = run("PRAGMA user_version"), run("PRAGMA application_id")
-        if application != APPLICATION and (version or run("SELECT 1 FROM sqlite_schema LIMIT 1")):
+        if not _is_ours(run):
             raise InvalidSetupError(f"SqliteStore {str(self.path)!r}", "the file is a database of another program")
-        return int(version)
+        return int(run("PRAGMA user_version")[0][0])
+
+
+def _is_ours(run: Run) -> bool:
+    """Tell whether a file is new, or was made by memfs."""
+    ((version,),), ((application,),) = run("PRAGMA user_version"), run("PRAGMA application_id")
+    return application == APPLICATION or not (version or run("SELECT 1 FROM sqlite_schema LIMIT 1"))
 
 
 def _index_all(run: Run) -> None:
@@ -238,7 +247,8 @@ def _engine(path: Path, timeout: float) -> "Engine":
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        if _is_ours(lambda statement: connection.execute(statement).fetchall()):  # it is written into the file
+            connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # what is acknowledged survives a power cut
 
     return engine

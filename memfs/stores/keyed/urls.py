@@ -158,9 +158,10 @@ def _converted(url: str, name: str, text: str, types: set[Any]) -> Any:
 
 def _unknown(url: str, name: str, known: Mapping[str, object]) -> InvalidSetupError:
     there = f"known: {', '.join(known)}" if known else "it has none"
-    return InvalidSetupError(f"store {public(url)!r}", f"no option {name!r}; {there}")
+    asked = "of that name" if "@" in name else repr(name)  # a part of a password that was not encoded
+    return InvalidSetupError(f"store {public(url)!r}", f"no option {asked}; {there}")
 
 
 def public(url: str) -> str:
-    """An address as it may be shown: without who asks, his password, and what stands behind `?`."""
-    return re.sub(r"//[^/]*@", "//", url.partition("?")[0])
+    """An address as it may be shown: without options, who asks, and his password, which may hold / and ?."""
+    return re.sub(r"//.*@", "//", url, flags=re.DOTALL).partition("?")[0]

@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
@@ -149,6 +150,15 @@ class VaultStore(MemoryStore[str]):
         """The keys below a prefix, in order."""
         prefix, after, most = check_page(prefix, after, limit)
         return sorted(key for key in self._keys(prefix) if is_below(key, prefix) and key > after)[:most]
+
+    def recalled(self, keys: Sequence[str]) -> None:
+        """Count a search of an agent, and the memories that it was given: they fade slower."""
+        ids = []
+        for key in keys:
+            with suppress(MemfsError):  # what became unreadable since costs its count, not the answer
+                found = self._read(self._prefix + path_of(check_key(key)))
+                ids += [found.id] if found is not None else []
+        self.vault.usage.searched(ids)
 
     def close(self) -> None:
         """Give back what a vault holds that was opened by its path."""

@@ -4,6 +4,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
@@ -63,8 +64,9 @@ class VectorMemoryStore(MemoryStore[str]):
 
         inner = url[len("vector:") :]
         store = open_store(inner) if inner.strip("/") else None
-        if isinstance(store, VaultStore):
-            options = {"cache": store.vault.root / STATE / "vectors", **options}
+        if isinstance(store, VaultStore) and "cache" not in options:
+            with suppress(InvalidSetupError):  # a vault that cannot be written is searched all the same
+                return cls(store=store, cache=store.vault.root / STATE / "vectors", **options)
         return cls(store=store, **options)
 
     def __repr__(self) -> str:
@@ -113,6 +115,10 @@ class VectorMemoryStore(MemoryStore[str]):
     def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
         """The keys below a prefix with their texts."""
         return self.store.items(prefix, after=after, limit=limit)
+
+    def recalled(self, keys: Sequence[str]) -> None:
+        """Have the store of the texts take note."""
+        self.store.recalled(keys)
 
     def close(self) -> None:
         """Take the vectors of forgotten texts out of the cache, and close the store of the texts."""
