@@ -427,6 +427,12 @@ def test_a_value_is_copied_and_what_was_given_stays_as_it_is() -> None:
         ({"key": hexes(32), "token_id": hexes(32)}, {"key": hexes(32), "token_id": hexes(32)}),
         ({"tokens": [body(24)]}, {"tokens": [body(24)]}),
         ({"token": [body(24), "x"]}, {"token": ["[redacted: api-key]", "x"]}),
+        ({"password": {"stringValue": "swordfish"}}, {"password": {"stringValue": "[redacted: password]"}}),
+        ({"name": "DB_PASSWORD", "value": "swordfish"}, {"name": "DB_PASSWORD", "value": "[redacted: password]"}),
+        ({"password": {"type": "text1"}}, {"password": {"type": "text1"}}),
+        ({"password_changed_at": "2026-11-17"}, {"password_changed_at": "2026-11-17"}),
+        ({"passwordResetUrl": "https://a.example/reset"}, {"passwordResetUrl": "https://a.example/reset"}),
+        ({"passwordConfirmation": "swordfish"}, {"passwordConfirmation": "[redacted: password]"}),
     ],
 )
 def test_the_name_of_a_value_tells_what_it_is(value: Any, cleaned: Any) -> None:

@@ -165,6 +165,12 @@ _ASSIGNED = re.compile(
     rf"""{_SAYS}(?:{_QUOTE}(?P<quoted>[^"'`\\\n]{{4,512}}+)(?={_QUOTE})|(?P<bare>[^\s"'`<>\\]{{4,512}}+))"""
 )
 _PASSWORD = re.compile("pass(?:word|wd|phrase|code)|pwd")
+_ABOUT = frozenset(  # last words of names of what is said of a password
+    "at on date time url uri link path file field page policy length hint changed updated expires expiry expired "
+    "required enabled strength type count attempts manager status age days rule rules error errors message "
+    "format".split()
+)
+_LAST = re.compile("(?:[A-Z]?[a-z]+|[A-Z]+)$")
 _API_KEY = re.compile("key|token|secret|credentials?")
 _QUALITY = re.compile(
     "(?:api|access|auth|authorization|secret|private|signing|encryption|client|app|application|service|account|bot|"
@@ -241,6 +247,9 @@ def _headers(text: str) -> Iterator[Span]:
 def kind_of_named(name: str, value: str) -> str | None:
     """The kind of secret that a value in a mapping is by its name; None if it is none."""
     lowered = lower(name)
+    last = _LAST.search(name)
+    if _PASSWORD.search(lowered) and last and last[0].lower() in _ABOUT:
+        return None
     if _PASSWORD.search(lowered) and len(value) >= 4 and not is_placeholder(value) and not value.isspace():
         return "password" if " " not in value.strip() else None
     found = [one for one in _API_KEY.finditer(lowered) if one.end() == len(lowered) and _is_meant(one, lowered)]
