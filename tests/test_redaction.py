@@ -52,6 +52,25 @@ def test_a_secret_is_found_in_json_too_and_in_json_in_json(kind: str, said: str,
         assert kind in cleaned.counts
 
 
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ('{"password": "tea\'s4two!"}', '{"password": "[]"}'),
+        (json.dumps({"password": 'Tea4"two"\\end'}), '{"password": "[]"}'),
+        (json.dumps({"password": "t\u00e94two!", "n": "x"}), '{"password": "[]", "n": "x"}'),
+        (json.dumps(json.dumps({"password": 'Tea4"two!'})), json.dumps('{"password": "[]"}')),
+        ('{"password": "Tea4two', '{"password": "[]'),
+        ("**Password:** Tea4two!", "**Password:** []!"),
+        ("The password for staging: Tea4two", "The password for staging: []"),
+        ("login --password Tea4two now", "login --password [] now"),
+        ("<password>Tea4two</password>", "<password>[]</password>"),
+        ("Reset your password at https://a.example/reset?id=9", "Reset your password at https://a.example/reset?id=9"),
+    ],
+)
+def test_a_password_goes_whole_however_it_is_written(text: str, cleaned: str) -> None:
+    assert Policy().redact(text).value == cleaned.replace("[]", "[redacted: password]")
+
+
 def test_there_are_samples_of_every_kind_of_secret() -> None:
     assert set(SAMPLES) == set(SECRET_KINDS)
     assert {one.kind for one in DETECTORS} == {*PERSONAL_KINDS, *SECRET_KINDS} == set(DEFAULTS)
