@@ -52,6 +52,25 @@ def test_a_secret_is_found_in_json_too_and_in_json_in_json(kind: str, said: str,
         assert kind in cleaned.counts
 
 
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ('{"password": "tea\'s4two!"}', '{"password": "[]"}'),
+        (json.dumps({"password": 'Tea4"two"\\end'}), '{"password": "[]"}'),
+        (json.dumps({"password": "t\u00e94two!", "n": "x"}), '{"password": "[]", "n": "x"}'),
+        (json.dumps(json.dumps({"password": 'Tea4"two!'})), json.dumps('{"password": "[]"}')),
+        ('{"password": "Tea4two', '{"password": "[]'),
+        ("**Password:** Tea4two!", "**Password:** []!"),
+        ("The password for staging: Tea4two", "The password for staging: []"),
+        ("login --password Tea4two now", "login --password [] now"),
+        ("<password>Tea4two</password>", "<password>[]</password>"),
+        ("Reset your password at https://a.example/reset?id=9", "Reset your password at https://a.example/reset?id=9"),
+    ],
+)
+def test_a_password_goes_whole_however_it_is_written(text: str, cleaned: str) -> None:
+    assert Policy().redact(text).value == cleaned.replace("[]", "[redacted: password]")
+
+
 def test_there_are_samples_of_every_kind_of_secret() -> None:
     assert set(SAMPLES) == set(SECRET_KINDS)
     assert {one.kind for one in DETECTORS} == {*PERSONAL_KINDS, *SECRET_KINDS} == set(DEFAULTS)
@@ -427,6 +446,12 @@ def test_a_value_is_copied_and_what_was_given_stays_as_it_is() -> None:
         ({"key": hexes(32), "token_id": hexes(32)}, {"key": hexes(32), "token_id": hexes(32)}),
         ({"tokens": [body(24)]}, {"tokens": [body(24)]}),
         ({"token": [body(24), "x"]}, {"token": ["[redacted: api-key]", "x"]}),
+        ({"password": {"stringValue": "swordfish"}}, {"password": {"stringValue": "[redacted: password]"}}),
+        ({"name": "DB_PASSWORD", "value": "swordfish"}, {"name": "DB_PASSWORD", "value": "[redacted: password]"}),
+        ({"password": {"type": "text1"}}, {"password": {"type": "text1"}}),
+        ({"password_changed_at": "2026-11-17"}, {"password_changed_at": "2026-11-17"}),
+        ({"passwordResetUrl": "https://a.example/reset"}, {"passwordResetUrl": "https://a.example/reset"}),
+        ({"passwordConfirmation": "swordfish"}, {"passwordConfirmation": "[redacted: password]"}),
     ],
 )
 def test_the_name_of_a_value_tells_what_it_is(value: Any, cleaned: Any) -> None:

@@ -18,7 +18,7 @@ from strands import Agent, tool
 from strands.types.session import SessionMessage
 
 from memfs import MemoryManager, Vault
-from memfs.agent import Fact, IntervalTrigger, InvocationTrigger
+from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, WorkingMemory
 from memfs.agent.models import ScriptedModel as PlainModel
 from memfs.agent.pending import failures, retry
 from memfs.agent.session.config import VaultMemoryConfig
@@ -30,6 +30,7 @@ from memfs.integrations.strands import MemoryManager as StrandsManager
 from memfs.integrations.strands import ScriptedModel, VaultSessionManager, VaultSessionRepository
 from memfs.integrations.strands import VaultStore as StrandsStore
 from memfs.stores import AddMessagesContext, InMemoryStore, VaultStore
+from memfs.stores.keyed import as_agent_store
 from memfs.upkeep.redaction import Policy
 
 SECRETS = [secret for _, _, secret in EACH]
@@ -279,6 +280,16 @@ def test_accepted_facts_are_on_disk_without_what_is_redacted(vault: Vault) -> No
     assert bodies(vault) == ["Alice pays with [redacted: card]."]
 
 
+def test_an_agents_keyed_store_has_the_policy_of_its_vault(vault: Vault) -> None:
+    (vault.root / "memfs.yaml").write_text("redaction:\n  email: redact\n")
+    store = as_agent_store(f"file:{vault.root}")
+
+    written = asyncio.run(store.add("The mail of Bob is bob@example.org."))
+    assert written.redacted == {"email": 1}
+    assert leaks(vault.root, ["bob@example.org"]) == []
+    store.close()
+
+
 @pytest.mark.parametrize("make", [lambda vault: VaultStore(vault, "/facts"), lambda _: InMemoryStore()])
 def test_every_way_to_write_to_a_store_is_looked_at(vault: Vault, make: Callable[[Vault], Any]) -> None:
     store = make(vault)
@@ -290,6 +301,7 @@ def test_every_way_to_write_to_a_store_is_looked_at(vault: Vault, make: Callable
         lambda: store.add("Text.", {"deep": [{"er": TOKEN}]}),
         lambda: store.add("Text.", {TOKEN: "a key"}),
         lambda: store.add("Text.", {"password": "swordfish"}),
+        lambda: store.add("Text.", {"note": TOKEN.encode()}),
         lambda: store.add("Text.", TOKEN),
         lambda: store.update(known, TOKEN),
         lambda: store.update(known, "Text.", {"note": TOKEN}),
@@ -542,7 +554,15 @@ def test_an_error_that_quotes_a_secret_is_told_without_it(
     asyncio.run(plain.search(SPOKEN))
     logging.getLogger("memfs.agent").warning("a trigger raised", exc_info=ValueError(SPOKEN))
 
+    def failing(*_: Any, **__: Any) -> str:
+        raise ValueError(SPOKEN)
+
+    working = WorkingMemory(max_messages=1, keep=0, model=failing)
+    working.add("user", "Alice drinks tea.")
+    working.add("user", "Bob drinks coffee.")
+
     assert "search failed: cannot search for" in caplog.text
+    assert "the model made no summary" in caplog.text
     assert in_log(caplog) == []
     assert len(spans()) >= 3
     assert secrets_in("\n".join(span.to_json() for span in spans())) == []

@@ -28,7 +28,7 @@ TRIES = 3  # of a recall that finds vectors which are behind
 HASH = 8  # characters of a key that tell texts with the same first words apart
 PAGE = 1000
 Recalled = list[tuple[str, str, float]]
-_log = logging.getLogger("memfs.agent.memory")
+_log = logging.getLogger("memfs.agent")  # whose filter a logger below it would not have
 _told: set[str] = set()
 
 

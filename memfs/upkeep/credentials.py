@@ -160,11 +160,25 @@ def _url_passwords(text: str) -> Iterator[Span]:
 
 _QUOTE = r"""\\{0,3}["'`]"""
 _OF = r"(?:[ \t]++(?:for|of|on|to|at)(?:[ \t]++[\w.@/'-]{1,64}+){1,5}?)?"
-_SAYS = rf"(?:{_QUOTE})?\]?(?:[ \t]{{0,4}}+(?::=|=>|==?|:)|(?i:{_OF}[ \t]++(?:is|was|to)(?=[:\s]):?))[ \t]{{0,4}}+"
-_ASSIGNED = re.compile(
-    rf"""{_SAYS}(?:{_QUOTE}(?P<quoted>[^"'`\\\n]{{4,512}}+)(?={_QUOTE})|(?P<bare>[^\s"'`<>\\]{{4,512}}+))"""
+_STRONG = r"(?:\*\*|__)?"
+_SAID = rf"(?i:{_OF}(?:[ \t]++(?:is|was|to)(?=[:\s]):?|:(?=\s)))"
+_SAYS = (
+    rf"(?:(?:{_QUOTE})?\]?{_STRONG}(?:[ \t]{{0,4}}+(?::=|=>|==?|:)|{_SAID})|(?<=--password)[ \t]|(?<=<password)>)"
+    rf"{_STRONG}[ \t]{{0,4}}+"
 )
+_QUOTED = (  # up to the same quote, behind escapes and other quotes; in JSON in JSON escapes are doubled
+    r"""(?P<mark>["'`])(?P<quoted>(?:[^"'`\\\n]|\\[^\n]|(?!(?P=mark))["'`]){4,512}+)(?=(?P=mark))"""
+    r"""|(?P<far>\\{1,3}["'`])(?P<nested>(?:[^"'`\\\n]|(?!(?P=far))(?:\\{2}(?:\\[^\n]|[^\\\n])|["'`])){4,512}+)"""
+    r"(?=(?P=far))"
+)
+_ASSIGNED = re.compile(rf"""{_SAYS}(?:{_QUOTED}|(?:{_QUOTE})?(?P<bare>[^\s"'`<>\\]{{4,512}}+))""")
 _PASSWORD = re.compile("pass(?:word|wd|phrase|code)|pwd")
+_ABOUT = frozenset(  # last words of names of what is said of a password
+    "at on date time url uri link path file field page policy length hint changed updated expires expiry expired "
+    "required enabled strength type count attempts manager status age days rule rules error errors message "
+    "format".split()
+)
+_LAST = re.compile("(?:[A-Z]?[a-z]+|[A-Z]+)$")
 _API_KEY = re.compile("key|token|secret|credentials?")
 _QUALITY = re.compile(
     "(?:api|access|auth|authorization|secret|private|signing|encryption|client|app|application|service|account|bot|"
@@ -214,8 +228,9 @@ def _assigned(names: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int
         if name.start() < last or not _is_meant(name, lowered):
             continue
         if value := _ASSIGNED.match(text, name.end()):
-            is_quoted = value["quoted"] is not None
-            start, last = value.span("quoted" if is_quoted else "bare")
+            held = next(name for name in ("quoted", "nested", "bare") if value[name] is not None)
+            is_quoted = held != "bare"
+            start, last = value.span(held)
             end = last
             if not is_quoted:
                 end = start + len(_NEXT.split(value["bare"], maxsplit=1)[0].rstrip(_TRAILING))
@@ -241,6 +256,9 @@ def _headers(text: str) -> Iterator[Span]:
 def kind_of_named(name: str, value: str) -> str | None:
     """The kind of secret that a value in a mapping is by its name; None if it is none."""
     lowered = lower(name)
+    last = _LAST.search(name)
+    if _PASSWORD.search(lowered) and last and last[0].lower() in _ABOUT:
+        return None
     if _PASSWORD.search(lowered) and len(value) >= 4 and not is_placeholder(value) and not value.isspace():
         return "password" if " " not in value.strip() else None
     found = [one for one in _API_KEY.finditer(lowered) if one.end() == len(lowered) and _is_meant(one, lowered)]

@@ -36,7 +36,9 @@ DEFAULTS: Mapping[str, Action] = MappingProxyType(
 ROUNDS = 8  # in which a text is looked at, for what was replaced may have kept something else from being seen
 LEAST = 6  # signs of the shortest thing that a detector of memfs finds
 LONG = 10**12  # a whole number from here on may be that of a card
-_PLAIN = (bool, float, bytes, bytearray, date, type(None))  # holds nothing that a detector reads
+_PLAIN = (bool, float, date, type(None))  # holds nothing that a detector reads
+_BYTES = (bytes, bytearray)  # of a picture, say; a store would write them as words
+_WRAPPERS = frozenset({"value", "stringvalue"})  # names of values whose own name stands beside, or above
 
 
 def scan_text(text: str) -> list[Finding]:
@@ -119,7 +121,7 @@ class Policy:
     def _cleaned(self, value: T, over: "_Pass") -> Clean[T]:
         if isinstance(value, str):
             return Clean(over.text(value), over.counts) if self._may_find(value) else Clean(value)
-        if not self._may_find("\n".join(_texts(value))):
+        if not self._may_find("\n".join(_texts(value, reads_bytes=over.reads_bytes))):
             return Clean(value)
         return Clean(over.value(value), over.counts)
 
@@ -135,6 +137,11 @@ class _Pass:
     def __init__(self, policy: Policy, *, refuses: str = "", known: str = "") -> None:
         self._policy, self._refuses, self._text_before = policy, refuses, known
         self.counts: Counter[str] = Counter()
+
+    @property
+    def reads_bytes(self) -> bool:
+        """Tell whether bytes are looked at: where they become words."""
+        return bool(self._refuses)
 
     def text(self, text: str) -> Any:
         """A text with a marker in the place of each finding."""
@@ -175,7 +182,7 @@ class _Pass:
                 place[key] = copies[id(held)]
             elif isinstance(held, Mapping):
                 place[key] = copies[id(held)] = copy = self._keys(held)
-                waiting += [(copy, new, str(old)) for new, old in zip(copy, held, strict=True)]
+                waiting += [(copy, new, _name(held, old, name)) for new, old in zip(copy, held, strict=True)]
             elif isinstance(held, list | tuple):
                 place[key] = copies[id(held)] = items = list(held)
                 waiting += [(items, at, name) for at in range(len(items))]
@@ -194,7 +201,7 @@ class _Pass:
         return copy
 
     def _leaf(self, held: Any, name: str) -> Any:
-        if (text := _text(held)) is None:
+        if (text := _text(held, reads_bytes=self.reads_bytes)) is None:
             return held
         cleaned = self.text(text)
         kind = kind_of_named(name, cleaned) if name and cleaned.strip() else None
@@ -221,7 +228,16 @@ def _settled(given: Mapping[str, str], own: Iterable[str]) -> Mapping[str, str]:
     return {**DEFAULTS, **secrets, **{kind: action for kind, action in given.items() if kind != "secrets"}}
 
 
-def _texts(value: Any) -> list[str]:
+def _name(held: Mapping[Any, Any], key: object, above: str) -> str:
+    """What a value in a mapping is called: by its key, or by what stands beside or above a mere `value`."""
+    name = str(key)
+    if name.lower() not in _WRAPPERS:
+        return name
+    beside = held.get("name") or held.get("key")
+    return beside if isinstance(beside, str) else above or name
+
+
+def _texts(value: Any, *, reads_bytes: bool) -> list[str]:
     """The texts in a value, those that name others too."""
     found: list[str] = []
     waiting, seen = [value], set()
@@ -233,15 +249,17 @@ def _texts(value: Any) -> list[str]:
             if id(held) not in seen:
                 seen.add(id(held))
                 waiting += [*held.keys(), *held.values()] if isinstance(held, Mapping) else held
-        elif (text := _text(held)) is not None:
+        elif (text := _text(held, reads_bytes=reads_bytes)) is not None:
             found.append(text)
     return found
 
 
-def _text(held: Any) -> str | None:
+def _text(held: Any, *, reads_bytes: bool) -> str | None:
     """What a detector reads of a value that is no list and no mapping; None if nothing."""
     if isinstance(held, str):
         return held
+    if isinstance(held, _BYTES):
+        return str(bytes(held)) if reads_bytes else None
     if isinstance(held, _PLAIN) or (isinstance(held, int) and abs(held) < LONG):
         return None
     return str(held)

@@ -22,6 +22,7 @@ from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
 from memfs.stores.keyed.urls import open_store
 from memfs.stores.store import Found, Metadata
 from memfs.upkeep.redaction import Policy
+from memfs.vault import Vault
 
 T = TypeVar("T")
 FEWEST = 20  # hits that are asked for, at least
@@ -166,6 +167,7 @@ def as_agent_store(
     opened = open_store(store) if isinstance(store, str) else store
     if not isinstance(opened, MemoryStore):
         raise InvalidSetupError("as_agent_store", f"{shown(store)} is not a keyed MemoryStore, or its address")
+    vault = getattr(opened, "vault", None)
     return KeyedAgentStore(
         opened,
         owns=is_address,
@@ -178,7 +180,7 @@ def as_agent_store(
         min_relevance=min_relevance,
         tools=tools,
         max_chars=max_chars,
-        redaction=redaction,
+        redaction=redaction or (Policy.of(vault) if isinstance(vault, Vault) else None),
     )
 
 
