@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -359,8 +360,7 @@ def test_a_slip_in_a_command_gets_a_suggestion(memfs: Memfs) -> None:
 
 
 def test_every_command_has_help_with_an_example(memfs: Memfs) -> None:
-    overview = memfs("--help").out
-    names = [line.split()[0] for line in overview.partition("commands:\n")[2].partition("\n\n")[0].splitlines()]
+    names = re.findall(r"(?m)^  (\S+)", memfs("--help").out)
 
     assert len(names) >= 14
     for name in names:
