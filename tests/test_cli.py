@@ -3,42 +3,13 @@
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from conftest import Memfs
 
 from memfs import Vault
-from memfs.cli.main import main, split
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
-
-
-Memfs = Callable[..., Ran]
-
-
-@pytest.fixture
-def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memfs:
-    """Run a command in the example vault."""
-    monkeypatch.chdir(example)
-    for name in ("MEMFS_ACTOR", "MEMFS_LOG"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*words: str) -> Ran:
-        code = main(list(words))
-        return Ran(code, *capsys.readouterr())
-
-    return run
-
+from memfs.cli.main import split
 
 # --- finding the vault
 
