@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from memfs import config
 from memfs.checks import check
-from memfs.edit import canonical, edit
+from memfs.edit import canonical, retagged, revise
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -263,7 +263,7 @@ class Vault:
 
         def change(old: str) -> str:
             body = parse(old).parts.body
-            return self._edit(old, {}, body + ("" if not body or body.endswith("\n") else "\n") + text)
+            return revise(old, {}, body + ("" if not body or body.endswith("\n") else "\n") + text, self._clock)
 
         return self._rewrite(ref, change, Dirty())
 
@@ -290,7 +290,7 @@ class Vault:
         return self._scope.purge(change, words=words)
 
     def move(self, ref: str, to: str, *, seen: Stamp | str | None = None) -> Written:
-        """Move a memory to a namespace, or to a path that ends in `.md`. Its id stays."""
+        """Move a memory to a namespace, or to a path that ends in `.md`; its id stays. `seen` as in `update`."""
         path = self._scope.resolve(ref)
         name = path.rpartition("/")[2]
         if to.endswith(".md"):
@@ -372,15 +372,8 @@ class Vault:
         added, dropped = canonical("tags", [*add_tags]), canonical("tags", [*remove_tags])
 
         def change(old: str) -> str:
-            changes = dict(keys)
-            if added or dropped:
-                values, faults = parse(old)[1:]
-                if "tags" not in keys and (bad := [fault for fault in faults if fault.key == "tags"]):
-                    raise bad[0]
-                tags = canonical("tags", keys.get("tags", values.get("tags", ())) or ())
-                kept = [tag for tag in tags if tag not in dropped]
-                changes["tags"] = kept + [tag for tag in dict.fromkeys(added) if tag not in kept]
-            return self._edit(old, changes, body)
+            tags = {"tags": retagged(old, keys, added, dropped)} if added or dropped else {}
+            return revise(old, {**keys, **tags}, body, self._clock)
 
         return self._rewrite(ref, change, dirty, seen=_stamp(seen))
 
@@ -390,14 +383,6 @@ class Vault:
             return self._tree.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
         time.sleep(0.02)
         return self._tree.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
-
-    def _edit(self, old: str, changes: dict[str, Any], body: str | None) -> str:
-        """Edit a text; a changed body moves `updated`, where memfs may write that."""
-        values = parse(old).values
-        new = edit(old, changes, body)
-        if body is not None and new != old and values.keys() & {"id", "updated"} and "updated" not in changes:
-            return edit(old, {**changes, "updated": self._clock()}, body)
-        return new
 
     def _forget(self, dirty: Dirty, ref: str, seen: Stamp | None = None) -> Written:
         path = self._scope.resolve(ref)

@@ -1,15 +1,14 @@
 """An audit shows what is there twice, out of date, unused, too long or in contradiction, and changes nothing."""
 
-import json
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from conftest import Git, Snapshot
+from conftest import Git, Memfs, Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from people import facts
@@ -335,31 +334,6 @@ def test_kinds_and_namespaces_are_asked_for_alone(vault: Vault) -> None:
 
 
 # --- the command
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
-
-
-Memfs = Callable[..., Ran]
-
-
-@pytest.fixture
-def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memfs:
-    """Run a command in the example vault."""
-    monkeypatch.chdir(example)
-
-    def run(*words: str) -> Ran:
-        code = main(list(words))
-        return Ran(code, *capsys.readouterr())
-
-    return run
 
 
 def test_the_example_vault_has_one_thing_to_look_at(memfs: Memfs) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from memfs.cli.commands import COMMANDS
+
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 MASKS = (
     (r"m-[0-9a-z]{26}", "ID"),
@@ -49,9 +51,10 @@ def test_the_transcripts_are_what_happens(example: Path, postgres_url: str) -> N
 
 def test_every_command_in_the_help_is_on_the_page() -> None:
     done = subprocess.run([sys.executable, "-m", "memfs", "--help"], capture_output=True, text=True, timeout=60)
-    names = [line.split()[0] for line in done.stdout.partition("commands:\n")[2].partition("\n\n")[0].splitlines()]
+    names = re.findall(r"(?m)^  (\S+)", done.stdout)
     headings = " ".join(re.findall(r"(?m)^## .*: (.*)$", PAGE.read_text(encoding="utf-8"))).replace(",", "").split()
 
+    assert sorted(names) == sorted(command.name for command in COMMANDS)
     assert sorted(names) == sorted(headings)
     for name in names:
         assert any(f"memfs {name}" in command for command, _ in transcripts())

@@ -6,15 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import test_cli
-from conftest import Snapshot
-from test_cli import Memfs
+from conftest import Memfs, Snapshot
 
 from memfs import Vault
 from memfs.upkeep.keys import new_key, read
 
 PEANUTS = "facts/bob/allergic-to-peanuts"
-memfs = test_cli.memfs  # the fixture
 
 
 @pytest.fixture(autouse=True)

@@ -1,42 +1,13 @@
 """`memfs graph`, and what `memfs check` and `memfs doctor` say of links."""
 
-import json
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from conftest import Memfs
 
 from memfs import Vault
-from memfs.cli.main import main
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
-
-
-Memfs = Callable[..., Ran]
-
-
-@pytest.fixture
-def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memfs:
-    """Run a command in the example vault."""
-    monkeypatch.chdir(example)
-
-    def run(*words: str) -> Ran:
-        code = main(list(words))
-        return Ran(code, *capsys.readouterr())
-
-    return run
-
 
 # --- all of it
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Ran
 from postgres_server import PASSWORD, Server
-from test_cli import Ran
 
 from memfs import Vault
 from memfs.cli.main import main

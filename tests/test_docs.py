@@ -69,4 +69,5 @@ def test_the_demo_shows_the_main_job() -> None:
     assert "200 of 200 lines there, 0 doubled" in done.stdout
     assert "1 file changed, 1 insertion(+), 1 deletion(-)" in done.stdout
     assert "refused" in done.stdout
+    assert "people/bob.md knows people/yuki.md" in done.stdout
     assert "notes/dentist.md:4: importance: 'high'" in done.stdout

@@ -292,7 +292,10 @@ def test_of_many_that_are_found_those_at_the_last_places_are_listed(example: Pat
 def test_a_bound_that_cannot_be_is_a_usage_error(example: Path) -> None:
     done = memfs(example, "eval", "--min-recall", "2")
 
-    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "memfs: eval: --min-recall 2 is not from 0 to 1")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        2,
+        "memfs: eval: argument --min-recall: '2' is not a number from 0 to 1",
+    )
 
 
 def test_a_text_that_would_move_the_terminal_is_spelled_out(example: Path) -> None:

@@ -1,18 +1,15 @@
 """What has faded is told, and moved to the archive when a person says so; nothing else is."""
 
 import asyncio
-import json
 import subprocess
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from conftest import Git, Snapshot
+from conftest import Git, Memfs, Snapshot
 
 from memfs import Vault
-from memfs.cli.main import main
 from memfs.errors import MemoryChangedError, SettingsError
 from memfs.model import Written
 from memfs.stores import VaultStore
@@ -28,32 +25,6 @@ def days_ago(days: float) -> str:
 
 def paths(found: Any, *, spared: bool = False) -> list[str]:
     return [one.memory.path for one in found if bool(one.spared) == spared]
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
-
-
-Memfs = Callable[..., Ran]
-
-
-@pytest.fixture
-def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memfs:
-    """Run a command in the example vault."""
-    monkeypatch.chdir(example)
-    monkeypatch.delenv("MEMFS_ACTOR", raising=False)
-
-    def run(*words: str) -> Ran:
-        code = main(list(words))
-        return Ran(code, *capsys.readouterr())
-
-    return run
 
 
 # --- what has faded

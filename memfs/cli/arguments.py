@@ -92,6 +92,13 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
+def share(text: str) -> float:
+    """Read a number from 0 to 1."""
+    if not 0 <= number(text) <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return number(text)
+
+
 def moment(text: str) -> date:
     """Read a day or a time."""
     from memfs.model import as_time

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from memfs.cli.commands import usage
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import (
     Progress,
@@ -29,8 +28,6 @@ ALMOST = 1e-9  # a mean of shares may fall short of a bound by so much
 
 def run_eval(args: argparse.Namespace) -> int:
     """Ask the questions of a vault, and tell what they found; exit code 1 if that is less than was asked for."""
-    if not 0 <= args.min_recall <= 1:
-        raise usage("eval", f"--min-recall {args.min_recall:g} is not from 0 to 1")
     with open_vault(args.vault) as vault:
         queries = _queries(vault, args.file)
         with Progress() as progress:

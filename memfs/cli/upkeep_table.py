@@ -1,6 +1,6 @@
 """The commands that look after a vault."""
 
-from memfs.cli.arguments import AT, AUDITED, REFS, WITHIN, Command, argument, flag, moment, number, positive, several
+from memfs.cli.arguments import AT, AUDITED, REFS, WITHIN, Command, argument, flag, moment, positive, several, share
 
 DRAWINGS = ("text", "json", "dot", "mermaid")
 FIELD = several("--field", metavar="NAME", help="a header key, or body; may be repeated")
@@ -37,7 +37,7 @@ TABLE: tuple[Command, ...] = (
             argument("--file", metavar="FILE", help="other questions than those of the vault; - reads stdin"),
             argument("--k", metavar="N", type=positive, help="count the first N hits of every question"),
             argument(
-                "--min-recall", metavar="X", type=number, default=1.0,
+                "--min-recall", metavar="X", type=share, default=1.0,
                 help="the share of what is expected that must be found, 0 to 1 (default: 1)",
             ),
         ),
@@ -52,7 +52,7 @@ TABLE: tuple[Command, ...] = (
         "prune", "forgetting", "Show the memories that have faded; with --yes, move them to archive/.",
         (
             WITHIN,
-            argument("--below", metavar="X", type=number, help="less than this is left, 0 to 1 (default: 0.05)"),
+            argument("--below", metavar="X", type=share, help="less than this is left, 0 to 1 (default: 0.05)"),
             AT,
             flag("-y", "--yes", help="move them to archive/"),
         ),

@@ -114,6 +114,7 @@ def _text(data: bytes) -> str:
 
 def staged(root: Path) -> list[Source]:
     """The files of a vault as the next commit will have them, where it changes or adds them."""
+    _git(root, "rev-parse", "--git-dir")  # outside of a repository, `git diff` answers with its whole usage
     listed = _git(
         root, "diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--diff-filter=d", "--relative"
     )
