@@ -55,6 +55,28 @@ def hold(root: str, *questions: str) -> None:
         print(_peak())
 
 
+def embed(root: str) -> None:
+    """All memories of a vault that has its index; the model is loaded before."""
+    from memfs import Vault
+    from memfs.embedding import default_embedder
+
+    embedder = default_embedder()
+    with Vault(root, embedder=embedder) as vault:
+        vault.status()
+        timed(vault.sync)
+
+
+def hold_meaning(root: str, *questions: str) -> None:
+    """The memory that a process takes which has searched by meaning."""
+    from memfs import Vault
+    from memfs.embedding import default_embedder
+
+    with Vault(root, embedder=default_embedder()) as vault:
+        for question in questions:
+            _ = [(hit.memory.body, hit.snippet) for hit in vault.search(question, limit=LIMIT)]
+        print(_peak())
+
+
 def hold_raw(folder: str, *questions: str) -> None:
     """The same, with tantivy alone."""
     from benchmarks.floors import Raw
@@ -102,7 +124,8 @@ def idle(root: str, seconds: str) -> None:
 
 
 ACTIONS: dict[str, Callable[..., None]] = {
-    action.__name__: action for action in (build, build_raw, build_fts, first, hold, hold_raw, hold_fts, answer, idle)
+    action.__name__: action
+    for action in (build, build_raw, build_fts, embed, first, hold, hold_meaning, hold_raw, hold_fts, answer, idle)
 }
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from benchmarks.plot import drawn
 
 SUMMARY = (
     "question",
+    "question by meaning",
     "SQLite FTS5: the question as typed",
     "markdown-vault-mcp: any of the words",
     "qmd: any of the words",
@@ -48,6 +49,9 @@ _TAIL = """\
 - A question is 5 hits with body, snippet and title. Beside it, tantivy has the bodies stored in its index, searches for
   any of the stemmed words, and fetches 5 bodies and snippets: no freshness, no relevance, no filters. Beside a question
   that is narrowed, it has a second index: namespaces, types and tags as terms, dates and numbers as columns.
+- A question by meaning is 5 hits as well, with the weights of the extra `semantic`; beside it, the same vault is asked
+  by words alone. All memories are embedded by a process that has the model loaded and finds the index there. The texts
+  being made up, their vectors lie closer together than those of a language, and are harder to tell apart by signs.
 - Pending changes are found, but not in the published index yet; a search that meets many of them publishes it.
 - A cold build happens in a new process, beside reading the files and a tantivy index of body and path with the same
   writer; the start of python does not count. A scan with nothing changed, and a warm open, are those of a new `Vault`

@@ -1,7 +1,7 @@
 """The vectors of an index's rows, and those of them that are nearest to a question.
 
-Up to some ten thousand rows all are compared. Of more, the signs of the numbers are held in memory, a bit each, and the
-rows whose signs differ least are compared.
+Up to some ten thousand rows all are compared. Of more, it is held in memory whether each number is above the mean, a
+bit each, and the rows are compared that differ least in that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memfs.catalog import Catalog
-from memfs.vectors import BLOCK, Flags, Floats, Keys, Small, Vectors, keys_of, names
+from memfs.vectors import BLOCK, Flags, Floats, Keys, Vectors, keys_of, names
 
 EXACT = 20_000  # rows, up to which all are compared: `benchmarks.meaning` tells what either way costs
 RERANK, SHARE, TIMES = 2_000, 50, 16  # of more, so many rows, one of so many, or times those that are asked for
@@ -65,8 +65,10 @@ class Nearest:
         if len(rows) <= exact:
             self._units = units_of(vectors.take(keys)) if len(rows) else None
         else:
-            blocks = [_signs(vectors.take(keys[at : at + BLOCK])) for at in range(0, len(keys), BLOCK)]
-            self._signs = np.ascontiguousarray(np.concatenate(blocks).T)  # a line a word: each is gone through at once
+            self._mean = units_of(vectors.take(keys[:: -(-len(keys) // BLOCK)])).mean(axis=0)
+            units = (units_of(vectors.take(keys[at : at + BLOCK])) for at in range(0, len(keys), BLOCK))
+            signs = np.concatenate([_signs(block - self._mean) for block in units])
+            self._signs = np.ascontiguousarray(signs.T)  # a line a word: each is gone through at once
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -109,12 +111,12 @@ class Nearest:
         if limit >= len(at):
             return at
         differ = np.zeros(len(self._rows), np.uint16)
-        for line, signs in zip(self._signs, _signs(question[None])[0], strict=True):
+        for line, signs in zip(self._signs, _signs((question - self._mean)[None])[0], strict=True):
             differ += np.bitwise_count(line ^ signs)
         return at[np.argpartition(differ[at], limit)[:limit]]
 
 
-def _signs(vectors: Small | Floats) -> Keys:
+def _signs(vectors: Floats) -> Keys:
     """The signs of numbers, a bit each, in words of 64."""
     bits = np.packbits(vectors > 0, axis=1)
     return np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(np.uint64)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.fitting import Case, fit, score
+from benchmarks.fitting import Case, fit, fused, score
 from benchmarks.locomo import WAYS, Question, Score, facts_of, long_of, main, measure, questions_of, turns_of
 
 TOPICS = ["sushi", "marathon", "violin", "camping", "pottery", "chess", "sailing", "gardening", "baking", "yoga"]
@@ -60,7 +60,9 @@ def test_a_score_is_the_share_of_the_answers_and_the_rank_of_the_first() -> None
 def test_every_way_is_asked_every_question_and_the_unanswerable_are_apart(sample: dict[str, Any]) -> None:
     scores = measure([sample], tuple(WAYS))
 
-    assert list(scores) == ["memfs", "memfs without source", "SQLite FTS5", "strands keywords"]
+    assert list(scores) == [
+        "memfs", "memfs without source", "semantic", "semantic without source", "SQLite FTS5", "strands keywords",
+    ]  # fmt: skip
     for found in scores.values():
         assert found.all.questions == 11
         assert found.by_category[5].questions == 1
@@ -101,6 +103,13 @@ def test_what_tells_answers_apart_gets_the_weight() -> None:
     assert score([Case([(0.5,), (0.4,)], [False, True], 2)], (1.0,)) == (0.5, 0.5)
 
 
+def test_orders_are_fused_by_the_places_that_memories_have_in_them() -> None:
+    words, meaning = (0.9, *[0.0] * 4, 0.1, 0.0), (0.0, *[0.0] * 4, 0.9, 0.0)
+    between = [(0.5, *[0.0] * 4, 0.5, 0.0)] * 6
+
+    assert fused([Case([words, meaning, *between], [True, True, *[False] * 6], 2)]) == (1.0, 1.0)
+
+
 def test_the_fit_is_scored_on_conversations_it_did_not_see(
     sample: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,4 +119,6 @@ def test_the_fit_is_scored_on_conversations_it_did_not_see(
     assert main([str(data), "--only", "memfs", "--fit"]) == 0
     out = capsys.readouterr().out
     assert "weights of the others, no. 2" in out
-    assert "fitted to all: score 1.00" in out
+    assert "semantic, of the others, no. 2" in out
+    assert out.count("fitted to all: score 1.00") == 2
+    assert "semantic, fused by places" in out

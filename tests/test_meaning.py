@@ -356,6 +356,38 @@ def test_where_the_extra_is_missing_words_alone_are_searched_and_that_is_said_on
     assert done.stderr.count("pip install 'memfs-vault[semantic]'") == 1
 
 
+COMMAND = "from memfs.cli.main import main; print('exit code', main(sys.argv[1:]), file=sys.stderr)"
+
+
+def test_the_command_searches_by_meaning_when_it_is_told_to(example: Path) -> None:
+    where = ("--vault", example, "--json")
+    words = json.loads(script(COMMAND, "search", "bad", "teeth", *where).stdout)
+    hits = json.loads(script(COMMAND, "search", "--semantic", "--explain", "bad", "teeth", *where).stdout)
+    missed = json.loads(script(COMMAND, "explain-miss", "people/claire", "--semantic", "bad teeth", *where).stdout)
+
+    assert words == []
+    assert hits[0]["path"] == "notes/dentist.md"
+    assert any(reason["text"].startswith("means alike: 0.4") for reason in hits[0]["why"])
+    assert any(reason["text"].startswith("means alike: 0.0") for reason in missed["reasons"])
+
+
+def test_the_command_refuses_what_is_not_installed_and_status_tells_of_it(example: Path) -> None:
+    without = "sys.modules['wordllama'] = None\n" + COMMAND
+    refused = script(without, "search", "--semantic", "bad teeth", "--vault", example)
+    with (example / "memfs.yaml").open("a", encoding="utf-8") as settings:
+        settings.write("retrieval:\n  semantic: true\n")
+    warned = script(without, "search", "peanut", "allergy", "--paths", "--vault", example)
+    told = script(without, "status", "--vault", example)
+    fine = script(COMMAND, "status", "--vault", example)
+
+    assert "hint: Install it: pip install 'memfs-vault[semantic]'.\nexit code 2" in refused.stderr
+    assert warned.stdout == "facts/bob/allergic-to-peanuts.md\n"
+    assert warned.stderr.count("memfs: warning: search by meaning is not installed") == 1
+    assert "  meaning    not installed: by words alone\n" in told.stdout
+    assert "pip install" in told.stdout
+    assert f"  meaning    by {default_embedder().name}\n" in fine.stdout
+
+
 def test_vectors_that_nobody_can_read_any_more_go_with_what_is_removed(example: Path) -> None:
     with Vault(example, embedder=default_embedder()) as vault:
         vault.search("bad teeth")

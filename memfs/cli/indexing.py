@@ -172,7 +172,8 @@ def status_rows(status: IndexStatus, now: datetime) -> Iterator[tuple[str, str]]
     yield "watcher", f"process {status.watcher}" if status.watcher else "none"
     yield "changes", NOTICES.get(status.notices, status.notices)
     if status.semantic != "off":
-        yield "meaning", "by words alone" if status.semantic == "missing" else f"by {status.semantic}"
+        is_there = status.semantic != "missing"
+        yield "meaning", f"by {status.semantic}" if is_there else "not installed: by words alone"
     if status.last_scan:
         yield "last scan", f"{status.last_scan:%Y-%m-%d %H:%M:%S}Z, {ago(status.last_scan, now)}"
     if status.trouble:
