@@ -16,7 +16,7 @@ import memfs
 from memfs import Vault
 from memfs.hub import Hub, HubReport, pull, push
 
-POINTS = 12
+POINTS = 9
 HOME = str(Path(memfs.__file__).parent)
 Files = dict[str, bytes]
 
@@ -85,7 +85,10 @@ def two_vaults(tmp_path: Path, hub: Hub) -> tuple[Path, Path]:
 
 
 def in_a_child(act: Callable[[], object], last: int | None) -> int:
-    """Run in a process of its own, which is killed at the call of memfs with this number; how many there were."""
+    """Run in a process of its own, which is killed at the call of memfs with this number; how many there were, or 0.
+
+    Threads wait for each other now longer, now shorter: the last numbers may not be reached.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -109,7 +112,7 @@ def in_a_child(act: Callable[[], object], last: int | None) -> int:
     with open(reader, encoding="ascii") as end:
         calls = end.read()
     status = os.waitpid(child, 0)[1]
-    assert (os.WIFSIGNALED(status), bool(calls)) == (last is not None, last is None), os.waitstatus_to_exitcode(status)
+    assert os.waitstatus_to_exitcode(status) == (0 if calls else -signal.SIGKILL)
     return int(calls or 0)
 
 
@@ -137,15 +140,17 @@ def kill_and_repeat(
     run()
     wanted = files(copy), result()
     begin()
+    kills = 0
     for last in points(run):
         begin()
-        in_a_child(run, last)
+        kills += not in_a_child(run, last)
         run()
         differing = set(files(copy).items()) ^ set(wanted[0].items())
         assert not differing, f"killed at call {last}"
         assert result() == wanted[1], f"killed at call {last}"
         again = run()
         assert (again.changes, again.problems) == (0, ())
+    assert kills >= POINTS - 1
 
 
 def test_a_push_that_was_killed_is_repeated(hub: Hub, tmp_path: Path, postgres_url: str) -> None:

@@ -15,7 +15,7 @@ from memfs.hub import Hub, pull, push
 VAULTS = st.integers(0, 2)
 PATHS = st.sampled_from(["tea.md", "facts/tea.md", "facts/Sushi.md", "people/bob.md", "people/eve/notes.md"])
 ROUNDS = 4
-EXAMPLES, STEPS = 25, 25
+EXAMPLES, STEPS = 15, 25
 
 
 class Life(RuleBasedStateMachine):
