@@ -216,6 +216,29 @@ def guarded(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
+def test_a_full_server_takes_nothing_more_loses_nothing_and_is_still_searched(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path, "--maxmemory", "2mb", "--maxmemory-policy", "noeviction")
+    server.start()
+    try:
+        with RedisStore(server.url) as store:
+            store.add("tea", "Green tea.")
+            with pytest.raises(StoreUnavailableError, match="maxmemory"):
+                for number in range(100):
+                    store.add(f"long/{number}", f"{number} " * 20_000)
+            with pytest.raises(StoreUnavailableError, match="maxmemory"):
+                store.add("tea", "Black tea.")
+
+            assert store.get("tea") == "Green tea."
+            assert [key for key, _, _ in store.search("tea")] == ["tea"]
+            assert store.keys("tea") == ["tea"]
+            while long := store.keys("long"):
+                assert store.forget(long[0])
+            store.add("tea", "Black tea.")
+            assert store.get("tea") == "Black tea."
+    finally:
+        server.stop()
+
+
 def test_a_server_that_is_not_there_is_a_clear_error_and_back_again_it_is_used(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()
