@@ -91,6 +91,10 @@ def test_calls_of_tools_are_a_history_and_messages(memory: AgentMemory) -> None:
         ("clock", {}, ""),
     ]
     assert memory.get_recent_messages() == "tool: menu(place='Chez Lin') -> tuna sushi\ntool: clock()"
+    wrong: Any = ["Chez Lin"]
+    with pytest.raises(ValueError, match=r"^arguments: \['Chez Lin'\] is not a mapping$"):
+        memory.add_tool_call("menu", wrong)
+    assert len(memory.tool_call_history) == len(memory.working) == 2
 
 
 # --- experiences ----------------------------------------------------------------------------------------

@@ -143,6 +143,8 @@ class AgentMemory:
 
     def add_tool_call(self, name: str, arguments: Mapping[str, Any] | None = None, result: object = "") -> str:
         """Keep a call of a tool, as a message too; tells the key of that."""
+        if not isinstance(arguments, Mapping | None):
+            raise InvalidArgumentsError("arguments", f"{shown(arguments)} is not a mapping")
         call = ToolCall(check_text("name", name), dict(arguments or {}), str(result))
         given = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
         key = self.working.add("tool", f"{name}({given})" + (f" -> {call.result}" if call.result else ""))

@@ -71,6 +71,8 @@ class VaultStore(MemoryStore[str]):
     @staticmethod
     def _scope(vault: Vault, namespace: str) -> Vault:
         """The handle through which all goes."""
+        if not isinstance(namespace, str):
+            raise InvalidSetupError("VaultStore", f"namespace: {shown(namespace)} is not a text")
         try:
             scoped = vault.scope(namespace) if namespace.strip("/") else vault
         except MemfsError as error:
