@@ -244,6 +244,25 @@ def test_what_a_person_rewrote_is_not_overwritten_by_the_old_text(tmp_path: Path
         assert sorted(texts(memory, "allergic")) == ["Bob is allergic to hazelnuts, not to peanuts.", PEANUTS]
 
 
+class Edited(VaultStore):
+    """The vault of a person who saves a file just when the agent has looked at its header."""
+
+    def meta(self, key: str) -> dict[str, Any]:
+        told = super().meta(key)
+        (self.vault.root / "experiences" / f"{key}.md").write_text("Bob is allergic to hazelnuts.\n")
+        return told
+
+
+def test_a_save_in_the_middle_of_an_experience_is_not_written_over(vault: Vault) -> None:
+    memory = AgentMemory(long_term=Edited(vault, "/experiences"), vector=False)
+    key = memory.add_experience(PEANUTS)
+
+    again = memory.add_experience(PEANUTS, importance=5)
+
+    assert memory.long_term.get(key) == "Bob is allergic to hazelnuts."
+    assert (again != key, memory.long_term.get(again)) == (True, PEANUTS)
+
+
 def test_an_open_vault_and_a_namespace_may_be_given(vault: Vault) -> None:
     memory = AgentMemory(vault=vault, namespace="/agents/anna", vector=False)
     memory.add_experience(SENCHA)
