@@ -91,6 +91,10 @@ def test_calls_of_tools_are_a_history_and_messages(memory: AgentMemory) -> None:
         ("clock", {}, ""),
     ]
     assert memory.get_recent_messages() == "tool: menu(place='Chez Lin') -> tuna sushi\ntool: clock()"
+    wrong: Any = ["Chez Lin"]
+    with pytest.raises(ValueError, match=r"^arguments: \['Chez Lin'\] is not a mapping$"):
+        memory.add_tool_call("menu", wrong)
+    assert len(memory.tool_call_history) == len(memory.working) == 2
 
 
 # --- experiences ----------------------------------------------------------------------------------------
@@ -238,6 +242,25 @@ def test_what_a_person_rewrote_is_not_overwritten_by_the_old_text(tmp_path: Path
         assert again != key
         assert file.read_text() == "Bob is allergic to hazelnuts, not to peanuts.\n"
         assert sorted(texts(memory, "allergic")) == ["Bob is allergic to hazelnuts, not to peanuts.", PEANUTS]
+
+
+class Edited(VaultStore):
+    """The vault of a person who saves a file just when the agent has looked at its header."""
+
+    def meta(self, key: str) -> dict[str, Any]:
+        told = super().meta(key)
+        (self.vault.root / "experiences" / f"{key}.md").write_text("Bob is allergic to hazelnuts.\n")
+        return told
+
+
+def test_a_save_in_the_middle_of_an_experience_is_not_written_over(vault: Vault) -> None:
+    memory = AgentMemory(long_term=Edited(vault, "/experiences"), vector=False)
+    key = memory.add_experience(PEANUTS)
+
+    again = memory.add_experience(PEANUTS, importance=5)
+
+    assert memory.long_term.get(key) == "Bob is allergic to hazelnuts."
+    assert (again != key, memory.long_term.get(again)) == (True, PEANUTS)
 
 
 def test_an_open_vault_and_a_namespace_may_be_given(vault: Vault) -> None:

@@ -216,6 +216,28 @@ def guarded(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
+def test_a_full_server_takes_nothing_more_loses_nothing_and_is_still_searched(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path)
+    server.start()
+    try:
+        with RedisStore(server.url) as store:
+            store.add("tea", "Green tea.")
+            assert server.tell("CONFIG", "SET", "maxmemory", "1") == "+OK"
+            for key in ("tea", "coffee"):
+                with pytest.raises(StoreUnavailableError, match="maxmemory"):
+                    store.add(key, "Black.")
+
+            assert store.get("tea") == "Green tea."
+            assert [key for key, _, _ in store.search("tea")] == ["tea"]
+            assert store.keys() == store.keys("tea") == ["tea"]
+            assert store.forget("tea")
+            assert server.tell("CONFIG", "SET", "maxmemory", "0") == "+OK"
+            store.add("tea", "Black tea.")
+            assert store.keys() == ["tea"]
+    finally:
+        server.stop()
+
+
 def test_a_server_that_is_not_there_is_a_clear_error_and_back_again_it_is_used(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()

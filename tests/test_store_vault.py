@@ -125,8 +125,8 @@ def test_stores_side_by_side_know_nothing_of_each_other(vault: Vault) -> None:
     assert two.get("x") == "Of alice, about tea."
 
 
-@pytest.mark.parametrize("namespace", ["/", "", "/archive", "/sessions", "a/../b", "/{actorId}"])
-def test_a_store_wants_a_namespace_of_its_own(vault: Vault, namespace: str) -> None:
+@pytest.mark.parametrize("namespace", ["/", "", "/archive", "/sessions", "a/../b", "/{actorId}", 5])
+def test_a_store_wants_a_namespace_of_its_own(vault: Vault, namespace: Any) -> None:
     with pytest.raises(InvalidSetupError, match="namespace"):
         VaultStore(vault, namespace)
 

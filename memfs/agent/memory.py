@@ -143,6 +143,8 @@ class AgentMemory:
 
     def add_tool_call(self, name: str, arguments: Mapping[str, Any] | None = None, result: object = "") -> str:
         """Keep a call of a tool, as a message too; tells the key of that."""
+        if not isinstance(arguments, Mapping | None):
+            raise InvalidArgumentsError("arguments", f"{shown(arguments)} is not a mapping")
         call = ToolCall(check_text("name", name), dict(arguments or {}), str(result))
         given = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
         key = self.working.add("tool", f"{name}({given})" + (f" -> {call.result}" if call.result else ""))
@@ -163,9 +165,10 @@ class AgentMemory:
         report("AgentMemory", counts)
         with self._lock:
             key, there = self._find(text)
-            told = self.long_term.meta(key) if there is not None else {"importance": 0}
-            if _importance(told) < importance:
-                self.long_term.add(key, there or text, meta={**told, "importance": importance})
+            while there is not None and not self._matters(key, there, importance):  # somebody changed it meanwhile
+                key, there = self._find(text)
+            if there is None:
+                self.long_term.add(key, text, meta={"importance": importance})
             if self.vector is not None:
                 self._embed(self.vector, key, there or text)
         return key
@@ -205,6 +208,13 @@ class AgentMemory:
             for key in known.keys() - texts.keys():
                 self.vector.forget(key)
             self._is_fresh = True
+
+    def _matters(self, key: str, text: str, importance: int) -> bool:
+        """Have a memory that is there matter so much, at least; False where it has another text by then."""
+        told = self.long_term.meta(key)
+        if _importance(told) >= importance:
+            return True
+        return self.long_term.revise(key, text, {**told, "importance": importance}, known=text)
 
     def _find(self, text: str) -> tuple[str, str | None]:
         """The key of a text, and the text if it is there: first words, and a hash. What a person rewrote is theirs."""

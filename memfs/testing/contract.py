@@ -80,6 +80,13 @@ class StoreContract:
         store.add("city", "Alice lives in Porto.")
         assert store.meta("city") == {}
 
+    def test_a_value_that_is_another_one_by_now_is_not_revised(self, people: MemoryStore[str]) -> None:
+        known = PEOPLE["bob/car"]
+        assert people.revise("bob/car", "A bicycle.", {"n": 1}, known=known)
+        assert not people.revise("bob/car", "A train.", known=known)
+        assert (people.get("bob/car"), people.meta("bob/car")) == ("A bicycle.", {"n": 1})
+        assert not people.revise("bob/none", "A train.", known=known)
+
     def test_two_keys_may_have_the_same_value(self, store: MemoryStore[str]) -> None:
         store.add("one", "The same words.")
         store.add("two", "The same words.", {"second": True})

@@ -123,7 +123,11 @@ class KeyedAgentStore(Curated):
         text, given = _text(content), _plain(metadata)
         if seen is not None and seen != found.seen:
             raise MemoryChangedError(ref)
-        self._guarded(lambda: self.store.add(ref, text, self.store.meta(ref) | given))
+        meta = self.store.meta(ref) | given
+        if seen is None:
+            self._guarded(lambda: self.store.add(ref, text, meta))
+        elif not self._guarded(lambda: self.store.revise(ref, text, meta, known=found.content)):
+            raise MemoryChangedError(ref)
         return self._told(Written(ref, ref, "updated"), counts)
 
     async def forget(self, ref: str) -> Written:

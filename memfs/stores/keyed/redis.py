@@ -64,8 +64,8 @@ class RedisStore(MemoryStore[str]):
         self.place = f"{self.address}#{prefix}"
         self._base = f"{{{prefix}}}"  # in braces: all keys of a store are on one node of a cluster
         self._client = _client(url, self.address, timeout)
-        self._add, self._read, self._forget, self._purge = map(
-            self._client.register_script, (scripts.ADD, scripts.READ, scripts.FORGET, scripts.PURGE)
+        self._add, self._read, self._forget, self._purge, self._ask = map(
+            self._client.register_script, (scripts.ADD, scripts.READ, scripts.FORGET, scripts.PURGE, scripts.ASK)
         )
 
     def __repr__(self) -> str:
@@ -99,11 +99,11 @@ class RedisStore(MemoryStore[str]):
         counts: dict[str, dict[str, int]] = {}
         lengths: dict[str, int] = {}
         for term, keys in zip(asked, having, strict=True):
-            for key, packed in keys.items():
+            for key, packed in zip(keys[::2], keys[1::2], strict=True):
                 count, _, size = packed.partition(" ")
                 counts.setdefault(key, {})[term] = int(count)
                 lengths[key] = int(size)
-        frequency = {term: len(keys) for term, keys in zip(asked, having, strict=True)}
+        frequency = {term: len(keys) // 2 for term, keys in zip(asked, having, strict=True)}
         ranked = rank(
             asked,
             (Candidate(key, found, lengths[key]) for key, found in counts.items()),
@@ -125,13 +125,13 @@ class RedisStore(MemoryStore[str]):
         prefix, after, most = check_page(prefix, after, limit)
         past = f"({after}" if after else "-"
         if not prefix:
-            (found,) = self._now(("zrangebylex", "keys", past, "+", 0, most))
+            (found,) = self._now(("zrangebylex", "keys", past, "+", "limit", 0, most))
             return list(found)
         start = folder_of(prefix)
         first = past if after >= start else f"[{start}"
         itself, below = self._now(
             ("zscore", "keys", prefix),
-            ("zrangebylex", "keys", first, f"({start[:-1]}0", 0, most),
+            ("zrangebylex", "keys", first, f"({start[:-1]}0", "limit", 0, most),
         )
         is_asked = itself is not None and prefix > after and prefix != start
         return [*([prefix] if is_asked else []), *below][:most]
@@ -159,10 +159,8 @@ class RedisStore(MemoryStore[str]):
         with self._worded():
             while self._purge(keys=[self._base], args=[OVER]) == OVER:
                 pass
-            pipeline = self._client.pipeline(transaction=True)
-            for name, part, *rest in commands:
-                getattr(pipeline, name)(f"{self._base}:{part}", *rest)
-            return list(pipeline.execute())
+            words = [word for command in commands for word in (len(command), *command)]
+            return list(self._ask(keys=[self._base], args=words))
 
     @contextmanager
     def _worded(self) -> Iterator[None]:

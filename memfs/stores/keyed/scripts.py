@@ -59,6 +59,11 @@ ADD = (
     _SHARED
     + """
 local key, value, meta, length, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local room = redis.pcall('INCRBY', at('length'), 0)  -- a full server refuses the first write only: before the drop
+if type(room) == 'table' and room.err then
+  purge(1000)
+  return room
+end
 purge(10)
 drop(key)
 redis.call('HSET', at('values'), key, value)
@@ -93,6 +98,20 @@ FORGET = (
 local was_over = is_over(ARGV[1])
 local dropped = drop(ARGV[1])
 return (dropped == 1 and not was_over) and 1 or 0
+"""
+)
+ASK = (  # what some commands answer at one moment, each led by how many words it has; unlike MULTI, also when full
+    _SHARED
+    + """
+local found, index = {}, 1
+while index <= #ARGV do
+  local size, command = tonumber(ARGV[index]), {}
+  for place = 1, size do command[place] = ARGV[index + place] end
+  command[2] = at(command[2])
+  found[#found + 1] = redis.call(unpack(command))
+  index = index + size + 1
+end
+return found
 """
 )
 PURGE = _SHARED + "return purge(tonumber(ARGV[1]))"

@@ -37,6 +37,16 @@ class MemoryStore(ABC, Generic[T]):
     def add(self, key: str, value: T, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a value under a key, in the place of the one that was there, and of what was said about it."""
 
+    def revise(self, key: str, value: T, meta: Mapping[str, Any] | None = None, *, known: T) -> bool:
+        """Add to a key whose value is still the one that is `known`; tells whether it was.
+
+        A vault looks and writes in one step, so that no edit of a person is written over.
+        """
+        if self.get(key) != known:
+            return False
+        self.add(key, value, meta)
+        return True
+
     @abstractmethod
     def get(self, key: str) -> T | None:
         """The value of a key; None if there is none."""

@@ -71,6 +71,8 @@ class VaultStore(MemoryStore[str]):
     @staticmethod
     def _scope(vault: Vault, namespace: str) -> Vault:
         """The handle through which all goes."""
+        if not isinstance(namespace, str):
+            raise InvalidSetupError("VaultStore", f"namespace: {shown(namespace)} is not a text")
         try:
             scoped = vault.scope(namespace) if namespace.strip("/") else vault
         except MemfsError as error:
@@ -86,22 +88,38 @@ class VaultStore(MemoryStore[str]):
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key: a new file, or the file of the key written anew, whose id stays."""
-        path = self._prefix + path_of(check_key(key))
-        text, given = check_value(value), check_meta(meta)
-        header = header_of({"key": key, "meta": given} if is_long(path_of(key)) else given)
+        path, header, text = self._checked(key, value, meta)
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                self._write(path, header, text)
+                self._write(path, header, text, self._read(path))
                 return
             except (MemoryExistsError, MemoryNotFoundError, MemoryChangedError):  # somebody was faster
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.002)
 
-    def _write(self, path: str, header: Mapping[str, Any], text: str) -> None:
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Write the file of a key anew, unless somebody changed it."""
+        path, header, text = self._checked(key, value, meta)
+        there = self._read(path)
+        if there is None or there.body != known:
+            return False
+        try:
+            self._write(path, header, text, there)
+        except (MemoryNotFoundError, MemoryChangedError):
+            return False
+        return True
+
+    def _checked(self, key: str, value: str, meta: Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any], str]:
+        """The path of a key, and the header and the text of its file."""
+        path = self._prefix + path_of(check_key(key))
+        text, given = check_value(value), check_meta(meta)
+        return path, header_of({"key": key, "meta": given} if is_long(path_of(key)) else given), text
+
+    def _write(self, path: str, header: Mapping[str, Any], text: str, there: Memory | None) -> None:
         now = system_clock()
-        if (there := self._read(path)) is None:
+        if there is None:
             ours = {"id": new_id(now), "created": canonical("created", now)}
             self.vault.create(path, compose({**ours, **header}, text))
             return

@@ -81,6 +81,16 @@ class VectorMemoryStore(MemoryStore[str]):
             self._known |= made
             self._point(key, content_hash(value))
 
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Have the store of the texts do so, and keep the vector of the text that is there then."""
+        check_key(key), check_value(value), check_meta(meta)
+        made = self._vectors_of([value])
+        with self._lock:
+            if is_done := self.store.revise(key, value, meta, known=known):
+                self._known |= made
+                self._point(key, content_hash(value))
+            return is_done
+
     def get(self, key: str) -> str | None:
         """The text of a key."""
         return self.store.get(key)
