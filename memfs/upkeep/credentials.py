@@ -162,8 +162,11 @@ _QUOTE = r"""\\{0,3}["'`]"""
 _OF = r"(?:[ \t]++(?:for|of|on|to|at)(?:[ \t]++[\w.@/'-]{1,64}+){1,5}?)?"
 _STRONG = r"(?:\*\*|__)?"
 _SAID = rf"(?i:{_OF}(?:[ \t]++(?:is|was|to)(?=[:\s]):?|:(?=\s)))"
+_BREAK = r"(?:\\{1,3}[nrt]|\s)"
+_BESIDE = rf"(?:{_QUOTE})?,?{_BREAK}{{0,40}}+(?:{_QUOTE})?(?i:value)(?:{_QUOTE})?:"  # of `name: password`, `value: ...`
 _SAYS = (
-    rf"(?:(?:{_QUOTE})?\]?{_STRONG}(?:[ \t]{{0,4}}+(?::=|=>|==?|:)|{_SAID})|(?<=--password)[ \t]|(?<=<password)>)"
+    rf"(?:(?:{_QUOTE})?\]?{_STRONG}(?:[ \t]{{0,4}}+(?::=|=>|==?|:)|{_SAID})|{_BESIDE}"
+    r"|(?<=--password)[ \t]|(?<=<password)>)"
     rf"{_STRONG}[ \t]{{0,4}}+"
 )
 _QUOTED = (  # up to the same quote, behind escapes and other quotes; in JSON in JSON escapes are doubled
