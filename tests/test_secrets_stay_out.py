@@ -24,7 +24,7 @@ from memfs.agent.pending import failures, retry
 from memfs.agent.session.config import VaultMemoryConfig
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy, store_of
-from memfs.errors import AggregateMemoryError, SecretRefusedError
+from memfs.errors import AggregateMemoryError, ExtractionError, SecretRefusedError
 from memfs.integrations.agentcore import AgentCoreVault
 from memfs.integrations.strands import MemoryManager as StrandsManager
 from memfs.integrations.strands import ScriptedModel, VaultSessionManager, VaultSessionRepository
@@ -185,6 +185,24 @@ def test_turns_that_no_model_could_read_hold_no_secret(vault: Vault, caplog: pyt
     assert failure.messages[0]["content"].count("[redacted: ") == len(KINDS)
     assert leaks(vault.root, SECRETS) == []
     assert in_log(caplog) == []
+
+
+def test_why_turns_could_not_be_read_is_kept_without_a_secret(vault: Vault) -> None:
+    class Quoting:
+        async def extract(self, messages: Any, context: Any = None) -> Any:
+            raise ExtractionError("model", f"answered {SPOKEN}")
+
+    async def talk() -> None:
+        extraction = {"trigger": InvocationTrigger(), "extractor": Quoting()}
+        async with MemoryManager([VaultStore(vault, "/facts", extraction=extraction)]) as manager:
+            attachment = manager.attach()
+            attachment.record({"role": "user", "content": "Alice drinks tea."})
+            await attachment.flush()
+
+    asyncio.run(talk())
+    (failure,) = failures(vault.root)
+    assert "answered" in failure.reason
+    assert leaks(vault.root, SECRETS) == []
 
 
 @pytest.mark.parametrize("says", [[[{"content": SPOKEN}]], ["no", "no"]])

@@ -265,7 +265,8 @@ class Coordinator:
                 return 0
             if not (left := self._as_they_are(messages)):
                 return 0
-            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], str(error), left)
+            reason = self._redaction.redact(str(error)).value  # it may quote what was said
+            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], reason, left)
             log.error("store %s: %s; its turns are kept as %s: %s", store.name, error, name, error.hint)
             return 0
         news = [redacted(fact, self._redaction) for fact in facts if not self._is_echo(store, fact, similar)]

@@ -162,16 +162,19 @@ _QUOTE = r"""\\{0,3}["'`]"""
 _OF = r"(?:[ \t]++(?:for|of|on|to|at)(?:[ \t]++[\w.@/'-]{1,64}+){1,5}?)?"
 _STRONG = r"(?:\*\*|__)?"
 _SAID = rf"(?i:{_OF}(?:[ \t]++(?:is|was|to)(?=[:\s]):?|:(?=\s)))"
+_BREAK = r"(?:\\{1,3}[nrt]|\s)"
+_BESIDE = rf"(?:{_QUOTE})?,?{_BREAK}{{0,40}}+(?:{_QUOTE})?(?i:value)(?:{_QUOTE})?[:=]"  # `name: password, value: ...`
 _SAYS = (
-    rf"(?:(?:{_QUOTE})?\]?{_STRONG}(?:[ \t]{{0,4}}+(?::=|=>|==?|:)|{_SAID})|(?<=--password)[ \t]|(?<=<password)>)"
-    rf"{_STRONG}[ \t]{{0,4}}+"
+    rf"(?:(?:{_QUOTE})?\]?{_STRONG}(?:[ \t]{{0,40}}+(?::=|=>|==?|[:：])|{_SAID})|{_BESIDE}"
+    r"|(?<=--password)[ \t]|(?<=<password)>)"
+    rf"{_STRONG}[ \t\u00a0]{{0,40}}+"
 )
 _QUOTED = (  # up to the same quote, behind escapes and other quotes; in JSON in JSON escapes are doubled
-    r"""(?P<mark>["'`])(?P<quoted>(?:[^"'`\\\n]|\\[^\n]|(?!(?P=mark))["'`]){4,512}+)(?=(?P=mark))"""
+    r"""[bru]?(?P<mark>["'`])(?P<quoted>(?:[^"'`\\\n]|\\[^\n]|(?!(?P=mark))["'`]){4,512}+)(?=(?P=mark))"""
     r"""|(?P<far>\\{1,3}["'`])(?P<nested>(?:[^"'`\\\n]|(?!(?P=far))(?:\\{2}(?:\\[^\n]|[^\\\n])|["'`])){4,512}+)"""
     r"(?=(?P=far))"
 )
-_ASSIGNED = re.compile(rf"""{_SAYS}(?:{_QUOTED}|(?:{_QUOTE})?(?P<bare>[^\s"'`<>\\]{{4,512}}+))""")
+_ASSIGNED = re.compile(rf"""{_SAYS}(?:{_QUOTED}|(?:{_QUOTE}){{0,3}}(?P<bare>[^\s"'`<>\\]{{4,512}}+))""")
 _PASSWORD = re.compile("pass(?:word|wd|phrase|code)|pwd")
 _ABOUT = frozenset(  # last words of names of what is said of a password
     "at on date time url uri link path file field page policy length hint changed updated expires expiry expired "
