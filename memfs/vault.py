@@ -29,6 +29,7 @@ from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query import check_page
+from memfs.retention import PRUNED
 from memfs.scope import Scope, is_below
 from memfs.state import make
 from memfs.tree import Tree
@@ -273,7 +274,12 @@ class Vault:
 
     def forget(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
         """Move a memory to `archive/`: readable, and out of the way; refused if it changed since it was `seen`."""
-        return self._forget(Dirty(), ref, _stamp(seen))
+        written = self._forget(Dirty(), ref, _stamp(seen))
+        with suppress(MemfsError):  # of a file that is never rewritten
+            if written.outcome == "archived" and PRUNED in self.read(written.path).header.values:
+                # it had come back from there; what is forgotten is not to be remembered again
+                written = replace(written, stamp=self.update(written.path, pruned=None).stamp)
+        return written
 
     def remove(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
         """Delete a memory and its kept versions; the index lets go of its words when the vault is closed."""

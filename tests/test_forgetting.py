@@ -191,6 +191,18 @@ def test_what_was_pruned_is_remembered_again_when_it_is_said_again(vault: Vault)
     assert len(vault.search("licorice")) == 1
 
 
+def test_what_was_pruned_and_brought_back_is_forgotten_as_others_are(vault: Vault) -> None:
+    licorice = vault.add("Bob likes licorice.", "/facts", created="2020-01-01")
+    prune(vault, faded(vault))
+    vault.move(licorice.id, "/facts")
+
+    written = vault.forget(licorice.id)
+
+    assert asyncio.run(VaultStore(vault, "/facts").is_forgotten("Bob likes licorice."))
+    memory = vault.read(licorice.id)
+    assert (memory.path, memory.stamp) == (written.path, written.stamp)
+
+
 def test_what_could_not_be_moved_is_as_it_was(vault: Vault) -> None:
     tea = vault.add("Tea.", "/facts", created="2020-01-01")
     before = (vault.root / tea.path).read_bytes()
