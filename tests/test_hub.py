@@ -20,7 +20,8 @@ from memfs.errors import (
     StoreUnavailableError,
 )
 from memfs.hub import Conflict, Hub, HubReport, pull, push
-from memfs.hub.local import RACY
+from memfs.hub.ancestor import Shared, remembered
+from memfs.hub.local import RACY, opened
 from memfs.namespace import is_conflict_copy
 
 
@@ -532,7 +533,31 @@ def test_bytes_that_were_damaged_on_the_hub_are_not_taken(hub: Hub, desk: Vault,
     ]
 
 
+def test_what_is_too_large_for_a_memory_is_not_taken(hub: Hub, desk: Vault, laptop: Vault) -> None:
+    save(desk, "facts/tea.md", "Tea.\n")
+    push(desk, hub)
+    hub.database.rows("UPDATE memfs.files SET data = convert_to(repeat('x', 9000000), 'UTF8')")
+    report = pull(laptop, hub)
+
+    assert files(laptop) == {}
+    assert [problem.reason for problem in report.problems] == ["not taken from the hub: larger than 8 MiB"]
+
+
 # --- what is remembered
+
+
+def test_what_is_remembered_does_not_grow_with_the_number_of_changes(desk: Vault) -> None:
+    hub, path = "0" * 36, desk.root / ".memfs" / "hub" / ("0" * 36)
+    for turn in range(5):
+        with opened(desk) as root, remembered(root, hub) as known:
+            for number in range(400):
+                known.note([("tea.md", Shared("tea.md", bytes([turn, number % 256] * 16), ""))])
+            known.arrive("", turn + 1, ())
+
+    assert path.read_bytes().count(b"\n") < 1500
+    with opened(desk) as root, remembered(root, hub) as known:
+        assert known.position("facts/") == 5
+        assert known.entries == {"tea.md": Shared("tea.md", bytes([4, 143] * 16), "")}
 
 
 def test_without_what_is_remembered_everything_is_compared_and_nothing_lost(
