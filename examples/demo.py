@@ -1,4 +1,4 @@
-"""The main job in half a minute: search, an edit from outside found at once, two writers, a one-line git diff.
+"""The main job in half a minute: search, an edit from outside found at once, two writers, a one-line git diff, links.
 
 Runs on a copy of example-vault in a temporary directory, with real processes and real git.
 """
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from memfs import Vault
+from memfs.upkeep.graph import Graph
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "example-vault"
 SUSHI = "preferences/alice/likes-tuna-sushi.md"
@@ -88,6 +89,12 @@ def show_diff(vault: Vault) -> None:
     print("\n".join(f"  {line}" for line in diff if line[0] in "+-" and line[:3] not in {"+++", "---"}))
 
 
+def show_links(vault: Vault) -> None:
+    step("What memories say of each other, by their links: the way from Emma to Yuki")
+    for triple in Graph.of(vault).path("Emma Moreau", "Yuki Sato") or ():
+        print(f"  {triple.subject} {triple.relation} {triple.object}")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="memfs-demo-") as folder:
         root = Path(folder) / "vault"
@@ -102,6 +109,7 @@ def main() -> None:
             show_edit(vault)
             show_two_writers(vault)
             show_diff(vault)
+            show_links(vault)
             step("What a person should look at")
             for problem in vault.check():
                 print(f"  {problem}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memfs import errors
     from memfs.agent.manager import MemoryManager
+    from memfs.agent.memory import AgentMemory, EnhancedAgentMemory
     from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
     from memfs.agent.session.strategies import (
         EpisodeStrategy,
@@ -30,16 +31,19 @@ if TYPE_CHECKING:
         Written,
     )
     from memfs.namespace import Namespace, Template
+    from memfs.stores.keyed.bridge import as_agent_store
+    from memfs.stores.keyed.urls import open_store
     from memfs.stores.memory import InMemoryStore
     from memfs.stores.vault import VaultStore
     from memfs.vault import Vault
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 __all__ = [
-    "Change", "EpisodeStrategy", "FactStrategy", "Header", "Hit", "InMemoryStore", "IndexStatus", "MemfsError",
-    "Memory", "MemoryManager", "Namespace", "PersistenceMode", "PreferenceStrategy", "Problem", "Reason",
-    "RetrievalConfig", "Stamp", "Strategy", "SummaryStrategy", "SyncReport", "Template", "Vault", "VaultMemoryConfig",
-    "VaultStore", "Version", "Written", "errors",
+    "AgentMemory", "Change", "EnhancedAgentMemory", "EpisodeStrategy", "FactStrategy", "Header", "Hit",
+    "InMemoryStore", "IndexStatus", "MemfsError", "Memory", "MemoryManager", "Namespace", "PersistenceMode",
+    "PreferenceStrategy", "Problem", "Reason", "RetrievalConfig", "Stamp", "Strategy", "SummaryStrategy",
+    "SyncReport", "Template", "Vault", "VaultMemoryConfig", "VaultStore", "Version", "Written",
+    "as_agent_store", "errors", "open_store",
 ]  # fmt: skip
 
 _HOMES = {
@@ -47,6 +51,7 @@ _HOMES = {
     **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "model"),
     **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "model"),
     **dict.fromkeys(("Namespace", "Template"), "namespace"),
+    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent.memory"),
     "InMemoryStore": "stores.memory",
     "MemoryManager": "agent.manager",
     **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.session.config"),
@@ -54,6 +59,8 @@ _HOMES = {
     **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.session.strategies"),
     "Vault": "vault",
     "VaultStore": "stores.vault",
+    "as_agent_store": "stores.keyed.bridge",
+    "open_store": "stores.keyed.urls",
 }
 logging.getLogger("memfs").addHandler(logging.NullHandler())
 

@@ -24,7 +24,8 @@ def check(found: Iterable[Memory | Problem], late: Iterable[tuple[str, bytes]]) 
             problems.append(Problem(item.path, 1, f"the same name as {other} but for case or normal form"))
         if is_conflict_copy(item.path):
             hint = "Take over what you need, then remove this copy."
-            problems.append(Problem(item.path, 1, "a save that came while memfs wrote the file", hint=hint))
+            reason = "another version of the memory beside it: both were changed at once"
+            problems.append(Problem(item.path, 1, reason, hint=hint))
     for path, _ in late:
         problems.append(Problem(path, 1, "a save that came too late is in .memfs/late", hint="Write any memory."))
     return sorted(problems, key=lambda problem: (problem.path, problem.line))

@@ -23,7 +23,7 @@ from memfs.keywords import (
     shown_value,
     text_of_value,
 )
-from memfs.model import Memory
+from memfs.model import Memory, is_sealed
 from memfs.namespace import fold, is_text
 
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
@@ -99,18 +99,20 @@ class Condition(NamedTuple):
         return found is not None and self.holds(found)
 
     def holds(self, have: object) -> bool:
-        """Tell whether a value compares as asked."""
+        """Tell whether a value compares as asked; an encrypted one never does, for the index does not have it."""
         if isinstance(have, list | tuple):
             if self.items is None:
                 return self.operator in ("EQUALS", "CONTAINS") and any(self.meets(item) for item in have)
             known = all(any(one.meets(item) for one in self.items) for item in have)
             return known and all(one.holds(have) for one in self.items)
-        if self.operator == "CONTAINS":
+        if self.operator == "CONTAINS" and not is_sealed(have):
             return isinstance(have, str) and "text" in self.kinds and self.kinds["text"] in fold(have)
         return self.meets(have)
 
     def meets(self, have: object) -> bool:
         """Tell whether one scalar compares as asked, without a look inside."""
+        if is_sealed(have):
+            return False
         kinds, compare = kinds_of(have, fold if self.operator == "CONTAINS" else nfc), _ORDER.get(self.operator, eq)
         if self.window and "time" in kinds:
             return self.window.holds(kinds["time"])

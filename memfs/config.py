@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from memfs.errors import MemfsError, SettingsError
 from memfs.frontmatter import Fault, scan
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 NAME = "memfs.yaml"
 VERSION = 1
+Action = Literal["off", "redact", "reject"]  # what is done with a kind of thing that an agent should not write
+ACTIONS: tuple[Action, ...] = get_args(Action)
+PERSONAL_KINDS = ("email", "phone", "card", "iban", "ip")
+SECRET_KINDS = (
+    "private-key", "aws-key", "aws-secret", "github-token", "gitlab-token", "slack-token", "stripe-key", "openai-key",
+    "anthropic-key", "google-key", "npm-token", "pypi-token", "huggingface-token", "service-token", "jwt",
+    "authorization", "url-password", "api-key", "password",
+)  # fmt: skip
+KINDS = (*PERSONAL_KINDS, "secrets", *SECRET_KINDS)
 
 
 def load(text: str) -> Mapping[str, Any]:
@@ -44,7 +53,7 @@ def _checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
         if fault["type"] == "extra_forbidden":
             known = ", ".join(_fields(fault["loc"][:-1]))
             raise SettingsError(NAME, f"unknown key {key!r}; known keys: {known}") from None
-        raise SettingsError(NAME, f"{key}: {fault['msg']}") from None
+        raise SettingsError(NAME, f"{key}: {fault['msg'].removeprefix('Value error, ')}") from None
 
 
 def _fields(place: Sequence[int | str]) -> Iterable[str]:
@@ -81,6 +90,7 @@ def _model() -> "type[BaseModel]":
         namespaces: dict[str, str] = Field(default_factory=dict)
         retrieval: Retrieval = Field(default_factory=Retrieval)
         forgetting: Forgetting = Field(default_factory=Forgetting)
+        redaction: dict[str, Action] = Field(default_factory=dict)
 
         @field_validator("namespaces")
         @classmethod
@@ -90,6 +100,14 @@ def _model() -> "type[BaseModel]":
                     Template(template)
                 except MemfsError as error:
                     raise ValueError(str(error)) from error
+            return value
+
+        @field_validator("redaction")
+        @classmethod
+        def are_kinds(cls, value: dict[str, Action]) -> dict[str, Action]:
+            for kind in value:
+                if kind not in KINDS:
+                    raise ValueError(f"unknown kind {kind!r}; known kinds: {', '.join(KINDS)}")
             return value
 
     return Settings

@@ -5,7 +5,7 @@ quotes, order, unknown keys, line ends) is copied as it is, which is proved by r
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import date, datetime
 from types import NoneType
 from typing import Any
@@ -15,6 +15,7 @@ from memfs.flat import CHECKS, NUMBER
 from memfs.frontmatter import Entry, Fault, Parsed, Parts, parse, scan
 from memfs.model import as_time
 from memfs.namespace import is_text
+from memfs.protocols import Clock
 
 _KEY = re.compile(r"[^\W\d][\w-]{0,99}")
 _PLAIN = re.compile(r"[^\W\d_](?:[\w./()+'-]| (?=[\w./()+'-]))*")
@@ -89,8 +90,8 @@ def _number_text(value: float) -> str:
 # --- editing ------------------------------------------------------------------------------------------
 
 
-def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
-    """Set the keys of `changes` (None removes one) and the body.
+def edit(text: str, changes: Mapping[str, Any], body: str | None = None, *, is_exact: bool = False) -> str:
+    """Set the keys of `changes` (None removes one) and the body, in the line ends of the file unless it `is_exact`.
 
     Raises Fault where the file stands in the way, InvalidMemoryError where a value does.
     """
@@ -99,7 +100,7 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
     wanted = {key: value for key, value in wanted.items() if not _is_so(before, key, value)}
     parts = _set_keys(before, wanted)
     if body is not None:
-        parts = parts._replace(body=_in_line_ends_of(before.parts, body))
+        parts = parts._replace(body=body if is_exact else _in_line_ends_of(before.parts, body))
     for candidate in (parts, parts._replace(lead=parts.newline if parts.opening else "", tail=parts.newline)):
         result = "".join(candidate)
         if _proves(before, parse(result), wanted, parts.body):
@@ -107,6 +108,25 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None) -> str:
     line = next((fault.line for fault in before.faults), 1)
     names = ", ".join([*wanted, *(["the body"] if body is not None else [])])
     raise Fault(line, f"cannot change {names} without touching more of the file")
+
+
+def revise(text: str, changes: Mapping[str, Any], body: str | None, clock: Clock) -> str:
+    """Edit a text; a changed body moves `updated`, where memfs may write that."""
+    new = edit(text, changes, body)
+    is_ours = bool(parse(text).values.keys() & {"id", "updated"})
+    if body is not None and new != text and is_ours and "updated" not in changes:
+        return edit(text, {**changes, "updated": clock()}, body)
+    return new
+
+
+def retagged(text: str, keys: Mapping[str, Any], added: Iterable[str], dropped: Container[str]) -> list[str]:
+    """The tags that `keys` gives, or else a text has, without those dropped and with those added."""
+    _, values, faults = parse(text)
+    if "tags" not in keys and (bad := [fault for fault in faults if fault.key == "tags"]):
+        raise bad[0]
+    tags = canonical("tags", keys.get("tags", values.get("tags", ())) or ())
+    kept = [tag for tag in tags if tag not in dropped]
+    return kept + [tag for tag in dict.fromkeys(added) if tag not in kept]
 
 
 def _is_so(before: Parsed, key: str, value: Any) -> bool:

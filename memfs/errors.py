@@ -4,22 +4,38 @@ MemfsError
 ├── VaultError
 │   ├── VaultNotFoundError        no vault at this directory, or above it
 │   ├── MemoryNotFoundError       no memory with this id or path
+│   ├── AmbiguousNameError        a name that several memories have
 │   ├── SessionNotFoundError      no session, log, branch or event of this name
 │   ├── OtherActorError           the log of somebody else's conversation
 │   ├── MemoryExistsError         the name is taken
 │   ├── MemoryChangedError        the file changed since it was read
 │   ├── MalformedMemoryError      the file cannot be edited without touching more than asked
 │   ├── InvalidMemoryError        a text or header value that cannot be stored
+│   │   └── SecretRefusedError    an agent's text that holds a secret (a ValueError too)
+│   ├── DecryptionError           an encrypted text, and not the key it was encrypted with
 │   ├── InvalidNamespaceError     a name that is not allowed, or leaves the tree or the scope
 │   ├── LockTimeoutError          another writer held the namespace for too long
 │   └── StorageError              the operating system refused
 │       ├── ReadOnlyError         the vault cannot be written
 │       └── NoSpaceError          the disk is full
+├── StoreError                    the backend of a store
+│   ├── StoreUnavailableError     it cannot be reached, opened or written
+│   │   ├── ServerUnreachableError    nobody answers at the address
+│   │   ├── AccessRefusedError    a wrong password, or something that this user may not do
+│   │   ├── MissingDatabaseError  the server has no database of this name
+│   │   ├── MissingTablesError    the database holds nothing of memfs
+│   │   └── MissingExtensionError  the server lacks an extension
+│   ├── StoreDamagedError         what it keeps cannot be read
+│   └── NewerSchemaError          it was written by a later memfs
 ├── SearchError
 │   └── InvalidSearchError        a limit or a filter that cannot be
 ├── SettingsError                 memfs.yaml or an argument is wrong
+│   ├── InvalidQueriesError       queries.yaml is wrong, at a line of it
+│   ├── InvalidKeyError           a key for encryption that is not set, or is none
 │   ├── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
-│   └── MissingExtraError         something that wants a package which is not installed
+│   ├── MissingExtraError         something that wants a package which is not installed
+│   ├── UnknownStoreError         an address that nothing which is installed understands
+│   └── StorePluginError          the plugin for an address cannot be loaded
 ├── InvalidArgumentsError         a tool was called in a way it does not know (a ValueError too)
 ├── ExtractionError               a model's answer held no facts that could be read
 └── AggregateMemoryError          several errors of one call
@@ -70,6 +86,22 @@ class MemoryNotFoundError(VaultError):
     def __init__(self, ref: str) -> None:
         self.ref = ref
         super().__init__(ref)
+
+
+class AmbiguousNameError(VaultError):
+    """Several memories have this name."""
+
+    template = "{0!r}: may mean {1}"
+    hint = "Name it by its path."
+    exit_code = 2
+
+    def __init__(self, name: str, paths: Sequence[str]) -> None:
+        self.name, self.paths = name, tuple(paths)
+        super().__init__(name, self.paths)
+
+    def __str__(self) -> str:
+        more = f" and {len(self.paths) - 5:,} more" if len(self.paths) > 5 else ""
+        return self.template.format(self.name, ", ".join(self.paths[:5]) + more)
 
 
 class SessionNotFoundError(VaultError):
@@ -148,6 +180,29 @@ class InvalidMemoryError(VaultError):
         super().__init__(subject, reason)
 
 
+class SecretRefusedError(InvalidMemoryError, ValueError):
+    """An agent's text that holds what the vault refuses, by kind and line, never the text; nothing was written."""
+
+    template = "{0}: holds {1} on line {2}, which is not stored"
+    hint = "Say it without the secret; `redaction` in memfs.yaml sets what is refused: docs/safety.md."
+
+    def __init__(self, subject: str, kind: str, line: int) -> None:
+        VaultError.__init__(self, subject, kind, line)
+        self.subject, self.kind, self.line = subject, kind, line
+        self.reason = f"holds {kind} on line {line}"
+
+
+class DecryptionError(VaultError):
+    """An encrypted text that cannot be decrypted; the file stays as it is."""
+
+    template = "{0}: {1}: cannot be decrypted with the key {2!r}: {3}"
+    hint = "Set the key that it was encrypted with; what was altered comes back by `memfs restore`, or from git."
+
+    def __init__(self, path: str, field: str, key: str, reason: str) -> None:
+        self.path, self.field, self.key, self.reason = path, field, key, reason
+        super().__init__(path, field, key, reason)
+
+
 class InvalidNamespaceError(VaultError):
     """A name that is not allowed, or that leaves the tree or the scope."""
 
@@ -197,6 +252,76 @@ class NoSpaceError(StorageError):
     hint = "Free some space and repeat; what was acknowledged before is on disk."
 
 
+class StoreError(MemfsError):
+    """Something about the backend of a store."""
+
+    template = "{0}: {1}"
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place, self.reason = place, reason
+        super().__init__(place, reason)
+
+
+class StoreUnavailableError(StoreError):
+    """The backend cannot be reached, opened or written; what was acknowledged before is kept."""
+
+    hint = "See to what it says, and repeat."
+    exit_code = 4
+
+
+class ServerUnreachableError(StoreUnavailableError):
+    """Nobody answers at the address, or the connection broke."""
+
+    hint = "Check that the server runs, and the host and port in the URL."
+    exit_code = 1
+
+
+class AccessRefusedError(StoreUnavailableError):
+    """The server does not know the user or the password, or does not let them do this."""
+
+    hint = "Check user and password; docs/hub.md lists what a user must be granted."
+    exit_code = 1
+
+
+class MissingDatabaseError(StoreUnavailableError):
+    """The server has no database of this name."""
+
+    hint = "Check the name behind the last slash of the URL, or make the database with `createdb`."
+    exit_code = 1
+
+
+class MissingTablesError(StoreUnavailableError):
+    """The database holds nothing of memfs yet."""
+
+    hint = "Push to it first, or check the name of the database."
+    exit_code = 1
+
+
+class MissingExtensionError(StoreUnavailableError):
+    """The server lacks an extension that is wanted."""
+
+    hint = "Have an administrator install pgvector and run `CREATE EXTENSION vector`, or go without an embedder."
+    exit_code = 1
+
+
+class StoreDamagedError(StoreError):
+    """What the backend keeps cannot be read; nothing was changed in it."""
+
+    hint = "Bring it back from a copy, or move it away to begin anew."
+
+
+class NewerSchemaError(StoreError):
+    """The backend was written by a later memfs; nothing was changed in it."""
+
+    template = "{0}: has schema version {1}, and this memfs knows versions up to {2}"
+    hint = "Install a later memfs: pip install --upgrade memfs-vault."
+    exit_code = 2
+
+    def __init__(self, place: str, found: int, known: int) -> None:
+        self.place, self.found, self.known = place, found, known
+        MemfsError.__init__(self, place, found, known)
+
+
 class SearchError(MemfsError):
     """Something about a search."""
 
@@ -225,6 +350,24 @@ class SettingsError(MemfsError):
         super().__init__(where, reason)
 
 
+class InvalidQueriesError(SettingsError):
+    """The questions of an evaluation cannot be asked so; none was."""
+
+    template = "{0}:{1}: {2}"
+    hint = "docs/evaluation.md shows what a question may hold."
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path, self.line = path, line
+        self.where, self.reason = f"{path}:{line}", reason
+        MemfsError.__init__(self, path, line, reason)
+
+
+class InvalidKeyError(SettingsError):
+    """A key for encryption that is not set, or is none; nothing was written."""
+
+    hint = "Set the variable to the key, in base64 or hex; `memfs keygen` makes a new one."
+
+
 class InvalidSetupError(SettingsError, ValueError):
     """A manager, a store or a tool that cannot be set up so."""
 
@@ -240,6 +383,33 @@ class MissingExtraError(SettingsError):
         self.subject, self.extra = subject, extra
         MemfsError.__init__(self, subject, extra)
         self.hint = f"Install it: pip install 'memfs-vault[{extra}]'."
+
+
+class UnknownStoreError(SettingsError):
+    """An address that nothing which is installed understands."""
+
+    template = "{0}: no store has such addresses; there are {1}"
+
+    def __init__(self, scheme: str, installed: tuple[str, ...], extras: tuple[str, ...]) -> None:
+        self.scheme, self.installed, self.extras = scheme, installed, extras
+        MemfsError.__init__(self, scheme, installed, extras)
+        install = [f"pip install 'memfs-vault[{extra}]'" for extra in extras]
+        more = f" More come with {', '.join(install)}." if install else ""
+        self.hint = f"Install a plugin that brings {scheme!r} as an entry point of the group memfs.stores.{more}"
+
+    def __str__(self) -> str:
+        return self.template.format(self.scheme, ", ".join(f"{one}:" for one in self.installed))
+
+
+class StorePluginError(SettingsError):
+    """The plugin for an address cannot be loaded."""
+
+    template = "{0}: the plugin {1} cannot be loaded: {2}"
+    hint = "Install it again, or tell those who make it."
+
+    def __init__(self, scheme: str, plugin: str, reason: str) -> None:
+        self.scheme, self.plugin, self.reason = scheme, plugin, reason
+        MemfsError.__init__(self, scheme, plugin, reason)
 
 
 class InvalidArgumentsError(MemfsError, ValueError):

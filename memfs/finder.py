@@ -141,14 +141,23 @@ class Finder:
         with self.fresh.lock:
             return self.fresh.path_of(name)
 
-    def purge(self, path: str) -> None:
-        """Have no trace of a memory left in the index once the vault is closed."""
-        if self._is_published():
+    def purge(self, path: str | None) -> None:
+        """Have no trace of a memory, or of any former text, left in the index once the vault is closed."""
+        if self._is_published() or (path is None and self._has_remains()):
             with self.fresh.lock:
                 self.fresh.purge(path)
+                if path is None and self.fresh.published.index is None:  # what lies there cannot be opened
+                    self.fresh.rebuild()
 
     def _is_published(self) -> bool:
         return self._made is not None or os.path.exists(os.path.join(self._root, PUBLISHED))
+
+    def _has_remains(self) -> bool:
+        """Tell whether something lies where indexes do, such as a half-made one."""
+        try:
+            return bool(os.listdir(os.path.dirname(os.path.join(self._root, PUBLISHED))))
+        except OSError:
+            return False
 
     def subscribe(self, scope: Namespace, tell: Callable[[Change], None]) -> Callable[[], None]:
         """Have changes told from now on; calling the answer ends it."""

@@ -59,6 +59,24 @@ class Entry(NamedTuple):
     items: tuple[tuple[int, int], ...]  # of a list of scalars
 
 
+class Bounds(NamedTuple):
+    """What a YAML text is called in a fault, and how much of it is read: characters, and parse events."""
+
+    name: str = "header"
+    size: int = MAX_HEADER
+    events: int = MAX_EVENTS
+    is_file: bool = False  # of its own, which may begin with a line `---`
+
+
+class Listed(NamedTuple):
+    """A mapping that is an item of a list: its values, and the line in the text of it, of each key, of each value."""
+
+    line: int
+    values: dict[str, Any]
+    keys: Mapping[str, int]
+    items: Mapping[str, tuple[int, ...]]  # of a list of scalars
+
+
 class Parsed(NamedTuple):
     """A text understood as far as it can be."""
 
@@ -169,29 +187,60 @@ def _read_any(header: str) -> tuple[dict[str, Any], list[Fault]]:
 
 def scan(header: str) -> tuple[dict[str, Any], dict[str, Entry]]:
     """Read a header by YAML's parse events: its values, and where each key stands. Raises Fault."""
-    if len(header) > MAX_HEADER:
-        raise Fault(1, f"header is longer than {MAX_HEADER} characters")
-    events = _guarded(header)
-    values: dict[str, Any] = {}
-    entries: dict[str, Entry] = {}
+    events = _guarded(header, Bounds())
     root = next(events, None)
     if root is None:
-        return values, entries
+        return {}, {}
     if not isinstance(root, yaml.MappingStartEvent):
         raise Fault(_line(header, root.start_mark.index), "header is not a mapping of keys to values")
+    read = _mapping(header, events, is_flow=bool(root.flow_style))
+    next(events, None)  # whatever follows the mapping is a fault
+    return read
+
+
+def scan_list(text: str, bounds: Bounds) -> list[Listed]:
+    """Read a text that is a list of mappings, under the guard of headers. Raises Fault, with a line of the text."""
+    try:
+        return _listed(text, _guarded(text, bounds), bounds)
+    except Fault as fault:
+        raise Fault(max(1, fault.line - 1), fault.reason, fault.key, fault.value) from None
+
+
+def _listed(text: str, events: Iterator[Any], bounds: Bounds) -> list[Listed]:
+    root = next(events, None)
+    if root is None:
+        return []
+    if not isinstance(root, yaml.SequenceStartEvent):
+        raise Fault(_line(text, root.start_mark.index), f"{bounds.name} is not a list")
+    found = []
+    while not isinstance(item := next(events), yaml.SequenceEndEvent):
+        line = _line(text, item.start_mark.index)
+        if not isinstance(item, yaml.MappingStartEvent):
+            raise Fault(line, "an item is not a mapping of keys to values")
+        values, entries = _mapping(text, events, is_flow=bool(item.flow_style))
+        keys = {key: entry.line - 1 for key, entry in entries.items()}
+        items = {key: tuple(_line(text, start) - 1 for start, _ in entry.items) for key, entry in entries.items()}
+        found.append(Listed(line - 1, values, keys, items))
+    next(events, None)
+    return found
+
+
+def _mapping(header: str, events: Iterator[Any], *, is_flow: bool) -> tuple[dict[str, Any], dict[str, Entry]]:
+    """Read the mapping that began: its values, and where each key stands."""
+    values: dict[str, Any] = {}
+    entries: dict[str, Entry] = {}
     while not isinstance(name := next(events), yaml.MappingEndEvent):
         line, key = _line(header, name.start_mark.index), _key(header, name, values)
         spans: list[tuple[int, int]] = []
         values[key] = _value(header, events, first := next(events), key, spans)
         end = spans[-1][1]
         style = "block" if isinstance(first, yaml.CollectionStartEvent) else "scalar"
-        if root.flow_style or getattr(first, "flow_style", False):
+        if is_flow or getattr(first, "flow_style", False):
             style = "flow"
         nested = isinstance(values[key], dict) or any(isinstance(item, list | dict) for item in _items(values[key]))
         items = () if nested or not isinstance(values[key], list) else tuple(spans[:-1])
         place = (name.start_mark.index, name.end_mark.index)
         entries[key] = Entry(line, place, (first.start_mark.index, end), style, items)
-    next(events, None)  # whatever follows the mapping is a fault
     return values, entries
 
 
@@ -199,27 +248,30 @@ def _items(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _guarded(header: str) -> Iterator[Any]:
-    """The events of the header's one document, bounded in number and depth, without anchors and tags."""
+def _guarded(header: str, bounds: Bounds) -> Iterator[Any]:
+    """The events of the text's one document, bounded in number and depth, without anchors and tags."""
     depth = count = documents = 0
+    name = bounds.name
+    if len(header) > bounds.size:
+        raise Fault(1, f"{name} is longer than {bounds.size} characters")
     try:
         for event in yaml.parse(header, Loader=yaml.CSafeLoader):
             count += 1
             where = event.start_mark.index
-            if count > MAX_EVENTS:
-                raise Fault(_line(header, where), "header has too many values")
+            if count > bounds.events:
+                raise Fault(_line(header, where), f"{name} has too many values")
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise Fault(_line(header, where), "anchors and aliases are not allowed")
             if getattr(event, "tag", None):
                 raise Fault(_line(header, where), f"the tag {shown(event.tag)} is not allowed")
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
-                if event.explicit or documents > 1:
-                    raise Fault(_line(header, where), "header is more than one document")
+                if (event.explicit and not bounds.is_file) or documents > 1:
+                    raise Fault(_line(header, where), f"{name} is more than one document")
             elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
                 depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
                 if depth > MAX_DEPTH:
-                    raise Fault(_line(header, where), f"header is nested deeper than {MAX_DEPTH}")
+                    raise Fault(_line(header, where), f"{name} is nested deeper than {MAX_DEPTH}")
                 yield event
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memfs.errors import InvalidSearchError, shown
-from memfs.model import TIME_KEYS, Header, Memory, as_time, modified
+from memfs.model import TIME_KEYS, Header, Memory, as_time, is_sealed, modified
 from memfs.namespace import fold
 
 KEYWORD_LIMIT = 100  # longer values are indexed cut to this length
@@ -85,7 +85,7 @@ def terms_of(path: str, values: Mapping[str, Any]) -> list[str]:
         elif key == "created":
             terms.append(key)
         elif key == "tags":
-            terms += map(_tag, value)
+            terms += [_tag(tag) for tag in value if not is_sealed(tag)]
         elif isinstance(value, str | int):
             terms += _terms(key, value)
         elif value is not None:
@@ -146,7 +146,7 @@ def _spread(key: str, value: object, terms: list[str]) -> None:
         for item in value:
             if not isinstance(item, Mapping):
                 _spread(key, item, terms)
-    elif isinstance(value, str | int | float | date):
+    elif isinstance(value, str | int | float | date) and not is_sealed(value):
         terms.append(f"{name_of(key)}={text_of_value(value)}")
 
 

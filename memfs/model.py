@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeGuard, TypeVar, cast
 
 from memfs.namespace import Namespace
 
@@ -14,8 +14,28 @@ T = TypeVar("T")
 TEXT_KEYS = frozenset({"id", "type", "title", "description", "source", "status"})
 LIST_KEYS = frozenset({"tags", "aliases", "supersedes"})
 TIME_KEYS = frozenset({"created", "updated", "expires", "valid_from", "valid_until"})
+SEALED = "enc:v1:"  # how an encrypted value begins, and a line of a body that is one
+HIDDEN = "[encrypted]"  # what is shown in its place
+SEALED_LINE = re.compile(rf"^{SEALED}\S*", re.MULTILINE)
 _HEADING = re.compile(r"^# +(\S.*)$", re.MULTILINE)
 _SENTENCE = re.compile(r"^(?!#)(\S.{0,300}?(?:[.!?](?=\s|$)|$))", re.MULTILINE)
+
+
+def is_sealed(value: object) -> TypeGuard[str]:
+    """Tell whether a value is an encrypted one."""
+    return isinstance(value, str) and value.startswith(SEALED)
+
+
+def unsealed(text: str, instead: str = "") -> str:
+    """A text without its encrypted lines."""
+    return SEALED_LINE.sub(instead, text) if SEALED in text else text
+
+
+def legible(value: Any) -> Any:
+    """A value as it is shown: `[encrypted]` stands for what is."""
+    if isinstance(value, list | tuple):
+        return [legible(item) for item in value]
+    return HIDDEN if is_sealed(value) else value
 
 
 class Stamp(NamedTuple):
@@ -163,6 +183,16 @@ class Memory:
         return self._reading.body
 
     @property
+    def is_encrypted(self) -> bool:
+        """Whether the body is encrypted, or a line of it."""
+        return self.legible != self.body
+
+    @property
+    def legible(self) -> str:
+        """The body as it is shown: `[encrypted]` stands for what is."""
+        return unsealed(self._reading.body, HIDDEN)
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         return self._understood[1]
 
@@ -179,14 +209,16 @@ class Memory:
         body = self.body
         head = self.data[: len(self.data) - len(body)]  # all of the header, at least
         if (b"title" in head or b"\\" in head) and (title := self.header.values.get("title")):
-            return str(title)  # a header takes a while to read
+            return HIDDEN if is_sealed(title) else str(title)  # a header takes a while to read
         heading = _HEADING.search(body) if "#" in body else None
         return heading[1].rstrip("\r #") if heading else self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
     def description(self) -> str:
-        sentence = _SENTENCE.search(self.body)
-        return self.header.description or (sentence[1].strip() if sentence else "")
+        if said := self.header.description:
+            return HIDDEN if is_sealed(said) else said
+        sentence = _SENTENCE.search(self.legible)
+        return sentence[1].strip() if sentence else ""
 
     @property
     def created(self) -> datetime:
@@ -208,6 +240,9 @@ class Written:
     path: str
     outcome: str
     stamp: Stamp | None = None
+    redacted: Mapping[str, int] = field(
+        default_factory=dict, hash=False
+    )  # what an agent said and is not there, by kind
 
 
 @dataclass(frozen=True, slots=True)

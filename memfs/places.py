@@ -20,15 +20,20 @@ class Place:
 
     def file(self, root: int, name: str, flags: int) -> int:
         """The descriptor of a file, which belongs to the place."""
-        if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
-            self.close()
-            self._pid = os.getpid()
         with self._mutex:
-            fd = self._open.get(name, -1)
-            if fd < 0 or not os.fstat(fd).st_nlink:
+            fd = self.held(name)
+            if fd < 0:
                 self._close(name)
                 fd = self._open[name] = self._opened(root, name, flags)
             return fd
+
+    def held(self, name: str) -> int:
+        """The descriptor of a file that is open already, and still there; else -1."""
+        if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
+            self.close()
+            self._pid = os.getpid()
+        fd = self._open.get(name, -1)
+        return fd if fd >= 0 and os.fstat(fd).st_nlink else -1
 
     def close(self) -> None:
         with self._mutex:

@@ -22,7 +22,7 @@ from memfs.index import Document, Edit, Index, index_in_memory, open_index, publ
 from memfs.journal import Journal
 from memfs.keywords import moments_of, terms_of
 from memfs.locks import release, try_lock
-from memfs.model import Memory, id_of
+from memfs.model import Memory, id_of, is_sealed, unsealed
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
 from memfs.retention import life_of
@@ -49,12 +49,13 @@ def names_of(memory: Memory) -> str:
 def _names(path: str, values: Mapping[str, Any]) -> str:
     words = [path.removesuffix(".md").replace("_", " ")]
     words += [str(values[key]) for key in ("title", "description") if key in values]
-    return "\n".join((*words, *values.get("aliases", ()), *values.get("tags", ())))
+    words += [*values.get("aliases", ()), *values.get("tags", ())]
+    return "\n".join([word for word in words if not is_sealed(word)])
 
 
 def text_of(memory: Memory) -> str:
     """The text of a memory that is searched: its body, and its names twice, which `benchmarks.ranking` found best."""
-    return _text(names_of(memory), memory.body)
+    return _text(names_of(memory), unsealed(memory.body))
 
 
 def _text(names: str, body: str) -> str:
@@ -65,6 +66,7 @@ def meaning_of(memory: Memory) -> str:
     """The text of a memory that its meaning is taken from: its names, but not where it lies, and its body. A file name
     that is made of the text says nothing more."""
     values, body = glance(memory.data) or (memory.header.values, memory.body)
+    body = unsealed(body)
     name = memory.path.rpartition("/")[2].removesuffix(".md")
     made = slug(str(values.get("title", "")) or first_line(body))
     names = _names("" if made in {name, _NUMBER.sub("", name)} else name, values)
@@ -75,6 +77,7 @@ def document(memory: Memory) -> Document:
     """A memory as it is indexed."""
     path, status = memory.path, memory.status
     values, body = glance(memory.data) or (memory.header.values, memory.body)
+    body = unsealed(body)
     keywords, numbers = terms_of(path, values), moments_of(values, status)
     row = Row(path, memory.stamp, raw_digest(memory.data), life_of(numbers, values), mark_of(id_of(path, values)))
     if "source" in values and (place := place_of(path, values)) is not None:
@@ -89,7 +92,7 @@ def origin_of(memory: Memory) -> tuple[int | None, Sequence[str]]:
         return None, ()
     values = memory.header.values
     place = place_of(memory.path, values)
-    return place, () if place is None else keywords_of(values, memory.body)
+    return place, () if place is None else keywords_of(values, unsealed(memory.body))
 
 
 class Publisher:
@@ -226,7 +229,7 @@ class Publisher:
             if not paths:
                 return
         self._journal.begin(root)
-        cursor = "" if self._journal.is_large() else self._journal.cursor(root)
+        cursor = "" if self._journal.is_large() or is_to_purge else self._journal.cursor(root)
         edits = self._edits(root, base, sorted(paths), progress)
         is_large = len(paths) > MANY * 5
         try:
@@ -237,7 +240,7 @@ class Publisher:
             raise
         self._take(index, self._current())
         self.trouble, self._had_one = "", True
-        if self._journal.is_large():
+        if self._journal.is_large() or is_to_purge:  # a watcher may have noted names that are to go
             self._journal.begin_anew(root)
 
     def _base(self) -> Index | None:
@@ -300,9 +303,9 @@ class Publisher:
 
     # --- words that must not stay
 
-    def purge(self, path: str) -> None:
-        """Have the next index made from nothing, if this one ever knew a memory of that path."""
-        if self.index and self.index.generation and self.index.catalog.mentions(path):
+    def purge(self, path: str | None) -> None:
+        """Have the next index made from nothing, if this one ever knew a memory of that path; None is any."""
+        if self.index and self.index.generation and (path is None or self.index.catalog.mentions(path)):
             self._mark_purge()
 
     def _mark_purge(self) -> None:

@@ -12,6 +12,7 @@ from memfs.model import Memory
 
 HALF_LIFE = 30.0  # days
 PRUNE_BELOW = 0.05
+PRUNED = "pruned"  # the key of a header that says when a memory was archived because it had faded
 DAY = 86_400.0  # seconds
 _FLOOR, _FRESH, _MATTERS = 0.7, 0.2, 0.1  # shares of the factor: they add up to 1
 

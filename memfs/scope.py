@@ -3,13 +3,16 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from memfs.errors import InvalidNamespaceError, MemfsError, MemoryNotFoundError, shown
+from memfs.files import STATE, worded
 from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.model import Memory, Problem
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
 from memfs.tree import Tree
+from memfs.versions import Revise
 
 _ID = re.compile(r"m-[0-9a-z]{26}")
 
@@ -72,6 +75,17 @@ class Scope:
             return found
         raise MemoryNotFoundError(ref)
 
+    def purge(self, change: Revise, *, words: bool) -> list[str]:
+        """Change or drop kept versions of the scope; the paths of files that a program has open as they were."""
+
+        def revise(path: str, data: bytes) -> bytes | None:
+            return change(path, data) if self.sees(path.split("/")) else data
+
+        opened = [path for path in _revise(self._tree, revise) if self.sees(path.split("/"))]
+        if words:
+            self._finder.purge(None)
+        return opened
+
     def _by_id(self, ref: str) -> str | None:
         for find in (self._paths.get, self._finder.path_of):
             if (known := find(ref)) and self.sees(known.split("/")):
@@ -87,6 +101,19 @@ class Scope:
                 self._paths[ref] = found.path
                 return found.path
         return None
+
+
+def _revise(tree: Tree, change: Revise) -> list[str]:
+    """Change or drop kept versions, with what killed writers left; the paths of files that are open as they were."""
+    try:
+        with tree.opened() as root:
+            tree.state.make(root)
+            tree.state.sweep(root, partial(tree.versions.keep_once, root))
+            tree.versions.revise(root, change)
+            tree.journal.begin_anew(root)  # a name may say what a text said
+            return tree.state.aside(root)
+    except OSError as error:
+        raise worded(STATE, error) from error
 
 
 def is_below(segments: Sequence[str], *names: str) -> bool:

@@ -1,6 +1,6 @@
 """Searching: a question against the index and the changes on top of it; each hit is read before it is returned."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from memfs.catalog import IndexDamaged
 from memfs.filters import Filter
 from memfs.keywords import KEYWORD_LIMIT
 from memfs.model import Hit, Memory, Reason
-from memfs.namespace import ARCHIVE, Namespace, fold
+from memfs.namespace import ARCHIVE, Namespace
 from memfs.overlay import has_all
 from memfs.publisher import text_of
 from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, groups_of, understand, weigh
@@ -18,6 +18,7 @@ from memfs.ranking import ALIKE, told
 from memfs.retention import Forgetting
 from memfs.scan import read_one, stamp_of
 from memfs.snippets import Marker
+from memfs.succession import is_superseded, is_withdrawn, target_of
 from memfs.sync import Freshness
 from memfs.tree import Tree
 from memfs.usage import Usage
@@ -77,7 +78,7 @@ class Search:
         marker = Marker(weights.of.keys(), self._stem)
         hits = []
         for (order, path, _, score, support, row), memory in found:  # not while reading: either is faster by itself
-            text, marks = marker.snippet(memory.body)
+            text, marks = marker.snippet(memory.legible)
             reasons: tuple[Reason, ...] = ()
             if why:
                 words = self._reasons(memory, question, weights)
@@ -106,8 +107,8 @@ class Search:
                     stale.append(path)
                 elif not (is_exact and path not in pending) and not choose.matches(memory, now):
                     continue
-                elif skip or (targets and _is_superseded(memory, targets)):
-                    skip -= not (targets and _is_superseded(memory, targets))
+                elif skip or (targets and is_superseded(memory, targets)):
+                    skip -= not (targets and is_superseded(memory, targets))
                 else:
                     found.append((candidate, memory))
                     if len(found) == page.limit:
@@ -161,7 +162,7 @@ class Search:
                 links = [link for memory in known for link in _links(memory, scope, now)]
             pending = [entry.memory for entry in overlay.entries.values() if entry.memory]
             links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory, scope, now)]
-            self._superseded[1][scope] = frozenset(map(_target, links))
+            self._superseded[1][scope] = frozenset(map(target_of, links))
         return self._superseded[1][scope]
 
     # --- why not
@@ -178,7 +179,7 @@ class Search:
             return [*reasons, Reason("the question has no words to look for")]
         with self._fresh.lock:
             self._fresh.refresh()
-            if "superseded" not in choose.include and _is_superseded(memory, self._targets(choose.scope, now)):
+            if "superseded" not in choose.include and is_superseded(memory, self._targets(choose.scope, now)):
                 reasons.append(Reason("superseded: another memory names it in `supersedes`"))
             question = self._expanded(question)
             weights = self._weigh(question)
@@ -205,33 +206,7 @@ class Search:
         return [*reasons, *parts]
 
 
-def _names(memory: Memory, targets: Collection[str]) -> Iterator[str]:
-    """What a link to a memory may say: its path, its file name, its id."""
-    if targets:
-        path = fold(memory.path.removesuffix(".md"))
-        yield path
-        yield path.rpartition("/")[2]
-        if any(target.startswith("m-") for target in targets):  # a header takes a while to read
-            yield fold(memory.id)
-
-
-def _links(memory: Memory, scope: Namespace, now: datetime) -> tuple[str, ...]:
+def _links(memory: Memory, scope: Namespace, now: datetime) -> Sequence[str]:
     """The links of a memory to what it supersedes, if it is in the scope, and in force itself."""
-    expires = memory.header.expires
-    is_out = memory.header.status == "deprecated" or fold(memory.path).startswith(f"{ARCHIVE}/")
-    is_out |= expires is not None and expires < now
-    return () if is_out or not scope.holds(tuple(memory.path.split("/"))) else memory.header.supersedes
-
-
-def _target(link: str) -> str:
-    """What a link such as [[facts/alice/atlas|Atlas]] points to."""
-    target = link.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].partition("#")[0]
-    return fold(target.strip().removeprefix("/").removesuffix(".md"))
-
-
-def _is_superseded(memory: Memory, targets: Collection[str]) -> bool:
-    """Tell whether a link of another memory than itself names it."""
-    if not any(name in targets for name in _names(memory, targets)):
-        return False
-    links = {_target(link) for link in memory.header.supersedes}
-    return not any(name in links for name in _names(memory, links))
+    is_in = scope.holds(tuple(memory.path.split("/"))) and not is_withdrawn(memory, now)
+    return memory.header.supersedes if is_in else ()

@@ -232,6 +232,13 @@ class State:
                     found.append((name, _path(named["path"]), data))
         return found
 
+    def aside(self, root: int) -> list[str]:
+        """The paths of memories whose displaced files are kept, for a program has them open."""
+        with suppress(FileNotFoundError), folder(root, (STATE, "late")) as aside:
+            named = [_LATE.fullmatch(name) for name in sorted(os.listdir(aside))]
+            return [_path(one["path"]) for one in named if one]
+        return []
+
     def rescue(self, root: int, save: Keep) -> None:
         """Hand every late save to `save`, and drop the displaced files that are done with."""
         with suppress(FileNotFoundError), folder(root, (STATE, "late")) as aside:

@@ -342,8 +342,8 @@ class Freshness:
             self._tree.journal.read(root)
             self.published.publish(root, (), progress, wait=True, anew=True)
 
-    def purge(self, path: str) -> None:
-        """Have no trace of a memory left in the index once the vault is closed."""
+    def purge(self, path: str | None) -> None:
+        """Have no trace of a memory, or of any former text, left in the index once the vault is closed."""
         self._open()
         self.published.purge(path)
 

@@ -42,6 +42,8 @@ from memfs.state import State, settled
 from memfs.versions import Versions
 
 Change = Callable[[str], str]
+Segments = tuple[str, ...]
+Seen = Stamp | None
 
 
 class Hold(NamedTuple):
@@ -226,17 +228,19 @@ class Tree:
             names.note(hold.parent, hold.gate, name, stamp, text_key(memory.body))
             return Written(memory.id, path, outcome, stamp)
 
-    def move(self, path: str, to: tuple[str, ...], name: str, *, outcome: str, dirty: Dirty) -> Written:
+    def move(self, path: str, to: Segments, name: str, *, outcome: str, dirty: Dirty, seen: Seen = None) -> Written:
         """Move a memory; the new name must be free, or is numbered when it is archived."""
         if name != path.rpartition("/")[2]:
             check_name(name)
-        return self._while_there(lambda: self._move(path, to, name, outcome, dirty))
+        return self._while_there(lambda: self._move(path, to, name, outcome, dirty, seen))
 
-    def _move(self, path: str, to: tuple[str, ...], name: str, outcome: str, dirty: Dirty) -> Written:
+    def _move(self, path: str, to: Segments, name: str, outcome: str, dirty: Dirty, seen: Seen) -> Written:
         segments = tuple(path.split("/"))
         with self.hold(segments[:-1]) as hold:
             with _readable(path):
-                _read(hold.root, segments)
+                memory = _read(hold.root, segments)
+            if seen is not None and seen != memory.stamp:
+                raise MemoryChangedError(path)
             to = spelled(hold.root, to)
             with folder(hold.root, to, create=True) as parent:
                 taken = {fold(other) for other in os.listdir(parent)}

@@ -85,59 +85,58 @@ class Usage:
 
     def _note(self, kind: bytes, ids: Iterable[str]) -> None:
         seconds = int(self._clock().timestamp())
-        line = _line(kind, b"%d" % seconds, *map(_spelled, ids))
-        with suppress(OSError, MemfsError), self._mutex, self._opened() as root:
-            with self._shared(root) as fd:
-                os.write(fd, b"\n" + line)  # on a line of its own, also behind one that was cut
+        data = b"\n" + _line(kind, b"%d" % seconds, *map(_spelled, ids))  # also behind a line that was cut
+        with suppress(OSError, MemfsError), self._mutex:
+            fd = self._shared()
+            try:
+                os.write(fd, data)
                 is_due = _is_due(fd)
+            finally:
+                release(fd)
             if is_due:
-                self._compact(root)
+                self._compact(fd)
+
+    def _shared(self) -> int:
+        """The log, open for appending, while nobody makes it shorter."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            fd = self._writing.held(NAME)
+            fd = fd if fd >= 0 else self._opened()
+            while not try_share(fd):
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                time.sleep(0.001)
+            if os.fstat(fd).st_nlink:
+                return fd  # else it was replaced meanwhile
+
+    def _opened(self) -> int:
+        """The log, made in a state directory that git does not see, if it is missing."""
+        with self._rooted() as root:
+            try:
+                return self._writing.file(root, NAME, _APPEND)
+            except FileNotFoundError:
+                make(root)
+                return self._writing.file(root, NAME, _APPEND | os.O_CREAT)
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _rooted(self) -> Iterator[int]:
         root = open_root(self._root)
         try:
             yield root
         finally:
             os.close(root)
 
-    def _log(self, root: int) -> int:
-        """The log, open for appending; made, in a state directory that git does not see, if it is missing."""
-        try:
-            return self._writing.file(root, NAME, _APPEND)
-        except FileNotFoundError:
-            make(root)
-            return self._writing.file(root, NAME, _APPEND | os.O_CREAT)
-
-    @contextmanager
-    def _shared(self, root: int) -> Iterator[int]:
-        """Have the log open while nobody makes it shorter."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            fd = self._log(root)
-            while not try_share(fd):
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-                time.sleep(0.001)
-            if os.fstat(fd).st_nlink:
-                break  # else it was replaced meanwhile
-        try:
-            yield fd
-        finally:
-            release(fd)
-
-    def _compact(self, root: int) -> None:
+    def _compact(self, fd: int) -> None:
         """Write a shorter log in the place of a long one, unless somebody is at it."""
-        fd = self._log(root)
         if not try_lock(fd):
             return
         try:
-            if os.fstat(fd).st_nlink and _is_due(fd):
-                size = os.fstat(fd).st_size
+            status = os.fstat(fd)
+            if status.st_nlink and _is_due(fd):
                 tally = Tally()
-                tally.take(os.pread(fd, size, 0) if size <= LARGEST else b"")
+                tally.take(os.pread(fd, status.st_size, 0) if status.st_size <= LARGEST else b"")
                 lines = b"".join(tally.lines())
-                with folder(root, (STATE, ROOM)) as room:
+                with self._rooted() as root, folder(root, (STATE, ROOM)) as room:
                     with suppress(FileNotFoundError):
                         os.unlink(f"{NAME}.new", dir_fd=room)
                     write(room, f"{NAME}.new", b"%d\n%b" % (len(lines), lines), durable=False)
@@ -177,17 +176,19 @@ class Usage:
     def _catch_up(self) -> None:
         """Read on where the log was read up to; a log that is another one, or gone, is begun with anew."""
         try:
-            with self._opened() as root:
-                fd = self._reading.file(root, NAME, os.O_RDONLY)  # stays open, so no other file gets its inode
-                status = os.fstat(fd)
-                if status.st_ino != self._inode or status.st_size < self._position:
-                    self._begin_anew()
-                self._inode = status.st_ino
-                if status.st_size <= LARGEST:
-                    data = os.pread(fd, status.st_size - self._position, self._position)
-                    data = data[: data.rfind(b"\n") + 1]  # what follows is being written
-                    self._position += len(data)
-                    self._tally.take(data)
+            fd = self._reading.held(NAME)  # it stays open, so no other file gets its inode
+            if fd < 0:
+                with self._rooted() as root:
+                    fd = self._reading.file(root, NAME, os.O_RDONLY)
+            status = os.fstat(fd)
+            if status.st_ino != self._inode or status.st_size < self._position:
+                self._begin_anew()
+            self._inode = status.st_ino
+            if status.st_size <= LARGEST:
+                data = os.pread(fd, status.st_size - self._position, self._position)
+                data = data[: data.rfind(b"\n") + 1]  # what follows is being written
+                self._position += len(data)
+                self._tally.take(data)
         except (OSError, MemfsError):
             self._begin_anew()
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from memfs import config
 from memfs.checks import check
-from memfs.edit import canonical, edit
+from memfs.edit import canonical, retagged, revise
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -29,6 +29,7 @@ from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query import check_page
+from memfs.retention import PRUNED
 from memfs.scope import Scope, is_below
 from memfs.state import make
 from memfs.tree import Tree
@@ -40,6 +41,7 @@ Problems = list[Problem]
 Versions = list[Version]
 Results = list[Written | MemfsError]
 Hits = list[Hit]
+Paths = list[str]
 Reasons = list[Reason]
 FILTERS = {"type", "tags", "status", "not_status", "created", "updated", "valid", "where", "include"}
 FILES = {
@@ -230,14 +232,15 @@ class Vault:
         """Add a memory. The same text in the same namespace is there once: outcome "duplicate"."""
         return self._add(Dirty(), text, namespace, **keys)
 
-    def create(self, path: str, text: str) -> Written:
+    def create(self, path: str, text: str | bytes) -> Written:
         """Write a whole file, header and all, at a path that ends in `.md`; MemoryExistsError if the name is taken."""
         folder, _, name = path.removeprefix("/").rpartition("/")
         check_name(name)
         where = self._scope.inside(folder)
         if is_below((*where.segments, name), ARCHIVE, "readme.md"):
             raise InvalidNamespaceError(path, "nothing new goes there")
-        return self._tree.create("/".join((*where.segments, name)), encode(text, "text"), outcome="created")
+        data = text if isinstance(text, bytes) else encode(text, "text")
+        return self._tree.create("/".join((*where.segments, name)), data, outcome="created")
 
     def update(
         self,
@@ -261,7 +264,7 @@ class Vault:
 
         def change(old: str) -> str:
             body = parse(old).parts.body
-            return self._edit(old, {}, body + ("" if not body or body.endswith("\n") else "\n") + text)
+            return revise(old, {}, body + ("" if not body or body.endswith("\n") else "\n") + text, self._clock)
 
         return self._rewrite(ref, change, Dirty())
 
@@ -269,9 +272,14 @@ class Vault:
         """Replace a whole file, as an editor does; refused if it changed since it was `seen`."""
         return self._rewrite(ref, lambda _: text, Dirty(), seen=_stamp(seen))
 
-    def forget(self, ref: str) -> Written:
-        """Move a memory to `archive/`: readable, and out of the way."""
-        return self._forget(Dirty(), ref)
+    def forget(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
+        """Move a memory to `archive/`: readable, and out of the way; refused if it changed since it was `seen`."""
+        written = self._forget(Dirty(), ref, _stamp(seen))
+        with suppress(MemfsError):  # of a file that is never rewritten
+            if written.outcome == "archived" and PRUNED in self.read(written.path).header.values:
+                # it had come back from there; what is forgotten is not to be remembered again
+                written = replace(written, stamp=self.update(written.path, pruned=None).stamp)
+        return written
 
     def remove(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
         """Delete a memory and its kept versions; the index lets go of its words when the vault is closed."""
@@ -279,8 +287,16 @@ class Vault:
         self._finder.purge(written.path)
         return written
 
-    def move(self, ref: str, to: str) -> Written:
-        """Move a memory to a namespace, or to a path that ends in `.md`. Its id stays."""
+    def purge(self, change: Callable[[str, bytes], bytes | None], *, words: bool = True) -> Paths:
+        """Have `change(path, data)` say what each kept version becomes; None drops it.
+
+        With `words` the index lets go of all former texts when the vault is closed. The answer names the memories
+        that a program has open as they were before the last write: that goes when they are closed.
+        """
+        return self._scope.purge(change, words=words)
+
+    def move(self, ref: str, to: str, *, seen: Stamp | str | None = None) -> Written:
+        """Move a memory to a namespace, or to a path that ends in `.md`; its id stays. `seen` as in `update`."""
         path = self._scope.resolve(ref)
         name = path.rpartition("/")[2]
         if to.endswith(".md"):
@@ -288,7 +304,7 @@ class Vault:
         target = self._scope.inside(to)
         if not target.segments and fold(name) == "readme.md":
             raise InvalidNamespaceError(name, "the README of a vault is no memory")
-        return self._tree.move(path, target.segments, name, outcome="moved", dirty=Dirty())
+        return self._tree.move(path, target.segments, name, outcome="moved", dirty=Dirty(), seen=_stamp(seen))
 
     def restore(self, ref: str, version: str | None = None) -> Written:
         """Bring a kept version back: by the start of its hash, or the newest that differs from the file."""
@@ -362,15 +378,8 @@ class Vault:
         added, dropped = canonical("tags", [*add_tags]), canonical("tags", [*remove_tags])
 
         def change(old: str) -> str:
-            changes = dict(keys)
-            if added or dropped:
-                values, faults = parse(old)[1:]
-                if "tags" not in keys and (bad := [fault for fault in faults if fault.key == "tags"]):
-                    raise bad[0]
-                tags = canonical("tags", keys.get("tags", values.get("tags", ())) or ())
-                kept = [tag for tag in tags if tag not in dropped]
-                changes["tags"] = kept + [tag for tag in dict.fromkeys(added) if tag not in kept]
-            return self._edit(old, changes, body)
+            tags = {"tags": retagged(old, keys, added, dropped)} if added or dropped else {}
+            return revise(old, {**keys, **tags}, body, self._clock)
 
         return self._rewrite(ref, change, dirty, seen=_stamp(seen))
 
@@ -381,20 +390,12 @@ class Vault:
         time.sleep(0.02)
         return self._tree.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
 
-    def _edit(self, old: str, changes: dict[str, Any], body: str | None) -> str:
-        """Edit a text; a changed body moves `updated`, where memfs may write that."""
-        values = parse(old).values
-        new = edit(old, changes, body)
-        if body is not None and new != old and values.keys() & {"id", "updated"} and "updated" not in changes:
-            return edit(old, {**changes, "updated": self._clock()}, body)
-        return new
-
-    def _forget(self, dirty: Dirty, ref: str) -> Written:
+    def _forget(self, dirty: Dirty, ref: str, seen: Stamp | None = None) -> Written:
         path = self._scope.resolve(ref)
         *segments, name = path.split("/")
         if is_below(segments, ARCHIVE):
             return Written(self._tree.read(path).id, path, "unchanged")
-        return self._tree.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty)
+        return self._tree.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty, seen=seen)
 
 
 def _arguments(item: Mapping[str, Any], needed: str) -> Mapping[str, Any]:

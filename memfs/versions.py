@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 
 from memfs.errors import MemoryNotFoundError
@@ -29,6 +30,7 @@ MAX_LINE = 1 << 14
 COMPACT = 1 << 20  # bytes; a log is compacted when it has doubled since, and is larger than this
 _LOG = os.O_RDWR | os.O_CREAT | os.O_APPEND
 _MARK = b"\x1e"
+Revise = Callable[[str, bytes], bytes | None]  # the path and the bytes of a version -> what becomes of it
 log = logging.getLogger("memfs")
 
 
@@ -53,7 +55,9 @@ class Versions:
         self._mutex = Mutex()
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
-        self._place = Place(".git", "memfs") if is_git else Place(STATE, "history")
+        history = Place(STATE, "history")
+        self._place = Place(".git", "memfs") if is_git else history
+        self._former = history if is_git else None  # where versions are that were kept before it was one
         self._last: dict[str, str] = {}  # path -> hash of the version we kept last
 
     def keep(self, root: int, path: str, data: bytes) -> None:
@@ -98,7 +102,23 @@ class Versions:
         """Forget every version of a memory."""
         self._last.pop(path, None)
         if self._records(root, path):
-            self._rewrite(root, self._log(path), lambda record: record.path != path)
+            self._rewrite(root, self._log(path), lambda records: [one for one in records if one.path != path])
+
+    def revise(self, root: int, change: Revise) -> None:
+        """Have `change` say what each version of any memory is from now on; None drops it.
+
+        Versions that were kept before the vault became a git work tree are among them.
+        """
+        self._last.clear()
+        for place in (self._place, self._former) if self._former else (self._place,):
+            for name in [f"{number:02d}.log" for number in range(LOGS)]:
+                with suppress(FileNotFoundError):
+                    with self._open(root, name, place) as fd:
+                        data = _read(fd)
+                    records = [*_parse(data)]
+                    is_torn = len(data) - len(_head(data)) != sum(len(bytes(record)) for record in records)
+                    if is_torn or _revised(change, records) != records:
+                        self._rewrite(root, name, partial(_revised, change), place)
 
     def _records(self, root: int, path: str) -> list[Record]:
         try:
@@ -109,6 +129,8 @@ class Versions:
 
     def close(self) -> None:
         self._place.close()
+        if self._former:
+            self._former.close()
 
     def _append(self, root: int, path: str, records: list[Record]) -> None:
         name = self._log(path)
@@ -117,28 +139,35 @@ class Versions:
             size = os.lseek(fd, 0, os.SEEK_CUR)
             due = size > COMPACT and size > 2 * _compacted_size(fd)
         if due:
-            self._rewrite(root, name, _Recent())
+            self._rewrite(root, name, _recent)
 
-    def _rewrite(self, root: int, name: str, keeps: Callable[[Record], bool]) -> None:
-        """Write a log anew with the records that `keeps` wants, asked from the newest."""
-        with self._open(root, name, create=True) as fd, folder(root, self._place.segments) as place:
-            kept = [bytes(record) for record in reversed(list(_parse(_read(fd)))) if keeps(record)]
-            data = b"".join([b"%d\n" % sum(map(len, kept)), *reversed(kept)])
+    def _rewrite(
+        self,
+        root: int,
+        name: str,
+        choose: Callable[[list[Record]], list[Record]],
+        place: Place | None = None,
+    ) -> None:
+        """Write a log anew with the records that are chosen of it; what is torn in it goes."""
+        place = place or self._place
+        with self._open(root, name, place, create=True) as fd, folder(root, place.segments) as parent:
+            kept = [bytes(record) for record in choose([*_parse(_read(fd))])]
+            data = b"".join([b"%d\n" % sum(map(len, kept)), *kept])
             with suppress(FileNotFoundError):
-                os.unlink(name + ".new", dir_fd=place)
-            write(place, name + ".new", data)
-            os.rename(name + ".new", name, src_dir_fd=place, dst_dir_fd=place)
+                os.unlink(name + ".new", dir_fd=parent)
+            write(parent, name + ".new", data)
+            os.rename(name + ".new", name, src_dir_fd=parent, dst_dir_fd=parent)
 
     def _log(self, path: str) -> str:
         return f"{int(digest(path.encode(errors='surrogatepass')), 16) % LOGS:02d}.log"
 
     @contextmanager
-    def _open(self, root: int, name: str, *, create: bool = False) -> Iterator[int]:
+    def _open(self, root: int, name: str, place: Place | None = None, *, create: bool = False) -> Iterator[int]:
         """Have a log open and locked, against other processes and threads."""
         deadline = time.monotonic() + self._timeout
         with self._mutex:
             while True:
-                fd = self._place.file(root, name, _LOG if create else _LOG & ~os.O_CREAT)
+                fd = (place or self._place).file(root, name, _LOG if create else _LOG & ~os.O_CREAT)
                 while not try_lock(fd):
                     if time.monotonic() > deadline:
                         raise OSError(errno.ETIMEDOUT, "another process holds the log of versions")
@@ -151,18 +180,23 @@ class Versions:
                 release(fd)
 
 
-class _Recent:
-    """Tells which versions are kept, asked from the newest: a number of each memory's, up to an age."""
+def _recent(records: list[Record]) -> list[Record]:
+    """The versions that are kept: a number of each memory's, up to an age."""
+    seen: dict[str, set[str]] = {}
+    oldest = time.time_ns() - KEEP_DAYS * 86400 * 10**9
+    kept = []
+    for record in reversed(records):
+        known = seen.setdefault(record.path, set())
+        if record.hash not in known and len(known) < KEEP and (not known or record.time_ns > oldest):
+            kept.append(record)
+        known.add(record.hash)
+    return kept[::-1]
 
-    def __init__(self) -> None:
-        self._seen: dict[str, set[str]] = {}
-        self._oldest = time.time_ns() - KEEP_DAYS * 86400 * 10**9
 
-    def __call__(self, record: Record) -> bool:
-        seen = self._seen.setdefault(record.path, set())
-        keeps = record.hash not in seen and len(seen) < KEEP and (not seen or record.time_ns > self._oldest)
-        seen.add(record.hash)
-        return keeps
+def _revised(change: Revise, records: list[Record]) -> list[Record]:
+    """The versions as `change` has them."""
+    changed = [(record, change(record.path, record.data)) for record in records]
+    return [record._replace(hash=digest(data), data=data) for record, data in changed if data is not None]
 
 
 def _read(fd: int) -> bytes:
@@ -173,8 +207,13 @@ def _read(fd: int) -> bytes:
 
 def _compacted_size(fd: int) -> int:
     """The size of a log after it was last compacted: its first line."""
-    line = os.pread(fd, 20, 0).partition(b"\n")[0]
-    return int(line) if line.isdigit() else 0
+    return int(_head(os.pread(fd, 20, 0)) or 0)
+
+
+def _head(data: bytes) -> bytes:
+    """The first line of a log that was compacted once."""
+    line, end, _ = data[:20].partition(b"\n")
+    return line + end if line.isdigit() else b""
 
 
 def _parse(data: bytes) -> Iterator[Record]:

@@ -1,5 +1,6 @@
 """Real files, real git, real mounts: what the tests stand on."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,11 +9,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
+from postgres_server import postgres, postgres_url
 
 from memfs import Vault
+from memfs.cli.main import main
+
+__all__ = ["postgres", "postgres_url"]  # fixtures
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 NOBODY = 65534
@@ -34,6 +40,21 @@ Snapshot = Callable[..., dict[str, tuple[object, ...]]]
 Script = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+class Ran(NamedTuple):
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        return json.loads(self.out)
+
+
+Memfs = Callable[..., Ran]
+
+
 @pytest.fixture(autouse=True)
 def no_vault_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEMFS_VAULT", raising=False)
@@ -50,6 +71,20 @@ def vault(tmp_path: Path) -> Iterator[Vault]:
 def example(tmp_path: Path) -> Path:
     """A copy of the example vault."""
     return Path(shutil.copytree(REPOSITORY / "example-vault", tmp_path / "example"))
+
+
+@pytest.fixture
+def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memfs:
+    """Run a command in a copy of the example vault."""
+    monkeypatch.chdir(example)
+    for name in ("MEMFS_ACTOR", "MEMFS_LOG"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*words: str) -> Ran:
+        code = main(list(words))
+        return Ran(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

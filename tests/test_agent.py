@@ -174,7 +174,7 @@ def test_stores_that_cannot_be_managed_are_refused_by_name(stores: Sequence[Any]
         ({"injection": {"max_tokens": 0}}, "max_tokens must be"),
         ({"injection": {"min_relevance": 2}}, "min_relevance must be from 0 to 1"),
         ({"injection": {"floor": 2}}, "unknown key 'floor'"),
-        ({"read_tools": ["forget"]}, "'forget' is not one of get, list"),
+        ({"read_tools": ["forget"]}, "'forget' is not one of get, list, graph"),
         ({"write_tools": ["get"]}, "'get' is not one of update, forget"),
         ({"tools": "both"}, "'both' is not 'each' or 'single'"),
         ({"search_tool_config": {"name": "add_memory"}, "add_tool_config": True}, "two tools have the name"),

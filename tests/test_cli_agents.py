@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import pytest
-import test_cli
-from conftest import Snapshot
+from conftest import Memfs, Snapshot
 from test_agent import say, user
-from test_cli import Memfs
 from test_pending import crash, facts_in, log_of, room, turn
 
 from memfs import Vault
@@ -14,7 +12,6 @@ from memfs.agent import MemoryManager
 from memfs.agent.pending import Waiting, drop, failures, keep_failed, waiting
 
 ALICE = "facts:/facts/alice"
-memfs = test_cli.memfs  # the fixture
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_a_command_imports_its_own_group_alone(example: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, timeout=LIMIT)
     groups = {name.removeprefix("memfs.cli.") for name in done.stderr.split() if name.startswith("memfs.cli.")}
 
-    assert groups == {"main", "commands", "reading", "inputs", "output"}
+    assert groups == {"main", "commands", "arguments", "table", "upkeep_table", "checking", "inputs", "output"}
 
 
 def test_without_a_vault_the_process_ends_with_2(tmp_path: Path) -> None:

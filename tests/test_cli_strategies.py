@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import test_cli
-from test_cli import Memfs
+from conftest import Memfs
 
 from memfs import Vault
 from memfs.agent.session.log import SessionLog
 
-memfs = test_cli.memfs  # the fixture
 SUSHI = {"content": "Alice likes sushi with tuna.", "context": "Said at lunch.", "categories": ["food"]}
 
 

@@ -1,5 +1,6 @@
 """Every code block of README and docs runs, and every link leads somewhere."""
 
+import os
 import re
 import subprocess
 import sys
@@ -18,8 +19,10 @@ def python_blocks() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "code"), python_blocks(), ids=lambda value: value[:20])
-def test_a_python_block_runs(page: str, code: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+def test_a_python_block_runs(page: str, code: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    hub = {"MEMFS_HUB": request.getfixturevalue("postgres_url")} if "MEMFS_HUB" in code else {}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **hub}, capture_output=True, text=True)
 
     assert done.returncode == 0, f"{page}: {done.stderr}"
 
@@ -66,4 +69,5 @@ def test_the_demo_shows_the_main_job() -> None:
     assert "200 of 200 lines there, 0 doubled" in done.stdout
     assert "1 file changed, 1 insertion(+), 1 deletion(-)" in done.stdout
     assert "refused" in done.stdout
+    assert "people/bob.md knows people/yuki.md" in done.stdout
     assert "notes/dentist.md:4: importance: 'high'" in done.stdout

@@ -42,7 +42,18 @@ def test_a_strands_agent_remembers_across_two_runs(tmp_path: Path) -> None:
     assert "Alice is allergic to peanuts." in second.partition("is told")[2].partition("\n")[0]
 
 
-@pytest.mark.parametrize("name", ["plain_loop.py", "two_agents.py"])
+def test_an_agent_with_a_memory_answers_by_what_an_earlier_run_was_told(tmp_path: Path) -> None:
+    first, second = (run("guide_agent.py", tmp_path / "notes") for _ in range(2))
+
+    assert "recalled: nothing" in first
+    assert "agent: I know of no allergy" in first
+    assert "Bob is allergic to peanuts, traces included." in second.partition("recalled: ")[2].partition("\n")[0]
+    assert "agent: The tuna sushi or the soup" in second
+    assert "tools that were called: menu\n" in second
+    assert len(list((tmp_path / "notes" / "experiences").glob("*.md"))) == 2
+
+
+@pytest.mark.parametrize("name", ["plain_loop.py", "two_agents.py", "guide_agent.py"])
 def test_without_extras_an_example_runs_and_imports_nothing_of_strands(name: str, tmp_path: Path) -> None:
     """A finder that refuses every package of the extras stands for an environment without them."""
     code = (

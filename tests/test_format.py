@@ -1,5 +1,6 @@
 """docs/format.md, must by must: a test carries the label of the must that it holds."""
 
+import base64
 import os
 import re
 import shutil
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from memfs import Memory, Namespace, Template, Vault, config
 from memfs.agent.session import SessionLog, Sessions
 from memfs.errors import (
+    DecryptionError,
+    InvalidKeyError,
     InvalidMemoryError,
     InvalidNamespaceError,
     MalformedMemoryError,
@@ -24,6 +28,7 @@ from memfs.errors import (
     SettingsError,
     StorageError,
 )
+from memfs.upkeep.encryption import Encryption
 
 Git = Callable[..., str]
 Snapshot = Callable[..., dict[str, tuple[object, ...]]]
@@ -838,3 +843,53 @@ def test_f29_names_are_one_segment_and_other_files_are_no_logs(vault: Vault) -> 
     assert log.path == "sessions/%2E.%2Fa%2Fb/x%20y.agent.jsonl"
     assert [(one.name, one.agents, one.messages) for one in Sessions(vault).list()] == [("../a/b", ("x y",), 1)]
     assert [problem.path for problem in Sessions(vault).check()] == ["sessions/%2E.%2Fa%2Fb/x%20y.agent (copy).jsonl"]
+
+
+# --- encrypted values -----------------------------------------------------------------------------------
+
+
+def test_f30_an_encrypted_value_is_as_the_page_says(vault: Vault) -> None:
+    keys = {"team": bytes(range(32))}
+    added = vault.add("A quokka.", phone=["numbat", 3])
+    Encryption(vault, keys.get).encrypt(added.id, fields=["body", "phone"], key="team")
+    memory = vault.read(added.id)
+
+    for field, value, said in (
+        ("body", memory.body, "A quokka."),
+        ("phone", memory.header.get("phone"), '["numbat", 3]'),
+    ):
+        head, version, name, text = value.split(":")
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        bound = b"\0".join([b"enc:v1", added.id.encode(), field.encode(), b"team"])
+        assert (head, version, name) == ("enc", "v1", "team")
+        assert AESGCM(keys["team"]).decrypt(data[:12], data[12:], bound) == said.encode()
+
+
+def test_f30_an_encrypted_value_is_shown_as_such_and_not_indexed(vault: Vault) -> None:
+    put(vault, "tea.md", "---\nid: m-1\ntitle: enc:v1:team:abcd\n---\n\nBefore.\nenc:v1:team:efgh\nAfter.\n")
+
+    hit = vault.search("before after")[0]
+    assert (hit.title, hit.snippet) == ("[encrypted]", "Before. [encrypted] After.")
+    assert [vault.search(word) for word in ("abcd", "efgh", "enc", "team")] == [[]] * 4
+
+
+def test_f30_a_value_is_decrypted_only_where_it_was_encrypted(vault: Vault) -> None:
+    encryption = Encryption(vault, lambda name: bytes(32))
+    added = vault.add("A quokka.")
+    encryption.encrypt(added.id)
+    put(vault, "copy.md", vault.read(added.id).text.replace(added.id, "m-1"))
+    before = vault.read("copy.md")
+
+    with pytest.raises(DecryptionError):
+        encryption.decrypt("copy.md")
+    assert vault.read("copy.md") == before
+    assert encryption.reveal(vault.read(added.id)).body == "A quokka."
+
+
+def test_f30_a_key_is_not_read_from_a_vault(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMFS_KEY", raising=False)
+    for name in (".env", "MEMFS_KEY", ".memfs/MEMFS_KEY"):
+        (vault.root / name).write_text(f"MEMFS_KEY={'00' * 32}\n")
+
+    with pytest.raises(InvalidKeyError, match="MEMFS_KEY: not set"):
+        Encryption(vault).encrypt(vault.add("A quokka.").id)

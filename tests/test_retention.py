@@ -1,9 +1,11 @@
 """The forgetting curve, in numbers."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from conftest import REPOSITORY
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,6 +124,23 @@ def test_the_rules_are_those_of_the_settings(tmp_path: Path) -> None:
     assert rules == (True, 10.0, 0.05)
     assert retention_of(memory, TODAY, rules=rules) == pytest.approx(0.5)
     assert Forgetting.of({}) == (True, 30.0, 0.05)
+
+
+def test_the_table_of_the_page_is_what_the_curve_says() -> None:
+    page = (REPOSITORY / "docs" / "forgetting.md").read_text(encoding="utf-8")
+    row = r"^\| (\d+) \| (\d+) \| (\d+) \| (\S+) \| (\S+) \| (\S+) \| ([\d,]+) days \|$"
+    rows = re.findall(row, page, re.MULTILINE)
+
+    assert len(rows) == 5
+    for importance, recalls, life, *left, last in rows:
+
+        def after(days: int, importance: int = int(importance), recalls: int = int(recalls)) -> float:
+            return retention(0.0, importance, days * DAY, recalls=recalls)
+
+        assert life == f"{half_life(int(importance), int(recalls)):.0f}"
+        assert left == [f"{after(days) + 1e-9:.2f}" for days in (7, 30, 90)]
+        days = int(last.replace(",", ""))
+        assert after(days) < 0.05 < after(days - 1)
 
 
 # --- in a search ------------------------------------------------------------------------------------------

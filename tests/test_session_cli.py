@@ -4,46 +4,24 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from conftest import Memfs
 
 from memfs import Vault
 from memfs.agent.session import SessionLog
 from memfs.cli.completion import run_complete
-from memfs.cli.main import main
 
 NAME = "s-2026-11-15"
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture
-def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in the example vault."""
-    monkeypatch.chdir(example)
-
-    def run(*words: str) -> Done:
-        code = main(list(words))
-        return Done(code, *capsys.readouterr())
-
-    return run
 
 
 def said(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": [{"text": text}]}
 
 
-def test_sessions_are_listed_with_filters(memfs: Run, example: Path) -> None:
+def test_sessions_are_listed_with_filters(memfs: Memfs, example: Path) -> None:
     SessionLog(example, "s/2", actor="bob").append(said("Hi."), time="2026-12-01T00:00:00Z")
     SessionLog(example, "s/2", "helper").append(said("Hi."), time="2026-12-02T00:00:00Z")
 
@@ -58,7 +36,7 @@ def test_sessions_are_listed_with_filters(memfs: Run, example: Path) -> None:
     assert json.loads(memfs("actors", "--json").out)[1]["name"] == "bob"
 
 
-def test_a_session_is_shown_as_a_transcript(memfs: Run, example: Path) -> None:
+def test_a_session_is_shown_as_a_transcript(memfs: Memfs, example: Path) -> None:
     shown = memfs("sessions", "show", NAME)
     assert shown.code == 0
     assert '    [tool search_memory {"query": "sushi near the office"}]\n' in shown.out
@@ -77,7 +55,7 @@ def test_a_session_is_shown_as_a_transcript(memfs: Run, example: Path) -> None:
     assert "another way" in memfs("sessions", "show", NAME, "--agent", "helper", "--branch", "other").out
 
 
-def test_what_is_not_there_says_so(memfs: Run) -> None:
+def test_what_is_not_there_says_so(memfs: Memfs) -> None:
     for words in (["show", "nothing"], ["show", NAME, "--agent", "nothing"], ["tail", NAME, "--branch", "nothing"]):
         done = memfs("sessions", *words)
         assert (done.code, done.out) == (1, "")
@@ -88,7 +66,7 @@ def test_what_is_not_there_says_so(memfs: Run) -> None:
     assert json.loads(memfs("sessions", "show", "nothing", "--json").err)["exit_code"] == 1
 
 
-def test_an_export_is_the_lines_of_the_log(memfs: Run, example: Path) -> None:
+def test_an_export_is_the_lines_of_the_log(memfs: Memfs, example: Path) -> None:
     SessionLog(example, NAME).append({"role": "user", "content": [{"image": {"bytes": b"\x00"}}, {"text": "ü"}]})
     lines = (example / f"sessions/{NAME}/main.agent.jsonl").read_text().splitlines()
 
@@ -125,7 +103,7 @@ def test_tail_ends_when_nobody_reads_it(example: Path) -> None:
     assert process.wait(30) == 0
 
 
-def test_expire_only_tells_unless_it_is_told_to(memfs: Run, example: Path) -> None:
+def test_expire_only_tells_unless_it_is_told_to(memfs: Memfs, example: Path) -> None:
     SessionLog(example, "today").append(said("Hi."))
 
     dry = memfs("expire", "0.0001", "--json")
@@ -139,7 +117,7 @@ def test_expire_only_tells_unless_it_is_told_to(memfs: Run, example: Path) -> No
     assert memfs("expire", "-1").code == memfs("expire", "soon").code == memfs("expire").code == 2
 
 
-def test_check_shows_what_is_wrong_with_logs(memfs: Run, example: Path) -> None:
+def test_check_shows_what_is_wrong_with_logs(memfs: Memfs, example: Path) -> None:
     file = example / f"sessions/{NAME}/main.agent.jsonl"
     file.with_name("main.agent (copy).jsonl").write_bytes(file.read_bytes())
     with file.open("a") as stream:
@@ -169,7 +147,7 @@ def test_sessions_are_completed(
     assert capsys.readouterr().out.splitlines() == ["tail", "a b/c", "abc", "markdown"]
 
 
-def test_several_agents_are_shown_as_they_spoke(memfs: Run, example: Path) -> None:
+def test_several_agents_are_shown_as_they_spoke(memfs: Memfs, example: Path) -> None:
     one, two = SessionLog(example, "room", "one", actor="alice"), SessionLog(example, "room", "two", actor="bob")
     for number in range(3):
         one.append(said(f"one {number}"), id=f"zz-{9 - number}", time=f"2026-11-15T10:30:0{2 * number}Z")
@@ -181,7 +159,7 @@ def test_several_agents_are_shown_as_they_spoke(memfs: Run, example: Path) -> No
     assert [line.split()[0] for line in memfs("actors").out.splitlines()[-2:]] == ["alice", "bob"]
 
 
-def test_a_branch_is_shown_of_the_agents_that_have_it(memfs: Run, example: Path) -> None:
+def test_a_branch_is_shown_of_the_agents_that_have_it(memfs: Memfs, example: Path) -> None:
     one = SessionLog(example, "room", "one")
     one.fork("alt", at=one.append(said("trunk")).id)
     one.append(said("branch"), branch="alt")
@@ -193,5 +171,5 @@ def test_a_branch_is_shown_of_the_agents_that_have_it(memfs: Run, example: Path)
     assert "'none': no such" in memfs("sessions", "show", "room", "--branch", "none").err
 
 
-def test_a_number_of_days_that_cannot_be_says_what_can(memfs: Run) -> None:
+def test_a_number_of_days_that_cannot_be_says_what_can(memfs: Memfs) -> None:
     assert "hint: Give a number from 0, such as 90." in memfs("expire", "-1").err

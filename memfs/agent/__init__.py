@@ -1,6 +1,7 @@
 """The agent side: a manager that gives an agent tools, extraction and injection on its stores."""
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,14 +10,17 @@ if TYPE_CHECKING:
     from memfs.agent.extraction import Extractor, ExtractorContext, Fact, MessageFilter
     from memfs.agent.extractor import ModelExtractor
     from memfs.agent.manager import MemoryManager
+    from memfs.agent.memory import AgentMemory, EnhancedAgentMemory
     from memfs.agent.model import Model
     from memfs.agent.models import AnthropicModel, OpenAIModel, ScriptedModel, as_model
     from memfs.agent.triggers import EvictionTrigger, IntervalTrigger, InvocationTrigger, Trigger, TriggerContext
+    from memfs.agent.working import WorkingMemory
 
 __all__ = [
-    "AnthropicModel", "Attachment", "EvictionTrigger", "Extractor", "ExtractorContext", "Fact", "IntervalTrigger",
-    "InvocationTrigger", "MemoryManager", "MessageFilter", "Model", "ModelExtractor", "OpenAIModel", "ScriptedModel",
-    "Trigger", "TriggerContext", "as_model", "wait",
+    "AgentMemory", "AnthropicModel", "Attachment", "EnhancedAgentMemory", "EvictionTrigger", "Extractor",
+    "ExtractorContext", "Fact", "IntervalTrigger", "InvocationTrigger", "MemoryManager", "MessageFilter", "Model",
+    "ModelExtractor", "OpenAIModel", "ScriptedModel", "Trigger", "TriggerContext", "WorkingMemory", "as_model",
+    "wait",
 ]  # fmt: skip
 
 _HOMES = {
@@ -25,12 +29,23 @@ _HOMES = {
     "Model": "model",
     "ModelExtractor": "extractor",
     "wait": "blocking",
+    "WorkingMemory": "working",
+    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "memory"),
     **dict.fromkeys(("Extractor", "ExtractorContext", "Fact", "MessageFilter"), "extraction"),
     **dict.fromkeys(("AnthropicModel", "OpenAIModel", "ScriptedModel", "as_model"), "models"),
     **dict.fromkeys(
         ("EvictionTrigger", "IntervalTrigger", "InvocationTrigger", "Trigger", "TriggerContext"), "triggers"
     ),
 }
+
+
+def _discreet(record: logging.LogRecord) -> bool:
+    from memfs.agent.discretion import discreet_record
+
+    return discreet_record(record)
+
+
+logging.getLogger("memfs.agent").addFilter(_discreet)
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from memfs.agent.blocking import ended, is_in_loop
 from memfs.agent.pending import Accepted, Left, Log
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.locks import Mutex
+from memfs.upkeep.redaction import DEFAULT, Policy, report
 
 log = logging.getLogger("memfs.agent")
 TRIES = 10  # after which a fact is left to the next start
@@ -21,9 +22,13 @@ class Acceptance:
     """What was accepted and is not written yet; `write` writes one."""
 
     def __init__(
-        self, write: Callable[[Accepted], Awaitable[None]], root: Path | None, places: Mapping[str, str]
+        self,
+        write: Callable[[Accepted], Awaitable[None]],
+        root: Path | None,
+        places: Mapping[str, str],
+        redaction: Policy | None = None,
     ) -> None:
-        self._write = write
+        self._write, self._redaction = write, redaction or DEFAULT
         self._places = places  # by the names of those stores that last
         self._log = Log(root, places.values()) if root and places else None
         self._writing: dict[str, asyncio.AbstractEventLoop] = {}  # keys, and where they are being written
@@ -38,8 +43,14 @@ class Acceptance:
         return len(self._facts)
 
     async def accept(self, entries: Sequence[str], stores: Sequence[str]) -> None:
-        """Take facts down for stores, durably where these last, and begin to write them."""
-        facts = {secrets.token_hex(8): Accepted(entry, list(stores)) for entry in entries}
+        """Take facts down for stores, durably where these last, and begin to write them.
+
+        SecretRefusedError, and none is taken down, if one holds what is rejected.
+        """
+        admitted = [self._redaction.admit(entry) for entry in entries]
+        for one in admitted:
+            report("an accepted fact", one.counts)
+        facts = {secrets.token_hex(8): Accepted(one.value, list(stores)) for one in admitted}
         await asyncio.to_thread(self._take_down, facts)
         for key in facts:
             self._begin(key)
@@ -48,7 +59,7 @@ class Acceptance:
         """Take over the facts that a process which is gone had accepted; `resume` or `flush` writes them."""
         names = {place: name for name, place in self._places.items()}
         facts = {
-            key: Accepted(fact.content, [names[place] for place in fact.stores if place in names], fact.metadata)
+            key: self._redacted(fact, [names[place] for place in fact.stores if place in names])
             for key, fact in left.facts.items()
         }
         try:
@@ -92,6 +103,11 @@ class Acceptance:
             self._facts.update(facts)
         if self._log and records:
             self._log.sync()
+
+    def _redacted(self, fact: Accepted, stores: Sequence[str]) -> Accepted:
+        """A fact that was accepted, and cannot be refused any more."""
+        content, metadata = self._redaction.redact(fact.content), self._redaction.redact(fact.metadata)
+        return Accepted(content.value, stores, metadata.value)
 
     def _begin(self, key: str) -> None:
         loop = asyncio.get_running_loop()

@@ -10,13 +10,15 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
 
 from memfs.agent.blocking import Save, ended, is_in_loop
+from memfs.agent.discretion import heard, policy_of
 from memfs.agent.extraction import Binding, Extraction, ExtractorContext
-from memfs.agent.facts import write_fact
+from memfs.agent.facts import redacted, write_fact
 from memfs.agent.ledger import Ledger
 from memfs.agent.messages import Message, copied, transcript
 from memfs.agent.pending import Left, Log, amend_unheld, keep_failed
@@ -25,6 +27,7 @@ from memfs.agent.turns import Amendment, Turn, batch, filtered
 from memfs.errors import AggregateMemoryError, ExtractionError
 from memfs.locks import Mutex
 from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of
+from memfs.upkeep.redaction import Policy
 
 log = logging.getLogger("memfs.agent")
 FAILURES = 10  # in a row, after which a store is tried less often
@@ -46,6 +49,7 @@ class Coordinator:
         root: Path | None = None,
         ledger: Ledger | None = None,
         telemetry: Telemetry | None = None,
+        redaction: Policy | None = None,
     ) -> None:
         self._bindings = list(bindings)
         self._configs: dict[int, Extraction] = {id(one.store): one.config for one in bindings}
@@ -56,6 +60,7 @@ class Coordinator:
         self._log = Log(root, self._places.values()) if root and self._places else None
         self._ledger = ledger or Ledger()
         self._telemetry = telemetry or Telemetry()
+        self._redaction = redaction or policy_of(one.store for one in bindings)
         self._mutex = Mutex()
         self._turns: list[Turn] = []
         self._next = 0
@@ -76,7 +81,8 @@ class Coordinator:
     # --- taking down
 
     def record(self, message: Message) -> None:
-        """Take a message down."""
+        """Take a message down, without what is not to be kept."""
+        message = heard(self._redaction, message)
         with self._mutex:
             turn = Turn(self._next, copied(message))
             self._next += 1
@@ -90,6 +96,8 @@ class Coordinator:
 
     def amend(self, change: Amendment) -> None:
         """Have another message, or none, where one that was taken down still waits; nothing of it stays on the disk."""
+        if change.message is not None:
+            change = replace(change, message=heard(self._redaction, change.message))
         with self._mutex:
             self._changes.append(change)
             kept = [(turn.number, change.of(turn.message)) for turn in self._turns]
@@ -257,10 +265,11 @@ class Coordinator:
                 return 0
             if not (left := self._as_they_are(messages)):
                 return 0
-            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], str(error), left)
+            reason = self._redaction.redact(str(error)).value  # it may quote what was said
+            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], reason, left)
             log.error("store %s: %s; its turns are kept as %s: %s", store.name, error, name, error.hint)
             return 0
-        news = [fact for fact in facts if not self._is_echo(store, fact, similar)]
+        news = [redacted(fact, self._redaction) for fact in facts if not self._is_echo(store, fact, similar)]
         outcomes = await asyncio.gather(*(write_fact(store, fact) for fact in news), return_exceptions=True)
         if failures := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
             message = f"failed to write {len(failures)} of {len(news)} extracted facts"
@@ -307,7 +316,7 @@ class Coordinator:
             self._saving_left.pop(key, None)
 
     async def _save_portions(self, store: MemoryStore, left: Left, place: str) -> None:
-        while turns := batch([Turn(number, message) for number, message in left.fresh(place)]):
+        while turns := batch([Turn(number, heard(self._redaction, message)) for number, message in left.fresh(place)]):
             await self._save(store, turns, None, ())
             left.marks[place] = turns[-1].number
             with _logged():

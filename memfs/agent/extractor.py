@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
+from memfs.agent.discretion import discreet
 from memfs.agent.extraction import Action, ExtractorContext, Fact
 from memfs.agent.messages import Message, text_of
 from memfs.agent.model import Model
@@ -128,7 +129,8 @@ class ModelExtractor:
         schema = facts_schema(self.extra_keys, has_similar=chooses, has_metadata=has_metadata)
         system = f"{self._system_prompt or self.default_prompt}\n\n{words}"
         answer = await model.complete(turns, system=system, schema=schema)
-        log.debug("model %s answers %r", name_of(model), answer)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("model %s answers %r", name_of(model), discreet(answer))
         return answer
 
     def _question(self, messages: Sequence[Message], context: ExtractorContext) -> str | None:

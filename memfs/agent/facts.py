@@ -1,12 +1,28 @@
 """Facts on their way into a store: added, or put in the place of a memory that they correct."""
 
 import logging
+from dataclasses import replace
 from typing import Any, cast
 
+from memfs.agent.extraction import Action, Fact
 from memfs.errors import InvalidMemoryError, MemoryChangedError, MemoryNotFoundError
 from memfs.stores.store import CuratedStore, MemoryStore, has_method
+from memfs.upkeep.redaction import Policy
 
 log = logging.getLogger("memfs.agent")
+
+
+def redacted(fact: Any, policy: Policy) -> Any:
+    """A fact without what the policy leaves out; what the memory that it updates says already stays."""
+    target, action = getattr(fact, "target", None), getattr(fact, "action", "add")
+    metadata = getattr(fact, "metadata", None)
+    content = policy.redact(fact.content, known=target.content if target and action == "update" else "")
+    told = policy.redact(metadata)
+    if not (content.counts or told.counts):
+        return fact
+    if isinstance(fact, Fact):
+        return replace(fact, content=content.value, metadata=told.value)
+    return Fact(content.value, told.value, action=cast("Action", action), target=target)
 
 
 async def write_fact(store: MemoryStore, fact: Any) -> None:

@@ -13,6 +13,7 @@ from memfs.agent.acceptance import Acceptance
 from memfs.agent.attachment import Attachment
 from memfs.agent.blocking import is_in_loop, wait
 from memfs.agent.coordinator import Coordinator
+from memfs.agent.discretion import admitted, policy_of
 from memfs.agent.extraction import Binding, Extractor, bind
 from memfs.agent.extractor import ModelExtractor
 from memfs.agent.injection import Injector, check, interleave
@@ -29,14 +30,14 @@ from memfs.stores.store import CuratedStore, Found, MemoryStore, has_method, pla
 
 log = logging.getLogger("memfs.agent")
 RESULTS = 3  # of each store, where neither the caller nor the store says how many
-READ_TOOLS, WRITE_TOOLS = ("get", "list"), ("update", "forget")
+READ_TOOLS, WRITE_TOOLS = ("get", "list", "graph"), ("update", "forget")
 
 
 class MemoryManager:
     """Gives agents tools, extraction and injection on stores.
 
     `search_tool_config` and `add_tool_config` are True, False, or a mapping with `name` and `description`, for adding
-    also `stores` and `wait_for_writes`. `read_tools` (get, list) and `write_tools` (update, forget) are opt-in;
+    also `stores` and `wait_for_writes`. `read_tools` (get, list, graph) and `write_tools` (update, forget) are opt-in;
     `tools="single"` makes one tool of all. `injection` is True, False or a mapping. `model` distils facts for stores
     with extraction. Pending turns are kept in the vault of the first writable store that has one.
     """
@@ -70,7 +71,9 @@ class MemoryManager:
         self.injector = Injector(self._search_each, self._pinned, self.ledger, self._telemetry)
         roots = (getattr(store, "vault_root", None) for store in self._stores if store.writable)
         self._root: Path | None = next(filter(None, roots), None)
-        self._acceptance = Acceptance(self._write_accepted, self._root, self._places(self._add_stores))
+        self.redaction = policy_of(store for store in self._stores if store.writable)
+        places = self._places(self._add_stores)
+        self._acceptance = Acceptance(self._write_accepted, self._root, places, self.redaction)
         self._coordinators: dict[Coordinator, weakref.ref[Attachment]] = {}
         self._mutex = Mutex()
         self._tools = self._made_tools(search_tool_config, add_tool_config, read_tools, write_tools, tools)
@@ -156,7 +159,8 @@ class MemoryManager:
             reason = f"max_search_results must be a whole number from 1 to {MAX_RESULTS}, got {limit!r}"
             raise InvalidArgumentsError("search", reason)
         told = names if names is not None else [store.name for store in self._stores]
-        span = quietly(self._telemetry.start, "search", content=query, stores=told, limit=limit)
+        asks = self.redaction.redact(query).value
+        span = quietly(self._telemetry.start, "search", content=asks, stores=told, limit=limit)
         try:
             with self._telemetry.current(span):
                 stores = self._stores if names is None else self._named(names)
@@ -185,13 +189,14 @@ class MemoryManager:
         asked = options_of("add", options, "metadata", "stores")
         names = asked.get("stores")
         shown = names if names is not None else [store.name for store in self._add_stores]
-        span = quietly(self._telemetry.start, "add", content=content, stores=shown, is_root=_detached)
+        said = self.redaction.redact(content).value
+        span = quietly(self._telemetry.start, "add", content=said, stores=shown, is_root=_detached)
         try:
             with self._telemetry.current(span):
                 stores = self._add_stores if names is None else self._named(names, writable=True)
                 if not stores:
                     raise InvalidSetupError("add", "no writable store matched")
-                writes = (_write(store, content, asked.get("metadata")) for store in stores)
+                writes = (self._write(store, content, asked.get("metadata")) for store in stores)
                 answers = await asyncio.gather(*writes, return_exceptions=True)
                 failed = {
                     store.name: answer
@@ -210,6 +215,9 @@ class MemoryManager:
     async def accept(self, entries: Sequence[str], stores: Sequence[str]) -> None:
         """Take facts down for stores, to be written in the background; `flush` waits for them."""
         await self._acceptance.accept(entries, [store.name for store in self._named(stores, writable=True)])
+
+    async def _write(self, store: MemoryStore, content: str, metadata: Mapping[str, Any] | None) -> None:
+        await store.add(*admitted(self.redaction, store, content, metadata))
 
     async def _write_accepted(self, fact: Accepted) -> None:
         await self.add(fact.content, {"stores": fact.stores, "metadata": fact.metadata}, _detached=True)
@@ -255,6 +263,7 @@ class MemoryManager:
                 root=self._root,
                 ledger=self.ledger,
                 telemetry=self._telemetry,
+                redaction=self.redaction,
             )
         attachment = Attachment(self, coordinator, agent)
         for binding in self._bindings:
@@ -362,10 +371,6 @@ async def _ask(store: MemoryStore, query: str, limit: int) -> list[Found]:
 
 async def _ask_pinned(store: Any, limit: int) -> list[Found]:
     return _entries(store, await store.pinned(limit))
-
-
-async def _write(store: MemoryStore, content: str, metadata: Mapping[str, Any] | None) -> None:
-    await store.add(content, metadata)
 
 
 def _found(store: MemoryStore, answer: list[Found] | BaseException) -> list[Found]:

@@ -107,8 +107,8 @@ def noted(tool: Tool, ledger: Ledger) -> Tool:
 
 
 def single_tool(tools: Sequence[Tool], name: str = "memory") -> Tool:
-    """One tool in the place of several: the first word of their names is the action."""
-    actions = {tool.name.partition("_")[0]: tool for tool in tools}
+    """One tool in the place of several: the first word of their names, but for "memory", is the action."""
+    actions = {tool.name.removeprefix("memory_").partition("_")[0]: tool for tool in tools}
     if len(actions) < len(tools):
         raise InvalidSetupError("tools", f"two tools of one action: {', '.join(tool.name for tool in tools)}")
 

@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
@@ -10,6 +11,7 @@ STATUSES = ("draft", "stable", "deprecated")
 KINDS = ("summary", "preferences", "facts", "episodes")
 HIDDEN = ("archived", "expired", "deprecated", "superseded", "all")
 ACTIONS = ("list", "show", "tail", "export")
+AUDITED = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
 FORMATS = ("jsonl", "markdown")
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
 _CONDITION = re.compile(
@@ -90,6 +92,30 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
+def share(text: str) -> float:
+    """Read a number from 0 to 1."""
+    if not 0 <= number(text) <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return number(text)
+
+
+def moment(text: str) -> date:
+    """Read a day or a time."""
+    from memfs.model import as_time
+
+    try:
+        return as_time(text)
+    except (ValueError, OverflowError):
+        allowed = "a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}") from None
+
+
+def instant(text: str) -> datetime:
+    """Read a date or a time; without a zone it is UTC, and a date is its first moment."""
+    read = moment(text)
+    return read if isinstance(read, datetime) else datetime(read.year, read.month, read.day, tzinfo=UTC)
+
+
 def condition(text: str) -> tuple[str, str, str | None]:
     """Read `KEY OPERATOR VALUE`, or `KEY EXISTS`; `=` is EQUALS, and operators may be in lower case."""
     found = _CONDITION.fullmatch(text.strip())
@@ -109,6 +135,7 @@ REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="
 REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
 TEXT = argument("text", metavar="TEXT", nargs="+", help="the text; - reads it from stdin")
 WITHIN = argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace")
+AT = argument("--at", metavar="DATE", type=instant, help="as if it were then (default: now)")
 SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
 LIST = flag("--list", help="show the kept versions, and change nothing")
 QUESTION = argument("question", metavar="QUESTION", nargs="+", help="what you want to know; - reads it from stdin")

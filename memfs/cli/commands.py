@@ -19,6 +19,15 @@ _LITERAL = "\0"  # marks a word behind `--`; no word of a command line holds one
 
 COMMANDS = (*table.TABLE, *upkeep_table.TABLE)
 BY_NAME = {command.name: command for command in COMMANDS}
+CHAPTERS = {
+    "start": "init completion",
+    "find and look": "search explain-miss list read graph check",
+    "write": "add append update edit move forget remove versions restore",
+    "look after a vault": "stats audit prune eval sync watch status doctor",
+    "secrets and keys": "scan keygen encrypt decrypt rotate",
+    "agents and their conversations": "sessions actors expire strategies retry",
+    "share with other vaults": "push pull",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -77,7 +86,10 @@ def show_help(name: str, *, asked: bool) -> int:
 
 
 def overview() -> str:
-    """Every command in a line."""
-    lines = [f"  {command.name:<14}{command.summary}\n" for command in COMMANDS]
-    head = f"usage: memfs [--vault DIR] [--json] COMMAND ...\n\n{DESCRIPTION}\n\ncommands:\n"
-    return head + "".join(lines) + f"\n{FOOTER}\n"
+    """Every command in a line, by chapter."""
+    chapters = [f"{title}:\n{_lines(names.split())}" for title, names in CHAPTERS.items()]
+    return "\n".join([f"usage: memfs [--vault DIR] [--json] COMMAND ...\n\n{DESCRIPTION}\n", *chapters, f"{FOOTER}\n"])
+
+
+def _lines(names: Sequence[str]) -> str:
+    return "".join(f"  {name:<14}{BY_NAME[name].summary}\n" for name in names)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Self
 
+from memfs.cli.checking import checked
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import (
     Progress,
@@ -187,7 +188,8 @@ def run_doctor(args: argparse.Namespace) -> int:
     with open_vault(args.vault) as vault:
         found = vault.doctor(repair=not args.check)
         left = found if args.check or not found else vault.doctor(repair=False)
-        own, memories = len(vault.check()), len(vault.list(archived=True))
+        files = checked(vault)
+    own = len(files.problems) + len(files.links)
     if args.json:
         told = {"found": [problem_facts(problem) for problem in found], "mended": max(len(found) - len(left), 0)}
         print_json(told | {"left": [problem_facts(problem) for problem in left], "problems": own})
@@ -195,8 +197,8 @@ def run_doctor(args: argparse.Namespace) -> int:
         for problem in found:
             print_problem(problem)
         print(f"index: {_verdict(len(found), len(left), is_check=args.check)}")
-        files = count(own, "problem") if own else "no problems"
-        print(f"files: {files} in {count(memories, 'memory')}" + ("; see `memfs check`" if own else ""))
+        wrong = count(own, "problem") if own else "no problems"
+        print(f"files: {wrong} in {count(files.memories, 'memory')}" + ("; see `memfs check`" if own else ""))
     return 1 if left or own else 0
 
 

@@ -57,6 +57,12 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing if number == 1 else plural}"
 
 
+def listed(counts: Mapping[str, int], most: int = 6) -> str:
+    """Things and how often they are there: `fact 3, note 1`; beyond the first few only how many."""
+    shown = [f"{plain(name)} {number:,}" for name, number in [*counts.items()][:most]]
+    return ", ".join(shown) + (f" and {len(counts) - most:,} more" if len(counts) > most else "")
+
+
 def ago(moment: datetime, now: datetime) -> str:
     """How long ago that was; a date where it was long ago."""
     seconds = (now - moment).total_seconds()
@@ -217,7 +223,8 @@ def print_written(written: Written, *, as_json: bool) -> None:
 class Progress:
     """One line on a terminal behind stderr, rewritten now and then once it takes a moment, and gone at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, done: str = "indexed") -> None:
+        self._done = done  # what is done with each
         self._next = time.monotonic() + PATIENCE
         self._shown = False
 
@@ -232,7 +239,7 @@ class Progress:
         now = time.monotonic()
         if now >= self._next and is_seen():
             self._next, self._shown = now + PACE, True
-            print(f"\r\x1b[Kindexed {done:,} of {total:,}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{self._done} {done:,} of {total:,}", end="", file=sys.stderr, flush=True)
 
 
 def is_seen() -> bool:

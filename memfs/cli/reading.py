@@ -1,17 +1,15 @@
-"""Commands that look: read, check, versions."""
+"""Commands that look: read, versions."""
 
 import argparse
 import sys
 from datetime import UTC, datetime
 
-from memfs.cli.inputs import namespace_of, open_vault, reference
+from memfs.cli.inputs import open_vault, reference
 from memfs.cli.output import (
     ago,
-    count,
     plain,
     plain_lines,
     print_json,
-    print_problem,
     print_table,
     problem_facts,
     version_facts,
@@ -26,6 +24,10 @@ def run_read(args: argparse.Namespace) -> int:
     """Print a memory: its bytes as they are, but harmless on a terminal."""
     with open_vault(args.vault) as vault:
         memory = vault.read(reference(vault, args.ref))
+        if args.reveal:
+            from memfs.upkeep.encryption import Encryption
+
+            memory = Encryption(vault).reveal(memory)
     if args.json:
         print_json(_facts(memory))
     elif sys.stdout.isatty():
@@ -42,25 +44,6 @@ def _facts(memory: Memory) -> dict[str, object]:
         "title": memory.title, "body": memory.body, "stamp": str(memory.stamp),
         "problems": [problem_facts(problem) for problem in memory.problems],
     }  # fmt: skip
-
-
-def run_check(args: argparse.Namespace) -> int:
-    """Print every problem where an editor finds it."""
-    with open_vault(args.vault) as vault:
-        where = namespace_of(vault, args.namespace)
-        problems, total = vault.check(where), len(vault.list(where, archived=True))
-        if where is None:
-            from memfs.agent.session.sessions import Sessions
-
-            problems += Sessions(vault).check()
-    if args.json:
-        print_json({"memories": total, "problems": [problem_facts(problem) for problem in problems]})
-    else:
-        for problem in problems:
-            print_problem(problem)
-        found = count(len(problems), "problem") if problems else "no problems"
-        print(f"{found} in {count(total, 'memory')}")
-    return 1 if problems else 0
 
 
 def run_versions(args: argparse.Namespace) -> int:

@@ -79,7 +79,12 @@ TABLE = (
         "memfs remove notes/dentist --yes",
     ),
     Command(
-        "read", "reading", "Print a memory.", (REF, flag("--body", help="print the body alone")),
+        "read", "reading", "Print a memory.",
+        (
+            REF,
+            flag("--body", help="print the body alone"),
+            flag("--reveal", help="decrypt what is encrypted in it; the file stays as it is"),
+        ),
         "memfs read people/bob\nmemfs read people/bob --json | jq .header",
     ),
     Command(
@@ -112,8 +117,8 @@ TABLE = (
         "memfs explain-miss facts/alice/climbs-6b how well does Alice climb",
     ),
     Command(
-        "check", "reading", "Show what in the vault could not be understood; exit code 1 if there is anything.",
-        (WITHIN,), "memfs check",
+        "check", "checking", "Show what in the vault could not be understood; exit code 1 if there is anything.",
+        (WITHIN, flag("--all", help="print every link that leads nowhere, however many")), "memfs check",
     ),
     Command(
         "versions", "reading", "List the kept versions of a memory, also of one whose file is gone.", (REF,),

@@ -1,7 +1,9 @@
 """What curated stores have in common: their settings, checked, and the tools a model looks after memories with."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 from memfs.errors import (
@@ -13,15 +15,25 @@ from memfs.errors import (
     shown,
 )
 from memfs.model import Written
-from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, Metadata, has_method, missing
+from memfs.stores.store import (
+    AddMessagesContext,
+    CuratedStore,
+    Found,
+    LinkedStore,
+    MemoryStore,
+    Metadata,
+    has_method,
+    missing,
+)
 from memfs.stores.tool import Tool, schema
+from memfs.upkeep.redaction import DEFAULT, Clean, Policy, report
 
 MAX_RESULTS = 1000
 DEFAULT_RESULTS = 3
 MAX_LISTED = 100
 SHORT = 300  # characters of each memory in a list
 WRITING = ("update", "forget")
-NAMES = ("get", "list", *WRITING)
+NAMES = ("get", "list", "graph", *WRITING)
 
 
 class Curated:
@@ -41,6 +53,7 @@ class Curated:
         min_relevance: float,
         tools: Sequence[str],
         max_chars: int,
+        redaction: Policy | None,
     ) -> None:
         self.name, self.description, self.max_search_results = name, description, max_search_results
         self.writable, self.extraction, self.min_relevance = writable, extraction, min_relevance
@@ -56,6 +69,9 @@ class Curated:
         is_several = isinstance(tools, Iterable) and not isinstance(tools, str)
         self._check(is_several, "tools", tools, f"some of {', '.join(NAMES)}")
         self.tools = tuple(tools)
+        is_policy = redaction is None or isinstance(redaction, Policy)
+        self._check(is_policy, "redaction", redaction, "a policy such as Policy({'email': 'redact'})")
+        self.redaction = redaction or DEFAULT
         self.get_tools()
 
     def _check(self, is_right: bool, argument: str, value: object, allowed: str) -> None:
@@ -83,7 +99,22 @@ class Curated:
             self.must_be_writable()
             return None
         numbers = getattr(context, "sequence_numbers", None)
-        return await self.add("\n".join(lines), {"type": "episode", **self._source(numbers)})
+        text, counts = self.redaction.redact("\n".join(lines))  # what was said cannot be refused
+        written = await self.add(text, {"type": "episode", **self._source(numbers)})
+        return self._told(written, counts)
+
+    def _admitted(self, content: str, metadata: Metadata | None, *, known: str = "") -> Clean[tuple[str, Any]]:
+        """A text and its metadata as they may be written; SecretRefusedError if they may not."""
+        text = self.redaction.admit(content, known=known)
+        told = self.redaction.admit(metadata, "metadata") if metadata else Clean(metadata)
+        return Clean((text.value, told.value), Counter(text.counts) + Counter(told.counts))
+
+    def _told(self, written: Written, counts: Mapping[str, int]) -> Written:
+        """The answer to a write, with what is not in it."""
+        if not counts:
+            return written
+        report(f"store {self.name}", counts)
+        return replace(written, redacted=Counter(written.redacted) + Counter(counts))
 
     def _source(self, numbers: Sequence[int] | None) -> dict[str, str]:
         parts = [f"session {self.session}"] if self.session else []
@@ -131,7 +162,7 @@ def is_count(value: object, most: float = float("inf")) -> bool:
 
 
 def curation_tools(stores: Iterable[MemoryStore], names: Iterable[str]) -> list[Tool]:
-    """The tools named by some of get, list, update and forget, over all the stores that can do it."""
+    """The tools named by some of get, list, graph, update and forget, over all the stores that can do it."""
     given, wanted = tuple(stores), tuple(dict.fromkeys(names))
     label = ", ".join(repr(store.name) for store in given)
     tools = []
@@ -151,6 +182,10 @@ _ID = {"type": "string", "description": "The id of the memory, as a search or a 
 _SEEN = {"type": "string", "description": "What get_memory told as `seen`: a memory that changed since is refused."}
 _LIMIT = {"type": "integer", "description": f"How many, 1 to {MAX_LISTED}; 20 if it is left out."}
 _OFFSET = {"type": "integer", "description": "How many of the newest to leave out."}
+_NAME = {"type": "string", "minLength": 1, "description": "A memory, by its id, title or other name."}
+_RELATION = {"type": "string", "description": "Only links that say this, such as owned_by or mentions."}
+_AS_OF = {"type": "string", "description": "A date such as 2026-11-15: as it was then, not as it is now."}
+_LINKS = {"type": "integer", "description": f"How many of each direction, 1 to {MAX_LISTED}; 30 if it is left out."}
 _TEXT = {"type": "string", "description": "The whole new text of the memory."}
 
 
@@ -162,6 +197,10 @@ def _make(name: str, keeper: "_Keeper") -> Tool:
         case "list":
             words = "List what is in long-term memory, the newest first; long memories are shortened."
             return Tool("list_memories", words, schema(limit=_LIMIT, offset=_OFFSET), keeper.list)
+        case "graph":
+            words = "Show how a memory of long-term memory is linked: what it says of others, and they of it."
+            form = schema("memory", memory=_NAME, relation=_RELATION, as_of=_AS_OF, limit=_LINKS)
+            return Tool("memory_graph", words, form, keeper.graph)
         case "update":
             words = "Correct a memory of long-term memory: put a new text in the place of its text."
             form = schema("memory_id content", memory_id=_ID, content=_TEXT, seen=_SEEN)
@@ -189,6 +228,17 @@ class _Keeper:
         if len(self.stores) > 1:
             found.sort(key=lambda one: str(one["metadata"].get("date", "")), reverse=True)
         return found[offset : offset + limit]
+
+    async def graph(
+        self, memory: str, relation: str | None = None, as_of: str | None = None, limit: int = 30
+    ) -> dict[str, Any]:
+        if not is_count(limit, MAX_LISTED):
+            raise InvalidArgumentsError("memory_graph", f"limit: {limit} is not from 1 to {MAX_LISTED}")
+        for store in cast("tuple[LinkedStore, ...]", self.stores):
+            with suppress(MemoryNotFoundError):
+                told = await store.graph(memory, relation=relation, as_of=as_of, limit=limit)
+                return {**told, "store_name": store.name}
+        raise MemoryNotFoundError(memory)
 
     async def update(self, memory_id: str, content: str, seen: str | None = None) -> dict[str, Any]:
         store, found = await self._writable_with(memory_id, "update_memory")
@@ -229,5 +279,6 @@ def _told(store: CuratedStore, found: Found, most: int = 0) -> dict[str, Any]:
 
 
 def _done(store: CuratedStore, written: Any, ref: str) -> dict[str, Any]:
-    outcome = getattr(written, "outcome", "done")
-    return {"id": getattr(written, "id", ref), "store_name": store.name, "outcome": outcome}
+    told = {"id": getattr(written, "id", ref), "store_name": store.name, "outcome": getattr(written, "outcome", "done")}
+    redacted = getattr(written, "redacted", None)
+    return {**told, "redacted": dict(redacted)} if redacted else told

@@ -17,6 +17,7 @@ from memfs.namespace import new_id
 from memfs.protocols import Clock, system_clock
 from memfs.stores.curation import MAX_RESULTS, Curated, is_count
 from memfs.stores.store import Found, Metadata
+from memfs.upkeep.redaction import Policy
 from memfs.words import STOP_WORDS, prepare
 
 _WORD = re.compile(r"[^\W_]+")
@@ -64,6 +65,7 @@ class InMemoryStore(Curated):
         tools: Sequence[str] = (),
         max_chars: int = 4000,
         clock: Clock = system_clock,
+        redaction: Policy | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -74,6 +76,7 @@ class InMemoryStore(Curated):
             min_relevance=min_relevance,
             tools=tools,
             max_chars=max_chars,
+            redaction=redaction,
         )
         self._kept: dict[str, _Kept] = {}
         self._lock, self._turns, self._clock = threading.Lock(), itertools.count(1), clock
@@ -167,15 +170,15 @@ class InMemoryStore(Curated):
             return self._add(content, metadata)
 
     def _add(self, content: str, metadata: Metadata | None) -> Written:
-        text, given = self._checked(content, metadata)
+        text, given, counts = self._checked(content, metadata)
         same = text_key(text)
         for kept in self._kept.values():
             if not kept.is_forgotten and text_key(kept.content) == same:
-                return self._back_in_force(kept)
+                return self._told(self._back_in_force(kept), counts)
         now = self._clock()
         kept = _Kept(new_id(now), text, given, now, next(self._turns))
         self._kept[kept.id] = kept
-        return kept.written("created")
+        return self._told(kept.written("created"), counts)
 
     def _back_in_force(self, kept: _Kept) -> Written:
         """Have a memory found again that was superseded, and is said again."""
@@ -191,24 +194,25 @@ class InMemoryStore(Curated):
     ) -> Written:
         """Put another text in the place of a memory's, and set the keys of `metadata`; the other ones stay."""
         with self._lock:
-            text, given = self._checked(content, metadata)
+            self.must_be_writable()
             kept = self._one(ref)
+            text, given, counts = self._checked(content, metadata, known=kept.content)
             if seen is not None and seen != str(kept.stamp):
                 raise MemoryChangedError(kept.id)
             if (text, kept.metadata | given) == (kept.content, kept.metadata):
                 return kept.written("unchanged")
             kept.content, kept.metadata = text, kept.metadata | given
             kept.date, kept.turn = self._clock(), next(self._turns)
-            return kept.written("updated")
+            return self._told(kept.written("updated"), counts)
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Written:
         """Add a memory in the place of one that is no longer true, which is kept, out of the way."""
         with self._lock:
-            text, _ = self._checked(content, metadata)
+            text, *_ = self._checked(content, metadata)
             old = self._one(ref)
             if text_key(text) == text_key(old.content):
                 return old.written("duplicate")
-            written = self._add(text, metadata)
+            written = self._add(content, metadata)
             new = self._kept[written.id]
             new.supersedes.add(old.id)
             new.metadata.setdefault("supersedes", [f"[[{old.id}]]"])
@@ -223,12 +227,15 @@ class InMemoryStore(Curated):
             kept.is_forgotten = True
             return kept.written("archived")
 
-    def _checked(self, content: str, metadata: Metadata | None) -> tuple[str, dict[str, Any]]:
+    def _checked(
+        self, content: str, metadata: Metadata | None, *, known: str = ""
+    ) -> tuple[str, dict[str, Any], Mapping[str, int]]:
         self.must_be_writable()
+        (content, metadata), counts = self._admitted(content, metadata, known=known)
         encode(content, "text")
         if not isinstance(metadata, Mapping | None):
             raise InvalidMemoryError("metadata", f"{shown(metadata)} is not a mapping")
-        return content.strip(), copy.deepcopy(dict(metadata or {}))
+        return content.strip(), copy.deepcopy(dict(metadata or {})), counts
 
 
 def _check_limit(limit: int) -> None:

@@ -104,6 +104,16 @@ class CuratedStore(MemoryStore, Protocol):
         raise missing(self, "pinned")
 
 
+class LinkedStore(CuratedStore, Protocol):
+    """A curated store that knows how its memories are linked."""
+
+    async def graph(
+        self, ref: str, *, relation: str | None = None, as_of: str | None = None, limit: int = 30
+    ) -> dict[str, Any]:
+        """What a memory says of others, and they of it."""
+        raise missing(self, "graph")
+
+
 def missing(store: object, method: str) -> NotImplementedError:
     """The error of a method that a store inherits and does not have."""
     return NotImplementedError(f"{type(store).__name__} does not implement {method}.")

@@ -22,13 +22,16 @@ from memfs.errors import (
 from memfs.files import encode
 from memfs.flat import CHECKS
 from memfs.frontmatter import parse
-from memfs.model import Hit, Memory, Written
+from memfs.model import Hit, Memory, Written, legible
 from memfs.names import text_key
 from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.protocols import system_clock
+from memfs.retention import PRUNED
 from memfs.scope import is_below
 from memfs.stores.curation import Curated
+from memfs.stores.relations import relations_of
 from memfs.stores.store import Found, Metadata
+from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 
 ACTOR = "MEMFS_ACTOR"  # the environment variable
@@ -59,6 +62,7 @@ class VaultStore(Curated):
         type: str = "fact",  # noqa: A002  the word of the header
         tools: Sequence[str] = (),
         max_chars: int = 4000,
+        redaction: Policy | None = None,
     ) -> None:
         super().__init__(
             (_name_of(namespace) if isinstance(namespace, str) else "vault") if name is None else name,
@@ -69,6 +73,7 @@ class VaultStore(Curated):
             min_relevance=min_relevance,
             tools=tools,
             max_chars=max_chars,
+            redaction=redaction,
         )
         self._check(isinstance(namespace, str), "namespace", namespace, "a text such as '/facts/{actorId}'")
         self._check(_header_value("type", type) is not None and bool(type), "type", type, "a text")
@@ -79,6 +84,7 @@ class VaultStore(Curated):
         self._whole, self._is_owned = (vault, False) if isinstance(vault, Vault) else (Vault(vault), True)
         self.vault = self._scope(self._whole, namespace, actor)
         self.vault_root = self.vault.root
+        self.redaction = redaction or Policy.of(self._whole)
         self.place = f"{self.name}:{self.vault.namespace}"
 
     def __repr__(self) -> str:
@@ -143,7 +149,8 @@ class VaultStore(Curated):
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
         hits = self.vault.search(_QUOTES.sub(" ", text).strip() or ".", limit=limit)
-        return [self._found(hit.memory, hit, most=len(hit.memory.body)) for hit in hits]
+        clear = [hit for hit in hits if not hit.memory.is_encrypted]
+        return [self._found(hit.memory, hit, most=len(hit.memory.body)) for hit in clear]
 
     async def pinned(self, limit: int = 5) -> Sequence[Found]:
         """The memories that are always told, the newest first."""
@@ -152,8 +159,14 @@ class VaultStore(Curated):
     def _listed(self, **choice: Any) -> Sequence[Found]:
         return [self._found(hit.memory) for hit in self.vault.search("", **choice)]
 
+    async def graph(
+        self, ref: str, *, relation: str | None = None, as_of: str | None = None, limit: int = 30
+    ) -> dict[str, Any]:
+        """What a memory, by id or name, says of others, and they of it; now, or as it was then."""
+        return await asyncio.to_thread(relations_of, self.vault, ref, relation=relation, as_of=as_of, limit=limit)
+
     async def is_forgotten(self, content: str) -> bool:
-        """Tell whether this very text is in the archive of the namespace."""
+        """Tell whether this very text is in the archive of the namespace, and not because it had faded."""
         return await asyncio.to_thread(self._is_forgotten, content)
 
     def _is_forgotten(self, content: str) -> bool:
@@ -161,7 +174,7 @@ class VaultStore(Curated):
         hits = self.vault.search(f'"{words[:MOST_WORDS]}"', self._archive, include="all", limit=NEAREST)
         if not hits and all(len(word) > LONGEST for word in _WORD.findall(content)):  # no word to be found by
             hits = self.vault.search("", self._archive, include="all", limit=1000)
-        same, found = text_key(content), [hit.memory for hit in hits]
+        same, found = text_key(content), [hit.memory for hit in hits if PRUNED not in hit.memory.header.values]
         return any(is_below(one.path.split("/"), ARCHIVE) and text_key(one.body) == same for one in found)
 
     def _found(self, memory: Memory, hit: Hit | None = None, most: int = 0) -> Found:
@@ -185,9 +198,10 @@ class VaultStore(Curated):
 
     def _add(self, content: str, metadata: Metadata | None) -> Written:
         self.must_be_writable()
+        (content, metadata), counts = self._admitted(content, metadata)
         text, header = _text(content), {"type": self.type, **header_of(metadata or {})}
         written = self.vault.add(text, **header)
-        return self._back_in_force(written) if written.outcome == "duplicate" else written
+        return self._told(self._back_in_force(written) if written.outcome == "duplicate" else written, counts)
 
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
@@ -197,11 +211,13 @@ class VaultStore(Curated):
 
     def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
         self.must_be_writable()
-        text, memory = _text(content), self._read(ref)
-        if not metadata:
-            return self.vault.update(ref, body=text, seen=seen)
-        keys = header_changes(memory.header.values, metadata)
-        return self.vault.update(ref, body=text, seen=seen or memory.stamp, **keys)
+        memory = self._read(ref)
+        if memory.is_encrypted:  # who did not see it has nothing to put in its place
+            raise InvalidMemoryError(memory.path, "its text is encrypted, and not replaced by another")
+        (content, metadata), counts = self._admitted(content, metadata, known=memory.body)
+        keys = header_changes(memory.header.values, metadata) if metadata else {}
+        seen = seen or (str(memory.stamp) if metadata else None)
+        return self._told(self.vault.update(ref, body=_text(content), seen=seen, **keys), counts)
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Written:
         """Add a memory in the place of one that is no longer true, which is kept, out of the way."""
@@ -275,7 +291,7 @@ def _link(memory: Memory) -> str:
 
 def _shortened(memory: Memory, snippet: str, most: int) -> str:
     """The text of a memory, or of a long one the piece with the snippet, and words that it is a piece."""
-    text = memory.body.strip()
+    text = memory.legible.strip()
     if len(text) <= most:
         return text
     words = [re.escape(word) for word in snippet.strip("…").split()[:10]]
@@ -314,7 +330,7 @@ def header_of(given: Metadata) -> dict[str, Any]:
 
 def metadata_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata in a header, fit for JSON; where a person changed a key since, what the person wrote."""
-    told = {key: _plain(value) for key, value in values.items() if key not in OURS and key != REST}
+    told = {key: _plain(legible(value)) for key, value in values.items() if key not in OURS and key != REST}
     for key, value in _rest(values).items():
         legal = _header_value(key, value)
         if legal is None or key not in values or legal == values[key]:

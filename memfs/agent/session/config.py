@@ -14,6 +14,7 @@ from memfs.agent.session.strategies import Strategy, check_strategy
 from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, shown
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode, is_text
 from memfs.scope import is_below
+from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 
 log = logging.getLogger("memfs.agent")
@@ -70,6 +71,7 @@ class VaultMemoryConfig:
     metadata_provider: Callable[[], Mapping[str, Scalar]] | None = None
     persistence_mode: PersistenceMode = PersistenceMode.FULL
     strategies: Sequence[Strategy] = field(default=())
+    redaction: Policy | None = None  # what memfs.yaml says, unless one is given
 
     def __post_init__(self) -> None:
         check = _Check("VaultMemoryConfig")
@@ -88,6 +90,8 @@ class VaultMemoryConfig:
         check.metadata("default_metadata", self.default_metadata)
         is_function = self.metadata_provider is None or callable(self.metadata_provider)
         check.that(is_function, "metadata_provider", self.metadata_provider, "a function")
+        is_policy = self.redaction is None or isinstance(self.redaction, Policy)
+        check.that(is_policy, "redaction", self.redaction, "a policy such as Policy({'email': 'redact'})")
         self._set("persistence_mode", check.mode(self.persistence_mode))
         self._set("strategies", self._checked_strategies(check))
         self._set("retrieval_config", self._checked_retrieval(check))

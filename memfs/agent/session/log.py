@@ -14,9 +14,11 @@ from memfs.agent.session.names import LOG, SESSION, file_of, segments_of
 from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, shown
 from memfs.model import Problem
 from memfs.protocols import Clock, system_clock
+from memfs.upkeep.redaction import Policy, report
 from memfs.vault import LOCK_TIMEOUT, Vault
 
 MAX_NAME = 1000  # characters of an id, or of the name of a branch
+_SPELLING, _ESCAPE = b'"memfs:', b"\\u"  # bytes, and signs that UTF-8 cannot hold, as they stand in a line
 
 
 class SessionLog:
@@ -36,8 +38,10 @@ class SessionLog:
         archived: bool = False,
         clock: Clock = system_clock,
         lock_timeout: float = LOCK_TIMEOUT,
+        redaction: Policy | None = None,
     ) -> None:
-        self._root = root_of(vault)
+        whole = _whole(vault)
+        self._root, self._redaction = whole.root, redaction or Policy.of(whole)
         self.session, self.agent, self.actor = session, agent, actor
         self._clock = clock
         place, name = segments_of(session, archived=archived), file_of(agent, suffix)
@@ -217,7 +221,19 @@ class SessionLog:
             fields["metadata"] = dict(metadata)
         if branch:
             fields["branch"] = _name("branch", branch)
-        return Draft.make(kind, fields, id=_name("id", id) if id else "", time=_time(time) if time else "")
+        draft = Draft.make(kind, fields, id=_name("id", id) if id else "", time=_time(time) if time else "")
+        return draft if self._is_harmless(draft) else self._redacted(draft)
+
+    def _is_harmless(self, draft: Draft) -> bool:
+        """Tell, in microseconds, that nothing is to be redacted; of bytes and rare signs a closer look tells."""
+        is_plain = _SPELLING not in draft.body and _ESCAPE not in draft.body
+        return is_plain and not self._redaction.may_find(draft.body.decode())
+
+    def _redacted(self, draft: Draft) -> Draft:
+        """An event without what is not to be kept; what was said cannot be refused."""
+        fields, counts = self._redaction.redact(draft.fields)
+        report(f"session {self.session}", counts)
+        return Draft.make(draft.kind, fields, id=draft.id, time=draft.time) if counts else draft
 
     def _head(self) -> bytes:
         now = time_text(self._clock())
@@ -226,9 +242,13 @@ class SessionLog:
 
 def root_of(vault: Vault | str | os.PathLike[str]) -> Path:
     """The directory of a vault; a scope handle reaches no sessions."""
+    return _whole(vault).root
+
+
+def _whole(vault: Vault | str | os.PathLike[str]) -> Vault:
     if isinstance(vault, Vault) and vault.namespace.segments:
         raise InvalidNamespaceError(str(vault.namespace), "sessions lie outside of this scope")
-    return (vault if isinstance(vault, Vault) else Vault(vault)).root
+    return vault if isinstance(vault, Vault) else Vault(vault)
 
 
 def _name(subject: str, given: object) -> str:

@@ -15,6 +15,7 @@ from memfs.agent.session.retrieval import Retriever
 from memfs.agent.session.strategies import Strategy, SummaryStrategy, is_off, store_of, with_companions, with_models
 from memfs.agent.turns import Amendment
 from memfs.stores.vault import VaultStore
+from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 
 log = logging.getLogger("memfs.agent")
@@ -60,7 +61,9 @@ class LongTerm:
         return kept
 
     def _store(self, strategy: Strategy) -> VaultStore:
-        return store_of(strategy, self.vault, actor=self.config.actor_id, session=self.config.session_id)
+        config = self.config
+        about = {"actor": config.actor_id, "session": config.session_id}
+        return store_of(strategy, self.vault, **about, redaction=config.redaction)
 
     def model_for(self, lent: Any) -> Any:
         """The model for strategies without one of their own, where an agent lends this one; or None."""
@@ -73,7 +76,8 @@ class LongTerm:
     def amend(self, agent: str, number: int, message: Message | None = None) -> None:
         """Have a message of the session be another one, or none, wherever it waits to be distilled."""
         session = self.config.session_id
-        instead = None if message is None else recorded(message, session, number, agent)
+        policy = self.config.redaction or Policy.of(self.vault)
+        instead = None if message is None else recorded(policy.redact(message).value, session, number, agent)
         amend(self.vault.root, Amendment(session, agent, number, instead))
 
     def retriever(self) -> Retriever | None:

@@ -103,7 +103,7 @@ def turn_of(messages: Sequence[Message]) -> int | None:
 
 def _entry(hit: Hit) -> Found:
     memory = hit.memory
-    text = memory.body.strip()
+    text = memory.legible.strip()
     cut = f"{text[:LONGEST]} [cut: {len(text):,} characters; the whole is memory {memory.id}]"
     content = text if len(text) <= LONGEST else cut
     return Found(content, store_name=str(memory.namespace), relevance=hit.relevance, id=memory.id)

@@ -17,6 +17,7 @@ from memfs.errors import InvalidSetupError, MemfsError, shown
 from memfs.namespace import Template, fold
 from memfs.stores.store import Found
 from memfs.stores.vault import VaultStore
+from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 
 EPISODES = 5  # that a reflection is shown
@@ -148,7 +149,8 @@ class _OneType(VaultStore):
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
         hits = self.vault.search(text.replace('"', " "), type=self.type, limit=limit)
-        return [self._found(hit.memory, hit, most=len(hit.memory.body) + 1) for hit in hits]
+        clear = [hit for hit in hits if not hit.memory.is_encrypted]
+        return [self._found(hit.memory, hit, most=len(hit.memory.body) + 1) for hit in clear]
 
 
 @dataclass(frozen=True)
@@ -251,12 +253,15 @@ def is_off(strategy: Strategy, *, has_model: bool) -> bool:
     return isinstance(strategy, ModelStrategy) and strategy.needs_model and strategy.model is None and not has_model
 
 
-def store_of(strategy: Strategy, vault: Vault, *, actor: str, session: str) -> VaultStore:
+def store_of(
+    strategy: Strategy, vault: Vault, *, actor: str, session: str, redaction: Policy | None = None
+) -> VaultStore:
     """The store where the memories of a strategy go, which gets the turns of a session."""
     make: Any = getattr(type(strategy), "store", VaultStore)
     namespace = Template(strategy.namespace).render(actor=actor, session=session, strategy=strategy.name)
     kind = getattr(strategy, "type", "fact")
-    store: VaultStore = make(vault, str(namespace), name=strategy.name, session=session, type=kind)
+    about = {"name": strategy.name, "session": session, "type": kind, "redaction": redaction}
+    store: VaultStore = make(vault, str(namespace), **about)
     trigger = getattr(strategy, "trigger", None) or IntervalTrigger(TURNS)
     store.extraction = {
         "trigger": trigger,
@@ -303,4 +308,4 @@ def _hands_off(titles: Sequence[str]) -> str:
 def _episodes(store: VaultStore, text: str) -> list[Message]:
     """Episodes near a text, as turns."""
     hits = store.vault.search(text.replace('"', " "), type="episode", limit=EPISODES)
-    return [{"role": "earlier episode", "content": hit.memory.body.strip()} for hit in hits]
+    return [{"role": "earlier episode", "content": hit.memory.legible.strip()} for hit in hits]

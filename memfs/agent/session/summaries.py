@@ -195,6 +195,7 @@ class SummaryStore(VaultStore):
 
     def _merge(self, content: str, keys: dict[str, Any]) -> Written:
         self.must_be_writable()
+        (content, keys), counts = self._admitted(content, keys)
         news = parse(content)[1]
         for _ in range(TRIES):
             memory = self._present()
@@ -203,7 +204,7 @@ class SummaryStore(VaultStore):
             except (MemoryChangedError, MemoryNotFoundError):
                 continue
             if written is not None:
-                return written
+                return self._told(written, counts)
         raise LockTimeoutError(self.namespace, 0)
 
     def _begin(self, news: Sequence[Section], keys: Mapping[str, Any]) -> Written | None:

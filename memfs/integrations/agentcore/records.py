@@ -22,6 +22,7 @@ from memfs.model import Hit, Memory
 from memfs.namespace import encode, fold
 from memfs.query import MAX_OFFSET
 from memfs.stores.vault import header_changes, header_of, metadata_of
+from memfs.upkeep.redaction import Policy, report
 from memfs.vault import Vault
 
 TOP = 10
@@ -44,6 +45,7 @@ class Records:
 
     def __init__(self, vault: Vault, types: Callable[[], Mapping[str, str]]) -> None:
         self._vault, self._types = vault, types
+        self._redaction = Policy.of(vault)
 
     @answering
     def retrieve_memory_records(
@@ -176,6 +178,7 @@ class Records:
         return found
 
     def _create(self, record: Mapping[str, Any]) -> str:
+        record = self._admitted(record)
         kind = record.get("memoryStrategyId")
         header = {
             "type": self._types().get(kind, kind) if kind else "fact",
@@ -187,6 +190,7 @@ class Records:
 
     def _update(self, record: Mapping[str, Any]) -> str:
         memory = self._vault.read(record["memoryRecordId"])
+        record = self._admitted(record, known=memory.body)
         changes: dict[str, Any] = {}
         if "content" in record:
             changes["body"] = _content(record)
@@ -198,6 +202,13 @@ class Records:
             if namespace_of(place) != str(memory.namespace):
                 self._vault.move(memory.id, namespace_of(place))
         return memory.id
+
+    def _admitted(self, record: Mapping[str, Any], known: str = "") -> Mapping[str, Any]:
+        """A record as it may be written; SecretRefusedError if it may not."""
+        said = {key: record[key] for key in ("content", "metadata") if key in record}
+        kept, counts = self._redaction.admit(said, "record", known=known)
+        report("a record", counts)
+        return {**record, **kept}
 
 
 def namespace_of(text: str) -> str:
@@ -244,7 +255,7 @@ def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, An
 def _summary(memory: Memory, hit: Hit | None = None) -> Answer:
     told: Answer = {
         "memoryRecordId": memory.id,
-        "content": {"text": memory.body.strip()},
+        "content": {"text": memory.legible.strip()},
         "memoryStrategyId": memory.header.type,
         "namespaces": ["/" + "/".join(map(unquote, memory.namespace.segments))],
         "createdAt": memory.created,

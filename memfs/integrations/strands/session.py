@@ -18,6 +18,7 @@ from memfs.agent.session.names import LOG, MULTI, SESSION
 from memfs.agent.session.sessions import Sessions
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
 from memfs.locks import Mutex
+from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 
 AGENT = "agent"  # names the states in the log of an agent
@@ -30,8 +31,10 @@ class VaultSessionRepository(SessionRepository):
     number, both messages are there, and the later one counts on. With an `actor`, the log of another is refused.
     """
 
-    def __init__(self, vault: Vault | str | os.PathLike[str], *, actor: str = "") -> None:
-        self._vault, self._actor = vault, actor
+    def __init__(
+        self, vault: Vault | str | os.PathLike[str], *, actor: str = "", redaction: Policy | None = None
+    ) -> None:
+        self._vault, self._actor, self._redaction = vault, actor, redaction
         self._sessions = Sessions(vault)
         self._logs: dict[tuple[str, str, str], SessionLog] = {}
         self._written: set[tuple[str, str, int, str]] = set()  # messages that this repository created
@@ -223,7 +226,8 @@ class VaultSessionRepository(SessionRepository):
         with self._mutex:
             key = (session_id, name, suffix)
             if key not in self._logs:
-                self._logs[key] = SessionLog(self._vault, session_id, name, actor=self._actor, suffix=suffix)
+                about: dict[str, Any] = {"actor": self._actor, "suffix": suffix, "redaction": self._redaction}
+                self._logs[key] = SessionLog(self._vault, session_id, name, **about)
             return self._logs[key]
 
     def _want_session(self, session_id: str) -> None:

@@ -29,7 +29,7 @@ class BufferedRepository(VaultSessionRepository):
     """Writes the messages of one session in batches; without persistence, nothing. Reading them writes first."""
 
     def __init__(self, vault: Vault, config: VaultMemoryConfig) -> None:
-        super().__init__(vault, actor=config.actor_id)
+        super().__init__(vault, actor=config.actor_id, redaction=config.redaction)
         self._config = config
         self._defaults: dict[str, dict[str, Any]] = {}  # of agents whose state is not known
         self._writes = config.persistence_mode is PersistenceMode.FULL

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memfs.agent.discretion import discreet, discreet_error
 from memfs.agent.telemetry import Telemetry, captures_content
 from memfs.stores.store import Found
 
@@ -32,7 +33,7 @@ class StrandsTelemetry(Telemetry):
         if "entries" in facts:
             facts["entries"] = list(_without_texts(facts["entries"]))
         if error is not None:
-            facts["error"] = error
+            facts["error"] = discreet_error(error)
         getattr(self._tracer(), f"end_memory_{kind}_span")(span, **facts)
 
 
@@ -42,5 +43,7 @@ def shown(text: str | None) -> str:
 
 
 def _without_texts(entries: Sequence[Found]) -> Iterable[Found]:
-    """Entries for a span: metadata may hold texts too."""
-    return entries if captures_content() else (replace(entry, content="", metadata=None) for entry in entries)
+    """Entries for a span, where texts are asked for without secrets; metadata may hold texts too."""
+    if captures_content():
+        return (replace(entry, content=discreet(entry.content), metadata=None) for entry in entries)
+    return (replace(entry, content="", metadata=None) for entry in entries)

@@ -2,67 +2,83 @@
 
 import copy
 import threading
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
-from memfs.stores.keyed.seam import MemoryStore, check_key, check_limit, check_query, check_top_k, check_value, is_below
-from memfs.stores.memory import share, stems
+from memfs.errors import InvalidSetupError, shown
+from memfs.stores.keyed.scoring import Words, asked_terms, terms_of
+from memfs.stores.keyed.seam import (
+    MemoryStore,
+    check_key,
+    check_meta,
+    check_page,
+    check_query,
+    check_top_k,
+    check_value,
+    is_below,
+)
 
 
 class InMemoryStore(MemoryStore[str]):
     """Texts by key that last as long as their process."""
 
     def __init__(self) -> None:
-        self._data: dict[str, str] = {}
-        self._meta: dict[str, dict[str, Any]] = {}
+        self._kept: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._words = Words()
         self._lock = threading.Lock()
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """A new store, for `memory:`."""
+        if url.removeprefix("memory:").strip("/"):
+            raise InvalidSetupError("InMemoryStore", f"{shown(url)}: nothing follows after memory:")
+        return cls(**options)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __repr__(self) -> str:
+        return f"InMemoryStore({len(self)} keys)"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key."""
+        kept = check_value(value), check_meta(meta)
         check_key(key)
+        terms = terms_of(value)
         with self._lock:
-            self._data[key] = check_value(value)
-            self._meta[key] = copy.deepcopy(dict(meta or {}))
+            self._kept[key] = kept
+            self._words.put(key, terms)
 
     def get(self, key: str) -> str | None:
         """The text of a key."""
-        return self._data.get(key)
+        return self._kept.get(check_key(key), (None, {}))[0]
 
     def meta(self, key: str) -> dict[str, Any]:
         """What was said about it."""
-        with self._lock:
-            return copy.deepcopy(self._meta.get(key, {}))
+        return copy.deepcopy(self._kept.get(check_key(key), ("", {}))[1])
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
-        """The texts that share words with a question; those that have the question as it is come first."""
-        limit, asked = check_top_k(top_k), check_query(query)
+        """The texts that have words of a question."""
+        limit, asked = check_top_k(top_k), asked_terms(check_query(query))
         with self._lock:
-            texts = dict(self._data)
-        return nearest(asked, texts.items(), limit)
+            return [(key, self._kept[key][0], score) for key, score in self._words.find(asked)[:limit]]
 
     def forget(self, key: str) -> bool:
         """Let go of a text."""
+        check_key(key)
         with self._lock:
-            self._meta.pop(key, None)
-            return self._data.pop(key, None) is not None
+            self._words.drop(key)
+            return self._kept.pop(key, None) is not None
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix, in order."""
-        most = check_limit(limit)
+        return [key for key, _ in self.items(prefix, after=after, limit=limit)]
+
+    def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
+        """The keys below a prefix with their texts."""
+        prefix, after, most = check_page(prefix, after, limit)
         with self._lock:
-            found = sorted(key for key in self._data if is_below(key, prefix))
-        start = bisect_right(found, after) if after else 0
-        return found[start : start + most]
-
-
-def nearest(query: str, texts: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str, float]]:
-    """The texts that share words with a question, best first, by the share of its words that they have."""
-    asked, plain = stems(query, is_question=True), query.strip().lower()
-    found = []
-    for key, text in texts:
-        score = 1.0 if plain and plain in text.lower() else share(asked, stems(text))
-        if score > 0:
-            found.append((key, text, score))
-    found.sort(key=lambda hit: -hit[2])
-    return found[:limit]
+            found = sorted(
+                (key, text) for key, (text, _) in self._kept.items() if is_below(key, prefix) and key > after
+            )
+        return found[:most]

@@ -1,0 +1,69 @@
+"""check: what a person should look at in the files of a vault."""
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts
+from memfs.model import Problem
+from memfs.vault import Vault
+
+MOST_LINKS = 20  # that lead nowhere, in one listing: the vaults of some people have thousands
+MOST_WANTED = 3
+
+
+class Checked(NamedTuple):
+    """What there is to see to, and how many memories have no links in a vault that has some."""
+
+    memories: int
+    problems: list[Problem]
+    links: list[Problem]
+    orphans: int
+
+
+def checked(vault: Vault, where: str | None = None) -> Checked:
+    """Look at all memories below a namespace, at their links and, in a whole vault, at the logs of sessions."""
+    from memfs.upkeep.graph import Graph
+
+    problems, total = vault.check(where), len(vault.list(where, archived=True))
+    if where is None:
+        from memfs.agent.session.sessions import Sessions
+
+        problems += Sessions(vault).check()
+    with Progress("read") as progress:
+        graph = Graph.of(vault, where, progress=progress)
+    has_links = bool(graph.triples() or graph.problems())
+    return Checked(total, problems, graph.problems(), len(graph.orphans()) if has_links else 0)
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Print every problem where an editor finds it."""
+    with open_vault(args.vault) as vault:
+        found = checked(vault, namespace_of(vault, args.namespace))
+    total = len(found.problems) + len(found.links)
+    if args.json:
+        facts = [problem_facts(problem) for problem in (*found.problems, *found.links)]
+        print_json({"memories": found.memories, "problems": facts, "orphans": found.orphans})
+        return 1 if total else 0
+    shown = found.links if args.all else found.links[:MOST_LINKS]
+    for problem in (*found.problems, *shown):
+        print_problem(problem)
+    if left := found.links[len(shown) :]:
+        print(f"… and {_more(left, found.links)}; --all prints them")
+    print(f"{count(total, 'problem') if total else 'no problems'} in {count(found.memories, 'memory')}")
+    if found.orphans:
+        have = "has" if found.orphans == 1 else "have"
+        line = (
+            f"{count(found.orphans, 'memory')} {have} no links, which is no problem; `memfs graph --orphans` lists them"
+        )
+        print(paint(line, "dim"))
+    return 1 if total else 0
+
+
+def _more(left: Sequence[Problem], links: Sequence[Problem]) -> str:
+    """How many links are left, and where most of all of them would lead to."""
+    wanted = Counter(problem.value for problem in links).most_common(MOST_WANTED)
+    names = ", ".join(f"[[{plain(name)}]] ({number:,})" for name, number in wanted)
+    return f"{len(left):,} more; most often {names}"

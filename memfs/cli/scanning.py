@@ -1,0 +1,83 @@
+"""Looking for secrets in files that are there: scan."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Iterator
+
+from memfs.cli.commands import usage
+from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.output import Progress, count, paint, plain, print_json
+from memfs.upkeep.exposure import Exposed, Source, exposed, paths_below, place_of, read, staged
+from memfs.upkeep.redaction import Policy, is_secret
+from memfs.vault import Vault
+
+HINT = (
+    "Take it out (`memfs edit PATH`) and replace it where it is in use; "
+    "kept versions and commits hold it still: docs/safety.md."
+)
+
+
+def run_scan(args: argparse.Namespace) -> int:
+    """Print where files hold secrets; exit code 1 if any does. No file is changed, and no secret printed."""
+    if args.staged and (args.paths or args.zero):
+        raise usage("scan", "--staged looks at all that is staged: it takes no paths")
+    with open_vault(args.vault) as vault, Progress("scanned") as progress:
+        policy = Policy.of(vault)
+        files = _staged(vault) if args.staged else _files(vault, [*args.paths, *(_given() if args.zero else ())])
+        found: list[Exposed] = []
+        skipped: list[Source] = []
+        total = 0
+        for total, (of, source) in enumerate(files, 1):
+            found += exposed(source, None if args.all else policy)
+            skipped += [source] if source.data is None else []
+            progress(total, of)
+    secrets = [one for one in found if is_secret(one.kind) or policy.action(one.kind) == "reject"]
+    if args.json:
+        print_json(_facts(found, secrets, skipped, total))
+    else:
+        _print(found, secrets, skipped, total)
+    return 1 if secrets else 0
+
+
+def _files(vault: Vault, words: list[str]) -> Iterator[tuple[int, Source]]:
+    places = [place_of(vault.root, namespace_of(vault, word) or word) for word in words] or [""]
+    paths = list(dict.fromkeys(path for place in places for path in paths_below(vault.root, place)))
+    yield from ((len(paths), source) for source in read(vault.root, paths))
+
+
+def _staged(vault: Vault) -> Iterator[tuple[int, Source]]:
+    sources = staged(vault.root)
+    yield from ((len(sources), source) for source in sources)
+
+
+def _given() -> list[str]:
+    """The paths on stdin, each ended by a zero byte."""
+    return [os.fsdecode(path) for path in sys.stdin.buffer.read().split(b"\0") if path]
+
+
+def _facts(
+    found: Iterable[Exposed], secrets: Iterable[Exposed], skipped: Iterable[Source], total: int
+) -> dict[str, object]:
+    blocking = set(secrets)
+    return {
+        "files": total,
+        "secrets": len(blocking),
+        "findings": [{**one._asdict(), "secret": one in blocking} for one in found],
+        "skipped": [{"path": one.path, "reason": one.reason} for one in skipped],
+    }
+
+
+def _print(found: list[Exposed], secrets: list[Exposed], skipped: list[Source], total: int) -> None:
+    for one in found:
+        print(paint(plain(f"{one.path}:{one.line}:"), "bold"), plain(one.kind))
+    for source in skipped:
+        print(f"{plain(source.path)}: not looked at: {plain(source.reason)}", file=sys.stderr)
+    others = len(found) - len(secrets)
+    told = [count(len(secrets), "secret") if secrets else "no secrets"] + [count(others, "other finding")] * bool(
+        others
+    )
+    print(f"{' and '.join(told)} in {count(total, 'file')}")
+    if secrets:
+        sys.stdout.flush()
+        print(f"hint: {HINT}", file=sys.stderr)

@@ -1,0 +1,76 @@
+"""What became of a push or a pull: values, without I/O."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from memfs.model import Problem
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A memory that both sides changed: nothing of it was overwritten. The hub's version lies at `copy`, if here."""
+
+    path: str
+    reason: str
+    copy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HubReport:
+    """What a push sent, or a pull received; of a dry run, what it would."""
+
+    direction: str  # push or pull
+    address: str  # of the hub, without user and password
+    namespace: str
+    created: tuple[str, ...]
+    updated: tuple[str, ...]
+    moved: tuple[tuple[str, str], ...]  # from, to
+    removed: tuple[str, ...]
+    unchanged: int  # memories that were looked at and are the same on both sides
+    conflicts: tuple[Conflict, ...]
+    problems: tuple[Problem, ...]  # files that cannot be mirrored, and why
+    seconds: float
+    dry_run: bool = False
+
+    @property
+    def changes(self) -> int:
+        """How many memories were sent or received."""
+        return len(self.created) + len(self.updated) + len(self.moved) + len(self.removed)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is written down while a push or a pull goes on."""
+
+    created: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    moved: list[tuple[str, str]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    conflicts: list[Conflict] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def conflict(self, path: str, reason: str, copy: str = "") -> None:
+        """Note a memory that both sides changed."""
+        self.conflicts.append(Conflict(path, reason, copy))
+
+    def problem(self, path: str, reason: str, hint: str = "") -> None:
+        """Note a file that cannot be mirrored."""
+        self.problems.append(Problem(path, 1, reason, hint=hint))
+
+    def report(self, direction: str, address: str, namespace: str, *, seconds: float, dry_run: bool) -> HubReport:
+        """The report, each list by path."""
+        return HubReport(
+            direction, address, namespace,
+            _sorted(self.created), _sorted(self.updated), tuple(sorted(self.moved)), _sorted(self.removed),
+            self.unchanged,
+            tuple(sorted(self.conflicts, key=lambda one: one.path)),
+            tuple(sorted(self.problems, key=lambda one: (one.path, one.line))),
+            seconds, dry_run,
+        )  # fmt: skip
+
+
+def _sorted(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(paths))

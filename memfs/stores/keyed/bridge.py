@@ -1,0 +1,207 @@
+"""as_agent_store: a keyed store as one that an agent searches and adds to. The async methods are a thin shell."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from memfs.errors import (
+    InvalidArgumentsError,
+    InvalidMemoryError,
+    InvalidSetupError,
+    MemoryChangedError,
+    MemoryNotFoundError,
+    shown,
+)
+from memfs.model import Written
+from memfs.names import text_key
+from memfs.namespace import first_line, slug
+from memfs.stores.curation import Curated
+from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
+from memfs.stores.keyed.urls import open_store
+from memfs.stores.store import Found, Metadata
+from memfs.upkeep.redaction import Policy
+from memfs.vault import Vault
+
+T = TypeVar("T")
+FEWEST = 20  # hits that are asked for, at least
+
+
+class KeyedAgentStore(Curated):
+    """What an agent sees of a keyed store. The id of a memory is its key."""
+
+    def __init__(self, store: MemoryStore[str], *, owns: bool, prefix: str, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._check(isinstance(prefix, str), "prefix", prefix, "a text")
+        self.store, self._prefix, self._owns = store, f"{prefix.strip('/')}/" if prefix.strip("/") else "", owns
+        if store.place is not None:
+            self.place = f"{name}:{store.place}"
+
+    def close(self) -> None:
+        """Close a store that was opened by its address."""
+        if self._owns:
+            self.store.close()
+
+    # --- reading
+
+    async def search(self, query: str, options: Mapping[str, Any] | None = None) -> list[Found]:
+        """The memories that answer a question, best first."""
+        return await asyncio.to_thread(self._recalled, query, self.limit_of(options))
+
+    def _recalled(self, query: str, limit: int) -> list[Found]:
+        found = self._nearest(query, limit, self.min_relevance)
+        if query.strip():
+            self.store.recalled([one.id for one in found if one.id])
+        return found
+
+    async def similar(self, text: str, limit: int = 10) -> list[Found]:
+        """The memories nearest to a text, however far."""
+        return await asyncio.to_thread(self._nearest, text, limit, 0.0)
+
+    def _nearest(self, query: str, limit: int, floor: float) -> list[Found]:
+        """Those below the prefix; more are asked for until there are enough, or no more."""
+        wanted, seen = max(limit, FEWEST), 0
+        while True:
+            hits = self.store.search(query, top_k=wanted)
+            found = [hit for hit in hits if hit[0].startswith(self._prefix) and hit[2] >= floor]
+            is_far = all(score < floor for _, _, score in hits[seen:])  # a vault's best is not always the nearest
+            if len(found) >= limit or len(hits) < wanted or is_far or wanted >= MAX_TOP_K:
+                return [self._found(key, value, score) for key, value, score in found[:limit]]
+            wanted, seen = wanted * 4, len(hits)
+
+    async def get(self, ref: str) -> Found:
+        """One memory, whole."""
+        return await asyncio.to_thread(self._get, ref)
+
+    def _get(self, ref: str) -> Found:
+        value = self._guarded(lambda: self.store.get(ref)) if str(ref).startswith(self._prefix) else None
+        if value is None:
+            raise MemoryNotFoundError(ref if isinstance(ref, str) else shown(ref))
+        return self._found(ref, value, most=len(value))
+
+    def _found(self, key: str, value: str, score: float | None = None, most: int = 0) -> Found:
+        meta = self.store.meta(key)
+        told: dict[str, Any] = {"id": key} | ({} if score is None else {"relevance": round(score, 2)})
+        content, most = value, most or self.max_chars
+        if len(content) > most:
+            content = f"{content[:most]}…\n[cut: {len(value):,} characters; the whole is memory {key}]"
+        is_pinned = meta.get("pinned") is True
+        return Found(content, metadata=told | meta, relevance=score, id=key, seen=_seen(value, meta), pinned=is_pinned)
+
+    # --- writing
+
+    async def add(self, content: str, metadata: Metadata | None = None) -> Written:
+        """Add a memory under a key that is made of its words; the same text twice is there once."""
+        return await asyncio.to_thread(self._add, content, metadata)
+
+    def _add(self, content: str, metadata: Metadata | None) -> Written:
+        self.must_be_writable()
+        (content, metadata), counts = self._admitted(content, metadata)
+        text, meta = _text(content), _plain(metadata)
+        same = text_key(text)
+        stem = f"{self._prefix}{slug(first_line(text))}-{sha256(same.encode()).hexdigest()[:12]}"
+        key, number = stem, 1
+        while (there := self.store.get(key)) is not None:
+            if text_key(there) == same:
+                return Written(key, key, "duplicate")
+            number += 1  # it got another text since
+            key = f"{stem}-{number}"
+        self._guarded(lambda: self.store.add(key, text, meta))
+        return self._told(Written(key, key, "created"), counts)
+
+    async def update(
+        self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
+    ) -> Written:
+        """Put another text in the place of a memory's, and set the keys of `metadata`; the other ones stay."""
+        return await asyncio.to_thread(self._update, ref, content, metadata, seen)
+
+    def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
+        self.must_be_writable()
+        found = self._get(ref)
+        (content, metadata), counts = self._admitted(content, metadata, known=found.content)
+        text, given = _text(content), _plain(metadata)
+        if seen is not None and seen != found.seen:
+            raise MemoryChangedError(ref)
+        meta = self.store.meta(ref) | given
+        if seen is None:
+            self._guarded(lambda: self.store.add(ref, text, meta))
+        elif not self._guarded(lambda: self.store.revise(ref, text, meta, known=found.content)):
+            raise MemoryChangedError(ref)
+        return self._told(Written(ref, ref, "updated"), counts)
+
+    async def forget(self, ref: str) -> Written:
+        """Let go of a memory."""
+        return await asyncio.to_thread(self._forget, ref)
+
+    def _forget(self, ref: str) -> Written:
+        self.must_be_writable()
+        self._get(ref)
+        self.store.forget(ref)
+        return Written(ref, ref, "removed")
+
+    @staticmethod
+    def _guarded(do: Callable[[], T]) -> T:
+        """What a store refuses, in the words of an agent's stores: it is dropped, not tried for ever."""
+        try:
+            return do()
+        except InvalidArgumentsError as error:
+            raise InvalidMemoryError(error.tool, error.reason) from error
+
+
+def as_agent_store(
+    store: MemoryStore[str] | str,
+    *,
+    name: str = "memory",
+    prefix: str = "",
+    description: str | None = None,
+    max_search_results: int | None = None,
+    writable: bool = True,
+    extraction: Any = None,
+    min_relevance: float = 0.2,
+    tools: Sequence[str] = (),
+    max_chars: int = 4000,
+    redaction: Policy | None = None,
+) -> KeyedAgentStore:
+    """A keyed store, or the one at an address, for `MemoryManager(stores=[...])`, ours or that of Strands.
+
+    With a `prefix` the agent sees and adds below it only.
+    """
+    is_address = isinstance(store, str)
+    opened = open_store(store) if isinstance(store, str) else store
+    if not isinstance(opened, MemoryStore):
+        raise InvalidSetupError("as_agent_store", f"{shown(store)} is not a keyed MemoryStore, or its address")
+    vault = getattr(opened, "vault", None)
+    return KeyedAgentStore(
+        opened,
+        owns=is_address,
+        prefix=prefix,
+        name=name,
+        description=description,
+        max_search_results=max_search_results,
+        writable=writable,
+        extraction=extraction,
+        min_relevance=min_relevance,
+        tools=tools,
+        max_chars=max_chars,
+        redaction=redaction or (Policy.of(vault) if isinstance(vault, Vault) else None),
+    )
+
+
+def _seen(value: str, meta: Mapping[str, Any]) -> str:
+    """What differs when a memory does."""
+    return sha256(json.dumps([value, meta], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _text(content: object) -> str:
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidMemoryError("text", f"{shown(content)} is not a text with words in it")
+    return content.strip()
+
+
+def _plain(metadata: Metadata | None) -> dict[str, Any]:
+    """Metadata in the forms of JSON; what JSON does not know becomes text."""
+    try:
+        return dict(json.loads(json.dumps(dict(metadata or {}), default=str)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidMemoryError("metadata", str(error)) from None

@@ -1,0 +1,399 @@
+"""StoreContract: what every MemoryStore does, as tests. A backend's tests subclass it.
+
+    class TestMyStore(StoreContract):
+        def make_store(self, place):
+            return MyStore(place / "memories.db")
+
+`place` is a directory of the test's own; a store that lives elsewhere overrides the fixture `place` with whatever
+`make_store` needs. `make_store` with the same place opens what was kept there.
+"""
+
+import json
+import random
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memfs.stores.keyed.seam import MemoryStore
+from memfs.testing.samples import METAS, NO_KEYS, NO_VALUES, ODD_KEYS, ODD_VALUES, OPERATORS, PEOPLE
+
+
+class StoreContract:
+    """What every MemoryStore does; see the module for how to use it."""
+
+    lasts = True  # what is kept is there for the next store on the same place
+    by_words = True  # a value is found by words of it only; one of another meaning is not a hit
+
+    def make_store(self, place: Any) -> MemoryStore[str]:
+        """Open the store that is tested."""
+        raise NotImplementedError(f"{type(self).__name__} has no make_store(place)")
+
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Any:
+        """Where the store is; nobody else uses it."""
+        return tmp_path
+
+    @pytest.fixture
+    def store(self, place: Any) -> Iterator[MemoryStore[str]]:
+        """A fresh, empty store."""
+        with self.make_store(place) as made:
+            yield made
+
+    @pytest.fixture
+    def people(self, store: MemoryStore[str]) -> MemoryStore[str]:
+        """A store of some facts."""
+        for key, value in PEOPLE.items():
+            store.add(key, value)
+        return store
+
+    # --- keys and values
+
+    def test_a_new_store_is_empty(self, store: MemoryStore[str]) -> None:
+        assert store.keys() == []
+        assert store.search("anything") == []
+
+    def test_a_value_comes_back_under_its_key(self, store: MemoryStore[str]) -> None:
+        store.add("tea", "Alice likes green tea.")
+
+        assert store.get("tea") == "Alice likes green tea."
+        assert store.meta("tea") == {}
+        assert store.keys() == ["tea"]
+
+    def test_nothing_is_none(self, store: MemoryStore[str]) -> None:
+        store.add("tea", "Alice likes green tea.")
+
+        assert store.get("coffee") is None
+        assert store.meta("coffee") == {}
+        assert store.forget("coffee") is False
+
+    def test_adding_again_replaces_value_and_meta(self, store: MemoryStore[str]) -> None:
+        store.add("city", "Alice lives in Lisbon.", {"source": "chat", "importance": 2})
+        store.add("city", "Alice lives in Porto.", {"importance": 3})
+
+        assert store.get("city") == "Alice lives in Porto."
+        assert store.meta("city") == {"importance": 3}
+        assert store.keys() == ["city"]
+        store.add("city", "Alice lives in Porto.")
+        assert store.meta("city") == {}
+
+    def test_a_value_that_is_another_one_by_now_is_not_revised(self, people: MemoryStore[str]) -> None:
+        known = PEOPLE["bob/car"]
+        assert people.revise("bob/car", "A bicycle.", {"n": 1}, known=known)
+        assert not people.revise("bob/car", "A train.", known=known)
+        assert (people.get("bob/car"), people.meta("bob/car")) == ("A bicycle.", {"n": 1})
+        assert not people.revise("bob/none", "A train.", known=known)
+
+    def test_two_keys_may_have_the_same_value(self, store: MemoryStore[str]) -> None:
+        store.add("one", "The same words.")
+        store.add("two", "The same words.", {"second": True})
+
+        assert store.get("one") == store.get("two") == "The same words."
+        assert store.forget("one") is True
+        assert store.get("one") is None
+        assert store.get("two") == "The same words."
+        assert store.meta("two") == {"second": True}
+
+    @pytest.mark.parametrize("meta", METAS, ids=lambda meta: next(iter(meta)))
+    def test_meta_comes_back_equal(self, store: MemoryStore[str], meta: dict[str, Any]) -> None:
+        store.add("tea", "Alice likes green tea.", meta)
+
+        assert _same(store.meta("tea"), meta)
+        assert store.get("tea") == "Alice likes green tea."
+        assert [key for key, _, _ in store.search("green tea")] == ["tea"]
+
+    def test_meta_is_a_copy(self, store: MemoryStore[str]) -> None:
+        given: dict[str, Any] = {"tags": ["food"]}
+        store.add("tea", "Alice likes green tea.", given)
+        given["tags"].append("late")
+        store.meta("tea")["tags"].append("later")
+
+        assert store.meta("tea") == {"tags": ["food"]}
+
+    @pytest.mark.parametrize("value", ODD_VALUES.values(), ids=ODD_VALUES)
+    def test_any_text_comes_back_exactly(self, store: MemoryStore[str], value: str) -> None:
+        store.add("odd", value, {"kept": True})
+
+        assert store.get("odd") == value
+        assert store.meta("odd") == {"kept": True}
+        assert all(found == value for _, found, _ in store.search(value))
+
+    def test_a_megabyte_comes_back_exactly_and_is_found(self, store: MemoryStore[str]) -> None:
+        value = "The zebra begins it.\n" + "All work and no play makes Jack a dull boy.\n" * 24_000
+        store.add("long", value)
+
+        assert store.get("long") == value
+        if self.by_words:
+            assert store.search("zebra")[0][:2] == ("long", value)
+
+    def test_odd_keys_are_kept_apart(self, store: MemoryStore[str]) -> None:
+        for number, key in enumerate(ODD_KEYS):
+            store.add(key, f"value {number}")
+
+        assert {key: store.get(key) for key in ODD_KEYS} == {key: f"value {n}" for n, key in enumerate(ODD_KEYS)}
+        assert store.keys() == sorted(ODD_KEYS)
+        for number, key in enumerate(ODD_KEYS):
+            assert store.forget(key) is True, key
+            assert len(store.keys()) == len(ODD_KEYS) - number - 1, key
+
+    @pytest.mark.parametrize("key", NO_KEYS, ids=lambda key: repr(key)[:12])
+    def test_what_is_no_key_is_a_value_error(self, people: MemoryStore[str], key: Any) -> None:
+        for call in (lambda: people.add(key, "x"), lambda: people.get(key), lambda: people.meta(key)):
+            with pytest.raises(ValueError, match="key"):
+                call()
+        with pytest.raises(ValueError, match="key"):
+            people.forget(key)
+        assert people.keys() == sorted(PEOPLE)
+
+    @pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: repr(value)[:12])
+    def test_what_is_no_value_is_a_value_error(self, people: MemoryStore[str], value: Any) -> None:
+        with pytest.raises(ValueError, match="value"):
+            people.add("bob/car", value)
+        assert people.get("bob/car") == PEOPLE["bob/car"]
+
+    @pytest.mark.parametrize(
+        "meta",
+        [
+            [("a", 1)],
+            "a",
+            {1: 2},
+            {"a": object()},
+            {"a": float("nan")},
+            {"a": "\0"},
+            {"\ud800": 1},
+            {"a": "z" * 20_000},
+        ],
+        ids=lambda meta: repr(meta)[:12],
+    )
+    def test_what_is_no_meta_is_a_value_error(self, people: MemoryStore[str], meta: Any) -> None:
+        with pytest.raises(ValueError, match="meta"):
+            people.add("bob/car", "Something else.", meta)
+        assert people.get("bob/car") == PEOPLE["bob/car"]
+
+    # --- forgetting
+
+    def test_what_is_forgotten_is_gone_at_once(self, people: MemoryStore[str]) -> None:
+        assert people.forget("alice/allergy") is True
+
+        assert people.get("alice/allergy") is None
+        assert people.meta("alice/allergy") == {}
+        assert "alice/allergy" not in people.keys()  # noqa: SIM118  a method of the store
+        assert "alice/allergy" not in [key for key, _, _ in people.search("allergic to peanuts")]
+        assert people.forget("alice/allergy") is False
+
+    def test_what_was_forgotten_can_be_added_again(self, people: MemoryStore[str]) -> None:
+        for text in ("Alice is over it.", PEOPLE["alice/allergy"], PEOPLE["alice/allergy"]):
+            assert people.forget("alice/allergy") is True
+            people.add("alice/allergy", text, {"again": True})
+            assert people.get("alice/allergy") == text
+            assert people.meta("alice/allergy") == {"again": True}
+        assert people.search("allergic to peanuts")[0][0] == "alice/allergy"
+
+    # --- searching
+
+    @pytest.mark.parametrize(
+        ("question", "key"),
+        [
+            ("peanut allergy", "alice/allergy"),
+            ("Is anybody allergic to peanuts?", "alice/allergy"),
+            ("TRUCK", "bob/car"),
+            ("tomato", "carol/garden"),
+            ("which orchestra?", "bob/music"),
+        ],
+    )
+    def test_a_question_finds_what_has_words_of_it(self, people: MemoryStore[str], question: str, key: str) -> None:
+        hits = people.search(question)
+
+        assert hits[0][:2] == (key, PEOPLE[key])
+        assert 0 < hits[0][2] <= 1
+
+    def test_hits_come_best_first_with_scores_from_0_to_1(self, people: MemoryStore[str]) -> None:
+        hits = people.search("Alice lives near the red truck in Lisbon", top_k=5)
+
+        scores = [score for _, _, score in hits]
+        assert hits[0][0] == "alice/city"
+        assert scores == sorted(scores, reverse=True)
+        assert all(isinstance(score, float) and 0 <= score <= 1 for score in scores)
+        assert scores[0] > scores[-1]
+        assert {key: value for key, value, _ in hits} == {key: PEOPLE[key] for key, _, _ in hits}
+        assert people.search("Alice lives near the red truck in Lisbon", top_k=5) == hits
+
+    def test_accents_case_and_scripts_do_not_hide_a_word(self, store: MemoryStore[str]) -> None:
+        store.add("one", "Zoé mag das CAFÉ am Fluss.")
+        store.add("two", "彼女は東京に住んでいます。")
+        store.add("three", "Something else, of trains and hills.")
+
+        assert store.search("cafe zoe", top_k=1)[0][0] == "one"
+        assert store.search(unicodedata.normalize("NFD", "café"), top_k=1)[0][0] == "one"
+        assert store.search("東京", top_k=1)[0][0] == "two"
+
+    def test_a_word_that_none_has_finds_nothing(self, people: MemoryStore[str]) -> None:
+        if self.by_words:
+            assert people.search("xylophone") == []
+        assert people.search("") == people.search("  \n") == []
+
+    def test_replaced_text_is_not_found_any_more(self, people: MemoryStore[str]) -> None:
+        people.add("bob/car", "He rides a bicycle.")
+
+        hits = people.search("red truck to the quarry")
+        assert PEOPLE["bob/car"] not in [value for _, value, _ in hits]
+        assert people.search("bicycle")[0][:2] == ("bob/car", "He rides a bicycle.")
+        if self.by_words:
+            assert hits == []
+
+    def test_top_k_bounds_the_hits(self, store: MemoryStore[str]) -> None:
+        for number in range(12):
+            store.add(f"n/{number}", f"The cat number {number} sleeps.")
+
+        assert len(store.search("cat")) == 5
+        assert len(store.search("cat", top_k=1)) == len(store.search("cat", 1)) == 1
+        assert len({key for key, _, _ in store.search("cat", top_k=50)}) == 12
+        assert len(store.search("cat", top_k=10**12)) == 12
+
+    @pytest.mark.parametrize("top_k", [0, -1, True, False, "5", 2.0, None, [1]])
+    def test_what_is_no_number_of_hits_is_a_value_error(self, people: MemoryStore[str], top_k: Any) -> None:
+        with pytest.raises(ValueError, match="top_k"):
+            people.search("peanuts", top_k=top_k)
+
+    @pytest.mark.parametrize("query", [None, 5, b"x", ["x"]])
+    def test_what_is_no_text_is_no_question(self, people: MemoryStore[str], query: Any) -> None:
+        with pytest.raises(ValueError, match="query"):
+            people.search(query)
+
+    def test_any_text_is_a_question(self, people: MemoryStore[str]) -> None:
+        pick = random.Random(7)  # noqa: S311  the same questions every time
+        questions = [
+            *OPERATORS,
+            *(f"peanuts {operator}" for operator in OPERATORS),
+            "x " * 5000,
+            "(" * 3000,
+            "NOT " * 2500,
+        ]
+        letters = "abc peanuts \"'()*:^-+&|!~<>{}[]\\%_;\n\0é東🙂\u0301\ud800"
+        questions += ["".join(pick.choices(letters, k=pick.randint(1, 60))) for _ in range(300)]
+
+        for question in questions:
+            hits = people.search(question, top_k=2)
+            assert len(hits) <= 2, question
+            assert all(PEOPLE[key] == value and 0 <= score <= 1 for key, value, score in hits), question
+        for operator in OPERATORS:
+            if "peanut" not in operator:
+                assert people.search(f"peanuts allergic injector {operator}")[0][0] == "alice/allergy", operator
+        assert people.keys() == sorted(PEOPLE)
+
+    # --- keys
+
+    def test_a_prefix_is_of_whole_segments(self, store: MemoryStore[str]) -> None:
+        for key in ("a", "a/b", "a/b/c", "a/bc", "a/b c", "a/b.c", "ab", "A/b", "b/a", "a%/b", "a_/b"):
+            store.add(key, "x")
+
+        assert store.keys("a/b") == ["a/b", "a/b/c"]
+        assert store.keys("a") == ["a", "a/b", "a/b c", "a/b.c", "a/b/c", "a/bc"]
+        assert store.keys("a/b/") == ["a/b/c"]
+        assert store.keys("a%") == ["a%/b"]
+        assert store.keys("_") == store.keys("nothing") == []
+        assert len(store.keys()) == len(store.keys("")) == 11
+
+    def test_keys_come_in_pages(self, store: MemoryStore[str]) -> None:
+        keys = sorted([*(f"n/{number:02}" for number in range(25)), "m", "o/1", "n"])
+        for key in keys:
+            store.add(key, "x")
+
+        assert _pages(lambda after: store.keys(after=after, limit=7)) == keys
+        assert _pages(lambda after: store.keys("n", after=after, limit=10)) == [key for key in keys if key[0] == "n"]
+        assert store.keys("n", after="zzz") == []
+        assert store.keys("n", after="n/23x") == ["n/24"]
+        assert store.keys("n", after="a", limit=1) == ["n"]
+        assert len(store.keys(limit=10**12)) == len(keys)
+
+    def test_items_are_keys_with_their_values_in_the_same_pages(self, people: MemoryStore[str]) -> None:
+        assert people.items() == sorted(PEOPLE.items())
+        assert [key for key, _ in people.items("bob")] == ["bob/car", "bob/music"]
+        assert people.items("bob", after="bob/car", limit=1) == [("bob/music", PEOPLE["bob/music"])]
+        assert people.items("bob", after="bob/music") == people.items("nobody") == []
+
+    @pytest.mark.parametrize("options", [{"limit": 0}, {"limit": True}, {"limit": "1"}, {"after": 5}, {"prefix": None}])
+    def test_what_is_no_page_is_a_value_error(self, people: MemoryStore[str], options: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=next(iter(options))):
+            people.keys(**options)
+
+    # --- life
+
+    def test_threads_lose_nothing(self, store: MemoryStore[str]) -> None:
+        failures: list[BaseException] = []
+
+        def work(number: int) -> None:
+            try:
+                for turn in range(50):
+                    store.add(f"t{number}/{turn}", f"thread{number} says turn{turn}", {"turn": turn})
+                    store.add("shared", f"written by thread{number}")
+                    if turn % 10 == 0:
+                        store.search(f"turn{turn}")
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert failures == []
+        assert len(store.keys()) == 8 * 50 + 1
+        assert all(store.get(f"t{n}/{turn}") == f"thread{n} says turn{turn}" for n in range(8) for turn in range(50))
+        assert len(store.search("turn7 turn8", top_k=100)) >= 16
+        assert (store.get("shared") or "").startswith("written by thread")
+
+    def test_what_is_kept_lasts(self, place: Any, people: MemoryStore[str]) -> None:
+        people.add("bob/car", "He rides a bicycle.", {"since": 2025})
+        people.forget("carol/garden")
+        people.close()
+
+        with self.make_store(place) as again:
+            if self.lasts:
+                assert again.keys() == sorted(PEOPLE.keys() - {"carol/garden"})
+                assert (again.get("bob/car"), again.meta("bob/car")) == ("He rides a bicycle.", {"since": 2025})
+                assert again.search("bicycle")[0][0] == "bob/car"
+                assert "carol/garden" not in [key for key, _, _ in again.search("tomatoes and beans")]
+            else:
+                assert again.keys() == []
+
+    def test_two_stores_on_one_place_see_each_other(self, place: Any, people: MemoryStore[str]) -> None:
+        if self.lasts:
+            with self.make_store(place) as other:
+                assert other.get("bob/car") == PEOPLE["bob/car"]
+                assert other.search("truck")[0][0] == "bob/car"
+                other.add("bob/car", "He rides a bicycle.")
+                other.forget("alice/city")
+                people.add("new", "A new thing about sailing.")
+                assert other.search("sailing")[0][0] == "new"
+            assert people.get("bob/car") == "He rides a bicycle."
+            assert people.search("bicycle")[0][0] == "bob/car"
+            assert people.get("alice/city") is None
+            assert "alice/city" not in [key for key, _, _ in people.search("Lisbon river")]
+
+    def test_closing_twice_is_closing_once(self, people: MemoryStore[str]) -> None:
+        people.close()
+        people.close()
+
+        assert people.get("bob/car") == PEOPLE["bob/car"]
+        assert people.search("truck")[0][0] == "bob/car"
+        people.add("later", "Still there.")
+        people.close()
+        assert people.forget("later") is True
+
+
+def _same(one: object, other: object) -> bool:
+    """Tell whether two values are equal, of the same kinds: 1 is not True."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _pages(page: Callable[[str], list[str]]) -> list[str]:
+    found: list[str] = []
+    while more := page(found[-1] if found else ""):
+        found += more
+    return found

@@ -1,0 +1,89 @@
+"""Figures of a vault: what is in it, how much of it is left, and what agents were given."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+from memfs.model import Memory
+from memfs.retention import Forgetting
+from memfs.upkeep.forgetting import Faded, left_of
+from memfs.usage import Ratio
+from memfs.vault import Vault
+
+MOST = 5  # of the most recalled are named
+
+
+class Bin(NamedTuple):
+    """How many memories have a retention from `low` up to, but not including, `high`."""
+
+    low: float
+    high: float
+    memories: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What there is to know of a vault, or of a namespace in it."""
+
+    memories: int
+    archived: int
+    size: int  # bytes of the files, archived ones too
+    types: Mapping[str, int]
+    statuses: Mapping[str, int]
+    namespaces: Mapping[str, int]  # by the first directory below
+    oldest: Memory | None  # by `created`
+    newest: Memory | None  # by `updated`
+    forgetting: Forgetting
+    pinned: int
+    mean_retention: float
+    retention: Sequence[Bin]  # pinned ones are in the last
+    most_recalled: Sequence[Faded]
+    recalled: int  # memories
+    recalls: int  # times
+    searches: Ratio  # of the whole vault
+
+
+def stats(vault: Vault, namespace: str | None = None, *, now: datetime | None = None) -> Stats:
+    """Count what is in a vault; nothing is written."""
+    memories = vault.list(namespace)
+    archived = [memory for memory in vault.list(namespace, archived=True) if memory.path.startswith("archive/")]
+    rules = Forgetting.of(vault.settings)
+    left = left_of(vault, memories, now=now)
+    used = sorted((one for one in left if one.recalls.times), key=lambda one: (-one.recalls.times, -one.recalls.last))
+    depth = len(vault.namespace.segments if namespace is None else [part for part in namespace.split("/") if part])
+    return Stats(
+        memories=len(memories),
+        archived=len(archived),
+        size=sum(len(memory.data) for memory in (*memories, *archived)),
+        types=_counted([memory.header.type for memory in memories]),
+        statuses=_counted([memory.header.status for memory in memories]),
+        namespaces=_counted(["/" + "/".join(memory.path.split("/")[:-1][: depth + 1]) for memory in memories]),
+        oldest=min(memories, key=lambda memory: memory.created, default=None),
+        newest=max(memories, key=lambda memory: memory.updated, default=None),
+        forgetting=rules,
+        pinned=sum(memory.header.pinned for memory in memories),
+        mean_retention=sum(one.retention for one in left) / max(len(left), 1),
+        retention=_bins(left, rules.prune_below),
+        most_recalled=used[:MOST],
+        recalled=len(used),
+        recalls=sum(one.recalls.times for one in used),
+        searches=vault.usage.ratio(),
+    )
+
+
+def _counted(texts: Sequence[str]) -> dict[str, int]:
+    """How often each text is there, the most frequent first."""
+    return dict(sorted(Counter(texts).items(), key=lambda item: (-item[1], item[0])))
+
+
+def _bins(left: Sequence[Faded], below: float) -> list[Bin]:
+    """The retention of memories in quarters, and what `memfs prune` looks at by itself."""
+    edges = sorted({0.0, below, 0.25, 0.5, 0.75, 1.0})
+    bins = []
+    for low, high in pairwise(edges):
+        inside = [one for one in left if low <= one.retention < high or (high == 1.0 and one.retention == 1.0)]
+        bins.append(Bin(low, high, len(inside)))
+    return bins

@@ -1,0 +1,429 @@
+"""What has faded is told, and moved to the archive when a person says so; nothing else is."""
+
+import asyncio
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Git, Memfs, Snapshot
+
+from memfs import Vault
+from memfs.errors import MemoryChangedError, SettingsError
+from memfs.model import Written
+from memfs.stores import VaultStore
+from memfs.upkeep.forgetting import faded, left_of, prune
+from memfs.upkeep.stats import stats
+
+NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
+
+
+def days_ago(days: float) -> str:
+    return (NOW - timedelta(days=days)).isoformat()
+
+
+def paths(found: Any, *, spared: bool = False) -> list[str]:
+    return [one.memory.path for one in found if bool(one.spared) == spared]
+
+
+# --- what has faded
+
+
+def test_what_is_left_below_the_limit_has_faded_the_most_faded_first(vault: Vault) -> None:
+    for text, days, importance in (("Old.", 200, 1), ("Older.", 300, 1), ("Matters.", 200, 2), ("New.", 10, 1)):
+        vault.add(text, created=days_ago(days), importance=importance)
+    found = faded(vault, now=NOW)
+
+    assert paths(found) == ["older.md", "old.md"]
+    assert [one.retention for one in found] == [pytest.approx(2**-10), pytest.approx(2 ** (-200 / 30))]
+    assert paths(faded(vault, below=0.2, now=NOW)) == ["older.md", "old.md", "matters.md"]
+    assert paths(faded(vault, below=0, now=NOW)) == []
+    assert paths(faded(vault, below=1, now=NOW)) == ["older.md", "old.md", "matters.md", "new.md"]
+
+
+@pytest.mark.parametrize("below", [-0.1, 1.1, float("nan")])
+def test_a_limit_that_is_no_share_is_refused(vault: Vault, below: float) -> None:
+    with pytest.raises(SettingsError, match=r"below: .* is not a number from 0 to 1"):
+        faded(vault, below=below)
+
+
+def test_what_agents_recall_fades_later(vault: Vault) -> None:
+    tea = vault.add("Green tea at five.", created=days_ago(150))
+    vault.add("Coffee at ten.", created=days_ago(150))
+    assert len(faded(vault, now=NOW)) == 2
+    asyncio.run(VaultStore(vault).search("green tea"))
+
+    (one,) = left_of(vault, [vault.read(tea.id)], now=NOW + timedelta(days=30))
+    assert paths(faded(vault, now=NOW)) == ["coffee-at-ten.md"]
+    assert (one.recalls.times, one.last_used.date()) == (1, datetime.now(UTC).date())
+    assert one.retention > 0.5
+
+
+def test_a_namespace_is_asked_for_alone(vault: Vault) -> None:
+    vault.add("Old.", "/facts/alice", created="2020-01-01")
+    vault.add("Old.", "/facts/bob", created="2020-01-01")
+
+    assert paths(faded(vault, "/facts/bob")) == ["facts/bob/old.md"]
+    assert paths(faded(vault.scope("/facts/alice"))) == ["facts/alice/old.md"]
+
+
+def test_the_settings_say_how_fast_and_how_far(tmp_path: Path) -> None:
+    vault = Vault.init(tmp_path)
+    vault.add("Tea.", created=days_ago(60))
+    assert paths(faded(vault, now=NOW)) == []
+    (tmp_path / "memfs.yaml").write_text("forgetting:\n  half_life_days: 20\n  prune_below: 0.2\n")
+    assert paths(faded(Vault(tmp_path), now=NOW)) == ["tea.md"]
+    (tmp_path / "memfs.yaml").write_text("forgetting:\n  half_life_days: 0.001\n  enabled: false\n")
+
+    assert paths(faded(Vault(tmp_path), below=1, now=NOW)) == []
+
+
+# --- what stays nevertheless
+
+
+def test_pinned_memories_never_fade(vault: Vault) -> None:
+    vault.add("Allergic to peanuts.", created="2000-01-01", pinned=True)
+
+    assert faded(vault, below=1) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Written by hand.\n", "a file that memfs did not create"),
+        ("---\nid: my-own\ncreated: 2000-01-01\n---\nWritten by hand.\n", "a file that memfs did not create"),
+        ("---\nid: m-01k9zq6d0m2p3q4r5s6t7v8w9x\ncreated: 2000-01-01\nstatus: draft\n---\nPerhaps.\n", "a draft"),
+        ("---\nid: m-01k9zq6d0m2p3q4r5s6t7v8w9x\ncreated: 2000-01-01\nread_only: true\n---\nAlways.\n", "read-only"),
+    ],
+)
+def test_what_a_person_must_not_lose_silently_stays(vault: Vault, text: str, reason: str) -> None:
+    (vault.root / "mine.md").write_text(text)
+    found = faded(vault, below=1, now=datetime(2099, 1, 1, tzinfo=UTC))
+
+    assert [(one.memory.path, one.spared) for one in found] == [("mine.md", reason)]
+    assert prune(vault, found) == []
+    assert (vault.root / "mine.md").read_text() == text
+
+
+def test_a_save_that_came_while_memfs_wrote_is_a_persons(vault: Vault) -> None:
+    tea = vault.add("Tea.", created="2000-01-01")
+    copy = "tea.conflict-20261117T120000Z.md"
+    (vault.root / copy).write_bytes((vault.root / tea.path).read_bytes())
+
+    assert paths(faded(vault)) == [tea.path]
+    assert paths(faded(vault), spared=True) == [copy]
+
+
+def test_what_supersedes_a_memory_that_stays_stays_too(vault: Vault) -> None:
+    """Else the old one would be in force again."""
+    first = vault.add("Bob lives in Lyon.", created="2000-01-01", pinned=True)
+    second = vault.add("Bob lives in Nice.", created="2001-01-01", supersedes=[f"[[{first.path[:-3]}]]"])
+    third = vault.add("Bob lives in Paris.", created="2002-01-01", supersedes=[f"[[{second.id}]]"])
+    found = faded(vault)
+
+    assert paths(found) == []
+    assert {one.memory.id: one.spared for one in found} == {
+        second.id: f"it supersedes {first.path}, which stays",
+        third.id: f"it supersedes {second.path}, which stays",
+    }
+    vault.update(first.id, pinned=None)
+    assert sorted(paths(faded(vault))) == sorted([first.path, second.path, third.path])
+    prune(vault, faded(vault))
+    assert vault.search("Where does Bob live?") == []
+
+
+def test_a_superseding_memory_stays_also_where_another_namespace_is_pruned(vault: Vault) -> None:
+    old = vault.add("Bob lives in Lyon.", "/facts", created=days_ago(1))
+    vault.add("Bob lives in Nice.", "/notes", created="2001-01-01", supersedes=[f"[[{old.id}]]"])
+
+    assert paths(faded(vault, "/notes", now=NOW)) == []
+
+
+# --- pruning
+
+
+def test_prune_moves_to_the_archive_where_it_is_read_and_comes_back_from(vault: Vault) -> None:
+    tea = vault.add("Tea at five.", "/facts", created="2020-01-01")
+    vault.update(tea.id, importance=2)
+    new = vault.add("Coffee at ten.", "/facts")
+    (written,) = prune(vault, faded(vault))
+
+    assert isinstance(written, Written)
+    assert (written.outcome, written.path) == ("archived", f"archive/{tea.path}")
+    assert vault.read(tea.id).body == "Tea at five."
+    assert [memory.id for memory in vault.list()] == [new.id]
+    assert vault.search("tea") == []
+    assert "pruned" in vault.read(tea.id).header.values
+    assert len(vault.versions(tea.id)) == 3
+    vault.restore(tea.id, vault.versions(tea.id)[-1].hash)
+    assert vault.read(tea.id).header.importance == 1
+    vault.move(tea.id, "/facts")
+    assert vault.search("tea")[0].memory.id == tea.id
+
+
+def test_a_memory_that_changed_since_it_was_looked_at_is_not_moved(vault: Vault) -> None:
+    tea = vault.add("Tea.", created="2020-01-01")
+    gone = vault.add("Gone.", created="2020-01-01")
+    other = vault.add("Other.", created="2020-01-01")
+    found = faded(vault)
+    (vault.root / tea.path).write_text("Changed by hand.\n")
+    (vault.root / gone.path).unlink()
+    results = prune(vault, found)
+
+    assert [type(result).__name__ for result in results] == ["Written", "MemoryNotFoundError", "MemoryChangedError"]
+    assert (vault.root / tea.path).read_text() == "Changed by hand.\n"
+    assert (vault.root / "archive" / other.path).is_file()
+    assert any(isinstance(result, MemoryChangedError) for result in results)
+
+
+def test_what_was_pruned_is_remembered_again_when_it_is_said_again(vault: Vault) -> None:
+    """Unlike what a person had forgotten."""
+    vault.add("Bob likes licorice.", "/facts", created="2020-01-01")
+    forgotten = vault.add("Bob likes aniseed.", "/facts", created="2020-01-01")
+    vault.forget(forgotten.id)
+    prune(vault, faded(vault))
+    store = VaultStore(vault, "/facts")
+
+    assert not asyncio.run(store.is_forgotten("Bob likes licorice."))
+    assert asyncio.run(store.is_forgotten("Bob likes aniseed."))
+    asyncio.run(store.add("Bob likes licorice."))
+    assert len(vault.search("licorice")) == 1
+
+
+def test_what_was_pruned_and_brought_back_is_forgotten_as_others_are(vault: Vault) -> None:
+    licorice = vault.add("Bob likes licorice.", "/facts", created="2020-01-01")
+    prune(vault, faded(vault))
+    vault.move(licorice.id, "/facts")
+
+    written = vault.forget(licorice.id)
+
+    assert asyncio.run(VaultStore(vault, "/facts").is_forgotten("Bob likes licorice."))
+    memory = vault.read(licorice.id)
+    assert (memory.path, memory.stamp) == (written.path, written.stamp)
+
+
+def test_what_could_not_be_moved_is_as_it_was(vault: Vault) -> None:
+    tea = vault.add("Tea.", "/facts", created="2020-01-01")
+    before = (vault.root / tea.path).read_bytes()
+    (vault.root / "archive").write_text("a file in the place of a directory")
+    (error,) = prune(vault, faded(vault))
+
+    assert not isinstance(error, Written)
+    assert (vault.root / tea.path).read_bytes() == before
+
+
+# --- the command
+
+
+def test_prune_is_a_dry_run_by_default(memfs: Memfs, example: Path, snapshot: Snapshot) -> None:
+    before = snapshot(example, ".memfs")
+    ran = memfs("prune", "--at", "2027-08-01")
+
+    assert ran.code == 0
+    assert "preferences/bob/drinks-sencha.md             0.5%  2026-04-23  0        Bob drinks sencha" in ran.out
+    assert "5 memories have faded below 5%; `memfs prune --at 2027-08-01 --yes` moves them to archive/\n" in ran.out
+    assert "more stay: a file that memfs did not create\n" in ran.out
+    assert "people/" not in ran.out
+    assert snapshot(example, ".memfs") == before
+
+
+def test_prune_with_yes_moves_and_reading_and_restoring_still_work(memfs: Memfs, example: Path) -> None:
+    memfs("update", "facts/atlas/staging-runs-under-bobs-desk", "--set", "importance=1")
+    ran = memfs("prune", "/facts/atlas", "--at", "2027-08-01", "--yes")
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (
+        "archived as archive/facts/atlas/staging-runs-under-bobs-desk.md\n"
+        "1 memory moved to archive/; `memfs move` brings one back\n"
+    )
+    assert not (example / "facts" / "atlas" / "staging-runs-under-bobs-desk.md").exists()
+    assert memfs("read", "m-01kpwp91cgkhc0pbmhce5qcb19", "--body").code == 0
+    assert memfs("restore", "archive/facts/atlas/staging-runs-under-bobs-desk").out.startswith("restored archive/facts")
+    assert memfs("move", "m-01kpwp91cgkhc0pbmhce5qcb19", "/facts/atlas").code == 0
+    header = memfs("read", "facts/atlas/staging-runs-under-bobs-desk", "--json").value["header"]
+    assert (header["importance"], "pruned" in header) == (1, False)
+
+
+def test_prune_tells_json(memfs: Memfs) -> None:
+    told = memfs("prune", "/facts/bob", "--at", "2027-08-01", "--json").value
+    (one,) = [one for one in told["memories"] if not one["spared"]]
+
+    assert (told["below"], told["moved"]) == (0.05, False)
+    assert one["path"] == "facts/bob/lives-in-villeurbanne.md"
+    assert one["retention"] == pytest.approx(0.0214, abs=1e-4)
+    assert (one["recalls"], one["last_recall"], one["archived"]) == (0, None, None)
+    done = memfs("prune", "/facts/bob", "--at", "2027-08-01", "--json", "--yes").value
+    assert done["moved"] is True
+    assert done["memories"][0]["archived"] == "archive/facts/bob/lives-in-villeurbanne.md"
+
+
+def test_prune_with_nothing_to_do_says_so(memfs: Memfs) -> None:
+    assert memfs("prune", "--below", "0").out == "0 memories have faded below 0%\n"
+    assert memfs("prune", "--below", "0", "--yes").out == "0 memories moved to archive/\n"
+
+
+@pytest.mark.parametrize("words", [["--below", "2"], ["--below", "much"], ["--at", "soon"], ["--at", "2026-13-01"]])
+def test_prune_refuses_what_cannot_be(memfs: Memfs, words: list[str]) -> None:
+    ran = memfs("prune", *words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("memfs: ")
+
+
+def test_where_nothing_fades_prune_and_stats_say_so(memfs: Memfs, example: Path) -> None:
+    (example / "memfs.yaml").write_text("forgetting:\n  enabled: false\n")
+
+    assert memfs("prune", "--at", "2099-01-01").out.startswith("nothing fades here: memfs.yaml says")
+    assert "  retention  nothing fades here" in memfs("stats", "--at", "2099-01-01").out
+
+
+def test_what_fails_stops_no_other_and_is_told(memfs: Memfs, example: Path) -> None:
+    (example / "archive" / "facts" / "atlas").write_text("a file in the place of a directory")
+    ran = memfs("prune", "--at", "2027-08-01", "--yes")
+
+    assert ran.code != 0
+    assert "archived as archive/preferences/bob/drinks-sencha.md\n" in ran.out
+    assert "memfs: " in ran.err
+    assert (example / "facts" / "atlas" / "staging-runs-under-bobs-desk.md").is_file()
+
+
+def test_what_is_pruned_is_a_move_to_git(memfs: Memfs, example: Path, git: Git) -> None:
+    git(example, "init", "-q")
+    git(example, "add", "-A")
+    git(example, "commit", "-qm", "all")
+    memfs("stats")
+    memfs("prune", "--at", "2027-08-01")
+    assert git(example, "status", "--porcelain") == ""
+    memfs("prune", "/preferences", "--at", "2027-08-01", "--yes")
+
+    git(example, "add", "-A")
+    assert git(example, "status", "--porcelain") == (
+        "R  preferences/bob/drinks-sencha.md -> archive/preferences/bob/drinks-sencha.md\n"
+    )
+    assert "1 insertion(+)" in git(example, "diff", "--cached", "--shortstat", "-M")
+
+
+# --- stats
+
+
+def test_stats_count_what_is_there(example: Path) -> None:
+    with Vault(example) as vault:
+        told = stats(vault, "/facts", now=NOW)
+
+    assert (told.memories, told.archived, told.pinned) == (15, 2, 1)
+    assert told.namespaces == {"/facts/alice": 7, "/facts/atlas": 4, "/facts/bob": 4}
+    assert told.types == {"fact": 15}
+    assert told.statuses == {"stable": 13, "deprecated": 1, "draft": 1}
+    assert told.oldest
+    assert told.oldest.path == "facts/alice/atlas-deadline-october.md"
+    assert told.newest
+    assert told.newest.path == "facts/alice/may-ask-for-a-four-day-week.md"
+    files = [*(example / "facts").rglob("*.md"), *(example / "archive" / "facts").rglob("*.md")]
+    assert told.size == sum(path.stat().st_size for path in files)
+
+
+def test_stats_tell_how_much_is_left(vault: Vault) -> None:
+    for number, days in enumerate((0, 20, 40, 70, 300)):
+        vault.add(f"Memory {number}.", created=days_ago(days))
+    vault.add("Pinned.", created="2000-01-01", pinned=True)
+    told = stats(vault, now=NOW)
+
+    assert [(one.low, one.memories) for one in told.retention] == [(0, 1), (0.05, 1), (0.25, 1), (0.5, 1), (0.75, 2)]
+    left = [1, 2 ** (-20 / 30), 2 ** (-40 / 30), 2 ** (-70 / 30), 2**-10, 1]
+    assert told.mean_retention == pytest.approx(sum(left) / 6)
+
+
+def test_stats_tell_what_agents_recalled_and_how_many_searches_found_something(vault: Vault) -> None:
+    tea, coffee = vault.add("Green tea at five."), vault.add("Black coffee at ten.")
+    vault.add("Nobody asks for this.")
+    for question in ("green tea", "black coffee", "tea", "zeppelin"):
+        asyncio.run(VaultStore(vault).search(question))
+    told = stats(vault)
+
+    assert [(one.memory.id, one.recalls.times) for one in told.most_recalled] == [(tea.id, 2), (coffee.id, 1)]
+    assert (told.recalled, told.recalls) == (2, 3)
+    assert told.searches[:2] == (4, 3)
+    assert told.searches.share == 0.75
+
+
+def test_the_screen_of_stats(memfs: Memfs, example: Path) -> None:
+    for question in ("what is Bob allergic to", "zeppelins"):
+        asyncio.run(VaultStore(example).search(question))
+    ran = memfs("stats", "/facts", "--at", "2026-11-17")
+
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == f"{example}, /facts"
+    assert lines[1] == "  memories   15, 2 more in archive/; 5 KB"
+    assert lines[2] == "  in         /facts/alice 7, /facts/atlas 4, /facts/bob 4"
+    assert "  retention  59% on average, 1 pinned" in lines
+    assert "                5-25%  ████████████████ 4" in lines
+    assert any(
+        line.startswith("  searches   2 by agents since ") and "1 found something (50%)" in line for line in lines
+    )
+    assert lines[-1].endswith("facts/bob/allergic-to-peanuts.md, last just now")
+
+
+def test_stats_tell_json(memfs: Memfs, example: Path) -> None:
+    told = memfs("stats", "--json").value
+
+    assert told["root"] == str(example)
+    assert (told["memories"], told["archived"]) == (43, 2)
+    assert told["searches"] == {"total": 0, "found": 0, "ratio": None, "since": None}
+    assert told["recalls"] == {"memories": 0, "never": 43, "times": 0, "most": []}
+    assert set(told["retention"]) == {"enabled", "half_life_days", "prune_below", "mean", "pinned", "bins"}
+    assert sum(one["memories"] for one in told["retention"]["bins"]) == 43
+    asyncio.run(VaultStore(example).search("what is Bob allergic to"))
+    assert memfs("stats", "--json").value["recalls"]["most"][0]["recalls"] == 1
+
+
+def test_stats_of_an_empty_vault(tmp_path: Path, memfs: Memfs) -> None:
+    Vault.init(tmp_path / "empty")
+    ran = memfs("stats", "--vault", str(tmp_path / "empty"))
+
+    assert (ran.code, ran.out) == (
+        0,
+        f"{tmp_path / 'empty'}\n  memories   0; 0 B\n  searches   none by agents yet\n",
+    )
+    assert memfs("stats", "--vault", str(tmp_path / "empty"), "--json").value["oldest"] is None
+
+
+def test_stats_change_nothing(memfs: Memfs, example: Path, snapshot: Snapshot) -> None:
+    before = snapshot(example)
+    memfs("stats")
+    memfs("audit")
+
+    assert snapshot(example) == before
+
+
+def test_names_of_a_vault_do_nothing_to_a_terminal(tmp_path: Path, memfs: Memfs) -> None:
+    vault = Vault.init(tmp_path / "odd")
+    evil = '---\nid: m-01k9zq6d0m2p3q4r5s6t7v8w9x\ncreated: 2000-01-01\ntype: "\\e[2J"\n---\nOld \x1b[31mtext.\n'
+    (vault.root / "a\x1b[2J.md").write_text(evil)
+    for command in ("stats", "prune", "audit"):
+        ran = memfs(command, "--vault", str(vault.root))
+        assert "\x1b" not in ran.out
+        assert "\\x1b[2J" in ran.out
+
+
+def test_a_large_vault_of_faded_memories_is_pruned_at_once(vault: Vault) -> None:
+    vault.add_many({"text": f"Memory {number}.", "namespace": "/old", "created": "2000-01-01"} for number in range(300))
+    results = prune(vault, faded(vault))
+
+    assert sum(isinstance(result, Written) for result in results) == 300
+    assert vault.list() == []
+    assert len(vault.list(archived=True)) == 300
+
+
+def test_commands_of_what_is_printed_can_be_run(memfs: Memfs, example: Path) -> None:
+    (example / "facts" / "it's mine").mkdir()
+    told = memfs("prune", "/facts/it's mine", "--below", "0.5", "--at", "2027-08-01T10:00:00Z").out
+    assert "0 memories have faded below 50%" in told
+    Vault(example).add("Old.", "/facts/it's mine", created="2000-01-01")
+    told = memfs("prune", "/facts/it's mine", "--below", "0.5", "--at", "2027-08-01T10:00:00Z").out
+    command = told.partition("`")[2].partition("`")[0]
+    done = subprocess.run(["bash", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True)
+    words = done.stdout.splitlines()
+
+    assert memfs(*words[1:]).out.startswith("archived as archive/facts/it's mine/old.md\n")

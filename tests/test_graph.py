@@ -1,0 +1,607 @@
+"""The graph of a vault: which memory a link means, when a triple holds, what is around a memory, what leads nowhere."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY, Git, Snapshot
+
+from memfs import InMemoryStore, MemoryManager, Vault, VaultStore
+from memfs.errors import (
+    AmbiguousNameError,
+    InvalidArgumentsError,
+    InvalidNamespaceError,
+    InvalidSetupError,
+    MemoryNotFoundError,
+)
+from memfs.upkeep.graph import Graph, Triple
+
+
+def write(vault: Vault, files: dict[str, str]) -> Graph:
+    """The graph of a vault with these files."""
+    for path, text in files.items():
+        file = vault.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return Graph.of(vault)
+
+
+def arrows(triples: list[Triple]) -> set[tuple[str, str, str]]:
+    return {(one.subject, one.relation, one.object) for one in triples}
+
+
+def meant(graph: Graph, path: str = "from/here.md") -> list[str]:
+    return [one.object for one in graph.triples(path)]
+
+
+# --- the example, as a person would draw it
+
+ATLAS = "projects/atlas/Atlas.md"
+DECISIONS = "projects/atlas/decisions.md"
+CALL = "projects/atlas/Call with Lukas 2026-10-19.md"
+DEADLINE, OCTOBER = "facts/alice/atlas-deadline.md", "facts/alice/atlas-deadline-october.md"
+DRAWN = {
+    ATLAS: (
+        {
+            ("client", "people/lukas.md"),
+            ("team", "people/alice.md"),
+            ("team", "people/bob.md"),
+            ("team", "people/samir.md"),
+            ("team", "people/yuki.md"),
+            ("mentions", "facts/atlas/code-freeze.md"),
+            ("mentions", DECISIONS),
+            ("mentions", CALL),
+            ("mentions", "projects/atlas/feedback_small_migrations.md"),
+            ("mentions", "facts/atlas/offline-maps-in-sqlite.md"),
+            ("embeds", DECISIONS),
+        },
+        {
+            ("part_of", DECISIONS),
+            ("part_of", "facts/atlas/beta-with-hut-wardens.md"),
+            ("client_of", "people/lukas.md"),
+            ("designs", "people/alice.md"),
+            ("owns", "people/bob.md"),
+            ("builds", "people/samir.md"),
+            ("translates", "people/yuki.md"),
+            ("related", "notes/Zürich trip.md"),
+            ("embeds", "journal/2026-11-12.md"),
+        },
+    ),
+    DEADLINE: (
+        {("supersedes", OCTOBER), ("owned_by", "people/bob.md"), ("agreed_with", "people/lukas.md")},
+        {
+            ("depends_on", "facts/atlas/code-freeze.md"),
+            ("leads_to", DECISIONS),
+            ("mentions", "summaries/alice/s-2026-11-15/summary.md"),
+        },
+    ),
+    DECISIONS: (
+        {
+            ("part_of", ATLAS),
+            ("owned_by", "people/bob.md"),
+            ("agreed_with", "people/lukas.md"),
+            ("follows_from", CALL),
+            ("leads_to", DEADLINE),
+        },
+        {("mentions", ATLAS), ("embeds", ATLAS), ("decided_in", "facts/atlas/offline-maps-in-sqlite.md")},
+    ),
+    "journal/2026-11-12.md": (
+        {
+            ("previous", "notes/Zürich trip.md"),
+            ("embeds", ATLAS),
+            ("mentions", "people/lukas.md"),
+            ("mentions", "notes/dentist.md"),
+            ("mentions", "people/emma.md"),
+            ("mentions", "notes/climbing routes.md"),
+        },
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("path", DRAWN)
+def test_the_triples_of_the_example_are_those_a_person_would_draw(example: Path, path: str) -> None:
+    graph = Graph.of(Vault(example))
+    out, into = DRAWN[path]
+
+    assert {(one.relation, one.object) for one in graph.triples(path)} == out
+    assert {(one.relation, one.subject) for one in graph.triples(object=path)} == into
+
+
+def test_every_link_of_the_example_leads_somewhere(example: Path) -> None:
+    graph = Graph.of(Vault(example))
+
+    assert len(graph.triples()) == 92
+    assert graph.problems() == []
+    assert graph.orphans() == []
+
+
+def test_a_triple_knows_its_line_and_its_note(example: Path) -> None:
+    graph = Graph.of(Vault(example))
+
+    (agreed,) = graph.triples("facts/alice/atlas-deadline", "agreed_with")
+    assert (agreed.line, agreed.note, agreed.target) == (20, "in Zürich, 10 November", "people/lukas")
+    assert str(agreed) == f"{DEADLINE}:20: agreed_with people/lukas.md (in Zürich, 10 November)"
+    for triple in graph.triples():
+        line = (example / triple.subject).read_text(encoding="utf-8").split("\n")[triple.line - 1]
+        assert f"[[{triple.target}" in line
+
+
+def test_subject_relation_and_object_choose_together(example: Path) -> None:
+    graph = Graph.of(Vault(example))
+
+    assert arrows(graph.triples("Bob Tanaka", "OWNS", "Project Atlas")) == {("people/bob.md", "owns", ATLAS)}
+    assert graph.triples("people/bob", "owns", "people/alice") == []
+    assert {one.relation for one in graph.triples(relation="team")} == {"team"}
+    assert len(graph.triples(relation="team")) == 4
+
+
+# --- as of a day
+
+
+def test_the_old_deadline_holds_until_the_new_one_does(example: Path) -> None:
+    graph = Graph.of(Vault(example))
+
+    def owning(day: str | date) -> list[str]:
+        found = graph.triples(relation="owned_by", object="people/bob", as_of=day)
+        return [one.subject for one in found if one.subject.startswith("facts/")]
+
+    assert owning("2026-03-01") == []
+    assert owning("2026-03-02") == [OCTOBER]
+    assert owning("2026-11-09") == [OCTOBER]
+    assert owning(date(2026, 11, 10)) == [DEADLINE]
+    assert owning(datetime(2026, 11, 9, 23, 59, tzinfo=UTC)) == [OCTOBER]
+    assert owning("2027-01-01T00:00:00Z") == [DEADLINE]
+    assert len(graph.triples(relation="owned_by", object="people/bob")) == 3
+
+
+def test_expired_and_deprecated_memories_say_nothing_as_of_a_day(example: Path) -> None:
+    graph = Graph.of(Vault(example))
+
+    def told_by(path: str, day: str) -> int:
+        return len(graph.triples(path, as_of=day))
+
+    assert [told_by("facts/alice/climbing-hall-pass", day) for day in ("2026-09-30", "2026-10-01")] == [1, 0]
+    assert [told_by("facts/bob/in-tokyo-in-december", day) for day in ("2026-12-06", "2026-12-18")] == [0, 2]
+    assert told_by("facts/atlas/staging-runs-under-bobs-desk", "2026-05-01") == 0
+    assert len(graph.triples("facts/atlas/staging-runs-under-bobs-desk")) == 1
+
+
+def test_what_is_superseded_ends_though_its_header_does_not_say_so(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "old.md": "- likes [[tea]]",
+            "older.md": "- likes [[tea]]",
+            "odd.md": '---\nsupersedes: "[[odd]]"\n---\n\n- likes [[tea]]',
+            "tea.md": "Tea.",
+            "new.md": '---\ncreated: 2026-05-01T12:00:00Z\nsupersedes:\n  - "[[old]]"\n---\n\n- hates [[tea]]',
+            "not.md": '---\ncreated: 2026-01-01\nstatus: deprecated\nsupersedes:\n  - "[[older]]"\n---\n\nNothing.',
+        },
+    )
+
+    assert [bool(graph.triples("old", as_of=time)) for time in ("2026-05-01T11:59:59Z", "2026-05-01T12:00:00Z")] == [
+        True,
+        False,
+    ]
+    assert not graph.triples("old", as_of="2026-05-01")  # a day stands for its end
+    assert graph.triples("older", as_of="2099-01-01")
+    assert graph.triples("odd", as_of="2099-01-01")
+
+
+def test_the_first_and_the_last_day_there_is_are_days(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "tea.md": "Tea.",
+            "old.md": "---\nvalid_until: 9999-12-31\n---\n\n- likes [[tea]]",
+            "new.md": '---\nvalid_from: 0001-01-01\nsupersedes: "[[old]]"\n---\n\n- hates [[tea]]',
+        },
+    )
+
+    for day in ("0001-01-01", "9999-12-31"):
+        assert [one.subject for one in graph.triples(object="tea", as_of=day)] == ["new.md"]
+
+
+@pytest.mark.parametrize("when", ["soon", "2026-13-01", ""])
+def test_what_is_no_day_is_refused(vault: Vault, when: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"as_of: .* is not a date"):
+        Graph.of(vault).triples(as_of=when)
+
+
+# --- ways
+
+
+def test_the_shortest_way_goes_along_links_in_either_direction(example: Path) -> None:
+    graph = Graph.of(Vault(example))
+
+    way = graph.path("Emma Moreau", "people/yuki")
+    assert way is not None
+    assert [(one.subject, one.relation, one.object) for one in way] == [
+        ("people/emma.md", "sister_of", "people/alice.md"),
+        ("people/alice.md", "works_with", "people/bob.md"),
+        ("people/bob.md", "knows", "people/yuki.md"),
+    ]
+    assert graph.path("people/bob", "Bob") == []
+
+
+def test_a_way_that_did_not_hold_then_is_none(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "a.md": "---\nvalid_from: 2026-06-01\n---\n\n- knows [[b]]",
+            "b.md": "B.",
+            "c.md": "- knows [[b]]\n\nSee [[a]].",
+            "alone.md": "Nobody.",
+        },
+    )
+
+    assert [one.relation for one in graph.path("a", "b", as_of="2026-06-01") or ()] == ["knows"]
+    assert [one.subject for one in graph.path("a", "b", as_of="2026-05-31") or ()] == ["c.md", "c.md"]
+    assert graph.path("a", "b", as_of="2026-05-31", relation="knows") is None
+    assert graph.path("a", "alone") is None
+
+
+def test_neighbours_come_the_nearest_first_and_each_once(example: Path) -> None:
+    graph = Graph.of(Vault(example))
+
+    near = graph.neighbours("facts/alice/climbs-6c", 2)
+    distances = [one.distance for one in near]
+    assert [one.path for one in near if one.distance == 1] == [
+        "facts/alice/climbs-6b.md", "people/emma.md", "people/alice.md",
+    ]  # fmt: skip
+    assert distances == sorted(distances)
+    assert len({one.path for one in near}) == len(near)
+    assert "people/bob.md" in {one.path for one in near}
+    assert "people/bob.md" not in {one.path for one in graph.neighbours("climbs-6c", 2, relation="climbs")}
+
+
+@pytest.mark.parametrize("depth", [0, -1, "2"])
+def test_a_depth_that_cannot_be_is_refused(vault: Vault, depth: Any) -> None:
+    with pytest.raises(InvalidArgumentsError, match="depth"):
+        write(vault, {"a.md": "A."}).neighbours("a", depth)
+
+
+# --- which memory is meant
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "people/bob",
+        "people/bob.md",
+        "/people/bob",
+        "PEOPLE/Bob",
+        "people/bob|him",
+        "people/bob#Contact",
+        "../people/bob",
+        "m-01kk747r98b9z9gf9javjmdx41",
+        "bob",
+        "Bob Tanaka",
+        "bob tanaka",
+        "Bobby",
+        "memory-of-bob",
+        "perm/bob",
+    ],
+)
+def test_a_link_names_a_memory_by_path_id_name_title_or_alias(vault: Vault, link: str) -> None:
+    header = "id: m-01kk747r98b9z9gf9javjmdx41\naliases: [Bobby]\nname: memory-of-bob\npermalink: perm/bob"
+    graph = write(vault, {"people/bob.md": f"---\n{header}\n---\n\n# Bob Tanaka\n", "from/here.md": f"Ask [[{link}]]."})
+
+    assert meant(graph) == ["people/bob.md"]
+
+
+def test_case_and_normal_form_do_not_matter(vault: Vault) -> None:
+    graph = write(vault, {"notes/Zu\u0308rich TRIP.md": "Zürich.", "from/here.md": "[[z\u00fcrich trip]]"})
+
+    assert meant(graph) == ["notes/Zu\u0308rich TRIP.md"]
+
+
+def test_the_last_directories_of_a_path_are_enough(vault: Vault) -> None:
+    graph = write(vault, {"a/b/c.md": "C.", "a/x/c.md": "Another.", "from/here.md": "[[b/c]]"})
+
+    assert meant(graph) == ["a/b/c.md"]
+
+
+def test_a_file_name_goes_before_a_title_and_a_title_before_an_alias(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "a/tea.md": "Tea.",
+            "b/x.md": "# Tea\n",
+            "c/y.md": "---\naliases: [Green, Tea]\n---\n\nY.",
+            "d/z.md": "# Green\n",
+            "from/here.md": "[[Tea]] [[Green]]",
+        },
+    )
+
+    assert meant(graph) == ["a/tea.md", "d/z.md"]
+
+
+def test_of_several_the_nearest_directory_is_meant(vault: Vault) -> None:
+    files = dict.fromkeys(("plan.md", "work/plan.md", "work/atlas/plan.md", "home/plan.md"), "Plan.")
+    files |= {f"{place}here.md": "[[plan]]" for place in ("", "work/atlas/", "work/atlas/deep/", "work/other/", "far/")}
+    graph = write(vault, files)
+
+    assert {place: meant(graph, f"{place}here.md") for place in ("", "work/atlas/", "work/atlas/deep/", "far/")} == {
+        "": ["plan.md"],
+        "work/atlas/": ["work/atlas/plan.md"],
+        "work/atlas/deep/": ["work/atlas/plan.md"],
+        "far/": ["plan.md"],
+    }
+    assert meant(graph, "work/other/here.md") == ["work/plan.md"]
+    assert graph.problems() == []
+
+
+def test_what_is_forgotten_can_be_meant_and_says_nothing(vault: Vault) -> None:
+    vault.add("- likes [[tea]]", title="Old")
+    write(vault, {"tea.md": "Tea.", "from/here.md": "[[old]] and [[archive/old]]"})
+    vault.forget("old")
+    graph = Graph.of(vault)
+
+    assert meant(graph) == ["archive/old.md", "archive/old.md"]
+    assert graph.triples(object="tea") == []
+    assert graph.problems() == []
+    assert graph.orphans() == ["tea.md"]
+
+
+def test_a_conflict_copy_is_not_meant(vault: Vault) -> None:
+    files = {
+        "tea.md": "# Green tea\n",
+        "tea.conflict-20261115T103000Z.md": "# Green tea\n",
+        "from/here.md": "[[green tea]]",
+    }
+    graph = write(vault, files)
+
+    assert meant(graph) == ["tea.md"]
+
+
+# --- what leads nowhere
+
+
+def test_broken_and_ambiguous_links_are_problems_with_their_lines(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "a/plan.md": "A.",
+            "b/plan.md": "B.",
+            "from/here.md": "---\nowner: '[[nobody]]'\n---\n\nOne.\n\n- follows [[plan]]\n- [ ] ask [[c/plan#Now]]\n",
+        },
+    )
+
+    assert [str(problem) for problem in graph.problems()] == [
+        "from/here.md:2: [[nobody]]: no such memory",
+        "from/here.md:7: [[plan]]: ambiguous, it may mean a/plan.md, b/plan.md",
+        "from/here.md:8: [[c/plan]]: no such memory",
+    ]
+    assert [problem.key for problem in graph.problems()] == ["owner", "follows", "mentions"]
+    assert graph.triples() == []
+    assert [one.target for one in graph.unknown("from/here")] == ["nobody", "plan", "c/plan"]
+
+
+def test_of_many_that_a_link_may_mean_some_are_named(vault: Vault) -> None:
+    graph = write(vault, {f"{name}/plan.md": name for name in "abcdef"} | {"z/here.md": "[[plan]]"})
+
+    (problem,) = graph.problems()
+    assert problem.reason == "[[plan]]: ambiguous, it may mean a/plan.md, b/plan.md, c/plan.md and 3 more"
+
+
+@pytest.mark.parametrize("link", ["../../outside", "../..", "../../vault/tea"])
+def test_a_link_never_leaves_the_vault(vault: Vault, link: str) -> None:
+    (vault.root.parent / "outside.md").write_text("Secret.", encoding="utf-8")
+    graph = write(vault, {"tea.md": "Tea.", "from/here.md": f"[[{link}]]"})
+
+    (problem,) = graph.problems()
+    assert problem.reason == f"[[{link}]]: leads out of the vault"
+    assert graph.triples() == []
+
+
+@pytest.mark.parametrize(
+    "link", ["/etc/passwd", "file:///etc/passwd", "https://example.org", "con", "a\u0000b", "x" * 900]
+)
+def test_a_link_to_anywhere_else_is_broken(vault: Vault, link: str) -> None:
+    graph = write(vault, {"from/here.md": f"[[{link}]]"})
+
+    assert [problem.reason for problem in graph.problems()] == [f"[[{link}]]: no such memory"]
+
+
+def test_pictures_and_the_readme_are_neither_memories_nor_problems(vault: Vault) -> None:
+    graph = write(vault, {"README.md": "Us.", "a.md": "![[map.png|300]] [[plan.PDF#page=2]] [[README]]"})
+
+    assert graph.problems() == []
+    assert graph.orphans() == ["a.md"]
+
+
+def test_orphans_have_no_link_in_or_out(vault: Vault) -> None:
+    graph = write(
+        vault, {"a.md": "[[b]]", "b.md": "B.", "c.md": "C.", "d.md": "[[nowhere]]", "e.md": "[[e]]", "f/g.md": "G."}
+    )
+
+    assert graph.orphans() == ["c.md", "e.md", "f/g.md"]
+    assert Graph.of(vault, "/f").orphans() == ["f/g.md"]
+
+
+def test_a_name_of_none_or_of_several_is_an_error_that_says_so(example: Path) -> None:
+    graph = Graph.of(Vault(example))
+
+    with pytest.raises(MemoryNotFoundError, match="'nobody': no such memory"):
+        graph.triples("nobody")
+    with pytest.raises(
+        AmbiguousNameError, match=r"'summary': may mean summaries/alice/s-2026-11-08/summary\.md, "
+    ) as told:
+        graph.neighbours("summary")
+    assert told.value.hint == "Name it by its path."
+    assert len(told.value.paths) == 3
+    assert graph.find("[[Bob Tanaka|him]]") == "people/bob.md"
+
+
+def test_a_path_as_it_is_spelled_goes_before_all_other_names(vault: Vault) -> None:
+    graph = write(vault, {"tea.md": "Tea.", "Tea.md": "Twin.", "C# notes.md": "C."})
+
+    assert [graph.find(name) for name in ("tea.md", "Tea", "C# notes")] == ["tea.md", "Tea.md", "C# notes.md"]
+
+
+# --- subtrees
+
+
+def test_of_a_namespace_only_its_memories_speak(example: Path) -> None:
+    graph = Graph.of(Vault(example), "/facts/atlas")
+
+    assert {one.subject.rpartition("/")[0] for one in graph.triples()} == {"facts/atlas"}
+    assert "people/lukas.md" in {one.object for one in graph.triples()}
+
+
+def test_a_scope_sees_its_subtree_alone(vault: Vault) -> None:
+    write(
+        vault,
+        {
+            "facts/alice/a.md": "- knows [[people/bob]]\n- follows [[b]]\n- owes [[facts/alice/gone]]\n[[Claire]]",
+            "facts/alice/b.md": "B.",
+            "facts/bob/b.md": "Another.",
+            "people/bob.md": "- knows [[facts/alice/a]]",
+        },
+    )
+    alice = vault.scope("/facts/alice")
+    graph = Graph.of(alice)
+
+    assert arrows(graph.triples()) == {("facts/alice/a.md", "follows", "facts/alice/b.md")}
+    assert list(graph.nodes) == ["facts/alice/a.md", "facts/alice/b.md"]
+    assert [problem.value for problem in graph.problems()] == ["facts/alice/gone"]
+    with pytest.raises(MemoryNotFoundError):
+        graph.find("people/bob")
+    with pytest.raises(InvalidNamespaceError, match="outside the scope"):
+        Graph.of(alice, "/people")
+
+
+def test_reading_the_graph_changes_no_byte(example: Path, git: Git, snapshot: Snapshot) -> None:
+    git(example, "init")
+    git(example, "add", ".")
+    before = snapshot(example, ".git", ".memfs")
+
+    with Vault(example) as vault:
+        graph = Graph.of(vault)
+        graph.triples(as_of="2026-06-01"), graph.neighbours("Atlas", 3), graph.path("Emma Moreau", "Atlas")
+        graph.problems(), graph.orphans()
+    assert snapshot(example, ".git", ".memfs") == before
+    assert git(example, "status", "--porcelain", "--untracked-files=no") == git(example, "status", "--porcelain")
+
+
+def test_progress_hears_of_every_memory(example: Path) -> None:
+    heard: list[tuple[int, int]] = []
+
+    Graph.of(Vault(example), progress=lambda done, total: heard.append((done, total)))
+
+    assert heard[0] == (1, 43)
+    assert heard[-1] == (43, 43)
+
+
+def test_the_benchmark_runs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.linking", "--memories", "60", "--calls", "1"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    assert "graph of 62 memories, " in done.stdout
+
+
+# --- the tool
+
+
+def call(tool: Any, **arguments: Any) -> Any:
+    return asyncio.run(tool(**arguments))
+
+
+def graph_tool(store: VaultStore) -> Any:
+    (tool,) = store.get_tools()
+    return tool
+
+
+def test_a_model_is_told_what_a_memory_says_and_what_is_said_of_it(example: Path) -> None:
+    tool = graph_tool(VaultStore(example, tools=("graph",)))
+
+    told = call(tool, memory="Atlas deadline")
+    assert tool.name == "memory_graph"
+    assert not tool.writes
+    assert (told["title"], told["store_name"], told["left_out"]) == ("Atlas deadline", "vault", 0)
+    assert {"relation": "owned_by", "id": "m-01kk747r98b9z9gf9javjmdx41", "title": "Bob Tanaka"} in told["out"]
+    assert [one["note"] for one in told["out"] if one["relation"] == "agreed_with"] == ["in Zürich, 10 November"]
+    assert [one["relation"] for one in told["in"]] == ["depends_on", "leads_to", "mentions"]
+    assert call(tool, memory=told["id"]) == told
+    assert [one["title"] for one in call(tool, memory="Bob", relation="knows")["out"]] == ["Yuki Sato"]
+
+
+def test_a_model_is_told_what_holds_now_or_then(example: Path) -> None:
+    tool = graph_tool(VaultStore(example, tools=("graph",)))
+
+    def owned(**when: str) -> list[str]:
+        return [one["title"] for one in call(tool, memory="people/bob", relation="owned_by", **when)["in"]]
+
+    assert owned() == ["Atlas deadline", "Atlas decisions"]
+    assert owned(as_of="2026-06-01") == ["Atlas deadline in October", "Atlas decisions"]
+
+
+def test_the_answer_is_bounded(example: Path) -> None:
+    tool = graph_tool(VaultStore(example, tools=("graph",)))
+
+    told = call(tool, memory="people/bob", limit=2)
+    whole = call(tool, memory="people/bob")
+    assert (len(told["out"]), len(told["in"])) == (2, 2)
+    assert told["left_out"] == len(whole["out"]) + len(whole["in"]) - 4
+    for limit in (0, 101):
+        with pytest.raises(InvalidArgumentsError, match="limit"):
+            call(tool, memory="people/bob", limit=limit)
+
+
+def test_a_store_tells_of_its_subtree_alone(example: Path) -> None:
+    tool = graph_tool(VaultStore(example, "/facts/{actorId}", actor="alice", tools=("graph",)))
+
+    told = call(tool, memory="atlas-deadline")
+    titles = {one["title"]: one["id"] for one in told["out"]}
+    assert titles == {
+        "Atlas deadline in October": "m-01kk74kcbgybeypbhp5crkwm0p",
+        "people/bob": None,
+        "people/lukas": None,
+    }
+    assert told["in"] == []
+    for name in ("people/bob", "Bob Tanaka", "../../people/bob", "nothing", "learns-ukulele"):
+        with pytest.raises(MemoryNotFoundError):
+            call(tool, memory=name)
+
+
+def test_what_is_forgotten_is_named_only_as_the_link_names_it(vault: Vault) -> None:
+    write(vault, {"a.md": "- knows [[b]]", "b.md": "# The secret of B\n"})
+    vault.forget("b")
+
+    assert call(graph_tool(VaultStore(vault, tools=("graph",))), memory="a")["out"] == [
+        {"relation": "knows", "id": None, "title": "b"}
+    ]
+
+
+def test_what_a_model_is_told_is_plain(vault: Vault) -> None:
+    bad = "B \x1b[31m\u202e" + "x" * 500
+    write(vault, {"a.md": f"- knows [[b]] (\x07{bad})", "b.md": f'---\ntitle: "B\\n{"y" * 500}"\n---\n\nB.'})
+
+    (told,) = call(graph_tool(VaultStore(vault, tools=("graph",))), memory="a")["out"]
+    assert all(value.isprintable() and len(value) <= 200 for value in told.values())
+
+
+def test_the_tool_is_there_for_those_who_ask_for_it(example: Path) -> None:
+    store = VaultStore(example)
+
+    assert store.get_tools() == []
+    assert "memory_graph" in [tool["name"] for tool in MemoryManager([store], read_tools=["graph"]).tool_specs()]
+    with pytest.raises(InvalidSetupError, match="'graph' is nothing the store can do"):
+        InMemoryStore(tools=["graph"])
+
+
+def test_of_several_stores_the_one_that_has_the_memory_answers(example: Path) -> None:
+    stores = [VaultStore(example, "/people"), VaultStore(example, "/facts")]
+
+    async def ask() -> Any:
+        async with MemoryManager(stores, read_tools=["graph"], tools="single") as manager:
+            return await manager.call_tool("memory", {"action": "graph", "memory": "atlas-deadline"})
+
+    assert asyncio.run(ask())["store_name"] == "facts"

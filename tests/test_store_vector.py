@@ -1,0 +1,256 @@
+"""VectorMemoryStore keeps the contract of a store, and finds by meaning."""
+
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Git, Script
+
+from memfs import Vault, open_store
+from memfs.embedding import default_embedder
+from memfs.errors import InvalidSetupError
+from memfs.stores.keyed import InMemoryStore, MemoryStore, SqliteStore, VaultStore, VectorMemoryStore
+from memfs.testing import StoreContract
+
+
+class Counting:
+    """The embedder of the extra, which tells what it was asked for."""
+
+    def __init__(self, name: str = "counting") -> None:
+        self.name, self.asked = name, list[str]()
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        self.asked += texts
+        return default_embedder().embed(texts)
+
+
+class TestVectorMemoryStore(StoreContract):
+    lasts, by_words = False, False
+
+    def make_store(self, place: Any) -> MemoryStore[str]:
+        return VectorMemoryStore()
+
+
+class TestVectorMemoryStoreOverAFile(StoreContract):
+    by_words = False
+
+    def make_store(self, place: Any) -> MemoryStore[str]:
+        return VectorMemoryStore(store=SqliteStore(place / "x.db"), cache=place / "vectors")
+
+
+def cached(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.glob("*.vectors"))
+
+
+def test_what_means_the_same_is_found_though_it_has_no_word_in_common() -> None:
+    plain, store = InMemoryStore(), VectorMemoryStore()
+    for one in (plain, store):
+        one.add("food", "She likes sushi and ramen.")
+        one.add("build", "The build of the release is red.")
+        one.add("car", "He drives a lorry to the quarry.")
+
+    assert plain.search("what does she eat for dinner?") == []
+    assert store.search("what does she eat for dinner?")[0][0] == "food"
+    assert store.search("which vehicle, a truck?")[0][0] == "car"
+
+
+def test_a_key_that_is_added_again_is_there_once() -> None:
+    """The class of the guide appends: a key was found twice, with a text that is no longer true."""
+    store = VectorMemoryStore()
+    for text in ("Alice lives in Lisbon.", "Alice lives in Porto."):
+        store.add("city", text)
+
+    assert [(key, value) for key, value, _ in store.search("where does Alice live?")] == [
+        ("city", "Alice lives in Porto.")
+    ]
+    assert store.search("Alice lives in Porto.")[0][2] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_text_is_embedded_once_and_never_again_where_there_is_a_cache(tmp_path: Path) -> None:
+    first, second, other = Counting(), Counting(), Counting("another model")
+    for embedder in (first, second, other):
+        store = VectorMemoryStore(embedder=embedder, cache=tmp_path / "vectors")
+        for key in ("a", "b", "a"):
+            store.add(key, "Green tea.")
+        store.add("c", "Black coffee.")
+        store.close()
+
+    assert first.asked == other.asked == ["Green tea.", "Black coffee."]
+    assert second.asked == []
+    assert (tmp_path / "vectors" / ".gitignore").read_text() == "*\n"
+
+
+def test_two_stores_share_a_cache_while_both_are_open(tmp_path: Path) -> None:
+    one, two = Counting(), Counting()
+    first, second = (VectorMemoryStore(embedder=each, cache=tmp_path) for each in (one, two))
+    for number in range(20):
+        first.add(f"n/{number}", f"Text number {number}.")
+    for number in range(25):
+        second.add(f"n/{number}", f"Text number {number}.")
+
+    assert len(one.asked) == 20
+    assert two.asked == [f"Text number {number}." for number in range(20, 25)]
+
+
+def test_a_vault_that_cannot_be_written_is_searched_by_meaning(mount_tmpfs: Any) -> None:
+    disk = mount_tmpfs("size=3m")
+    with VaultStore(disk / "vault") as store:
+        store.add("food", "She likes sushi and ramen.")
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+
+    with open_store(f"vector:file://{disk}/vault") as by_meaning:
+        assert [key for key, _, _ in by_meaning.search("what does she eat for dinner?")] == ["food"]
+
+
+def test_a_cache_that_is_torn_or_full_of_rubbish_costs_time_and_nothing_else(tmp_path: Path) -> None:
+    with VectorMemoryStore(embedder=Counting(), cache=tmp_path) as store:
+        for number in range(3):
+            store.add(f"n/{number}", f"Text number {number}.")
+    [file] = tmp_path.glob("*.vectors")
+    good = file.read_bytes()
+
+    for data, again in (
+        (good[:-7], 1),
+        (b"rubbish" * 500, 3),
+        (good[:100] + b"x" + good[101:], 3),
+        (b"", 3),
+        (good, 0),
+    ):
+        file.write_bytes(data)
+        embedder = Counting()
+        with VectorMemoryStore(embedder=embedder, cache=tmp_path) as store:
+            for number in range(3):
+                store.add(f"n/{number}", f"Text number {number}.")
+            assert store.search("Text number 2.")[0][0] == "n/2"
+        assert len(embedder.asked) - 1 == again
+        assert sorted(file.read_bytes()) == sorted(good)
+
+
+def test_a_forgotten_text_leaves_the_cache_with_the_last_key_that_has_it(tmp_path: Path) -> None:
+    with VectorMemoryStore(cache=tmp_path) as store:
+        store.add("a", "Green tea.")
+        store.add("b", "Green tea.")
+        store.add("c", "Black coffee.")
+        store.forget("a")
+    both = cached(tmp_path)
+    with VectorMemoryStore(cache=tmp_path) as store:
+        store.add("b", "Green tea.")
+        store.add("c", "Black coffee.")
+        store.add("c", "White coffee.")
+        store.forget("b")
+
+    assert len(cached(tmp_path)) == len(both) // 2
+    with VectorMemoryStore(embedder=(embedder := Counting(default_embedder().name)), cache=tmp_path) as store:
+        for text in ("Green tea.", "Black coffee.", "White coffee."):
+            store.add(text, text)
+    assert embedder.asked == ["Green tea.", "Black coffee."]
+
+
+def test_the_texts_of_any_store_are_found_by_meaning(vault: Vault, git: Git) -> None:
+    git(vault.root, "init", "-q")
+    inner = VaultStore(vault)
+    store = VectorMemoryStore(store=inner, cache=vault.root / ".memfs" / "vectors")
+    store.add("food", "She likes sushi and ramen.", {"importance": 3})
+    inner.add("car", "He drives a lorry to the quarry.")
+    (vault.root / "memories" / "pet.md").write_text("They have an old greyhound.\n")
+
+    assert [store.search(asked)[0][0] for asked in ("dinner", "truck", "a dog")] == ["food", "car", "pet"]
+    assert (store.meta("food"), inner.get("food")) == ({"importance": 3}, "She likes sushi and ramen.")
+    inner.add("car", "He rides a bicycle.")
+    inner.forget("food")
+    assert {value for _, value, _ in store.search("truck", top_k=9)} <= {
+        "He rides a bicycle.",
+        "They have an old greyhound.",
+    }
+    assert "vectors" not in git(vault.root, "status", "--porcelain", "-uall")
+
+
+def test_threads_that_replace_one_another_leave_what_can_be_found() -> None:
+    store = VectorMemoryStore()
+    texts = ["Green tea.", "Black coffee.", "Red wine."]
+
+    def work(number: int) -> None:
+        for turn in range(60):
+            store.add(f"k/{turn % 4}", texts[(number + turn) % 3])
+            store.forget(f"k/{(turn + number) % 4}")
+            store.search("tea")
+        store.add(f"last/{number}", texts[number % 3])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(store.keys("last")) == 6
+    for text in texts:
+        found = {key: value for key, value, score in store.search(text, top_k=50) if score > 0.999}
+        assert found == {key: value for key, value in store.items() if value == text}
+
+
+def test_the_model_of_the_guide_is_named_or_handed_over() -> None:
+    name = default_embedder().name
+
+    assert repr(name) in repr(VectorMemoryStore(model_name=name))
+    assert repr(name) in repr(VectorMemoryStore(name.partition("/")[2]))
+    assert "counting" in repr(VectorMemoryStore(embedder=Counting()))
+    with pytest.raises(InvalidSetupError, match=r"'all-MiniLM-L6-v2' is not at hand: .*embedder="):
+        VectorMemoryStore(model_name="all-MiniLM-L6-v2")
+
+
+class Bad:
+    name = "bad"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [[], [1.0, 2.0], [[1.0], [2.0]], [[float("nan")]], [[[1.0]]]])
+def test_an_embedder_that_makes_no_vectors_is_named_and_nothing_is_added(answer: Any) -> None:
+    store = VectorMemoryStore(embedder=Bad(answer))
+
+    with pytest.raises(InvalidSetupError, match="embedder 'bad'"):
+        store.add("x", "Green tea.")
+    assert store.keys() == []
+
+
+def test_vectors_may_be_plain_lists_of_any_length() -> None:
+    store = VectorMemoryStore(embedder=Bad([[3, 4]]))
+    store.add("x", "Green tea.")
+
+    assert store.search("anything")[0][2] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("options", [{"embedder": 5}, {"embedder": object()}, {"store": "x"}, {"store": {}}])
+def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSetupError, match=next(iter(options))):
+        VectorMemoryStore(**options)
+
+
+def test_a_cache_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(InvalidSetupError, match="cache"):
+        VectorMemoryStore(cache=tmp_path / "file" / "x")
+
+
+@pytest.mark.parametrize("package", ["wordllama", "numpy", "tokenizers"])
+def test_without_the_extra_there_is_one_clear_error(run_script: Script, package: str) -> None:
+    code = """
+sys.modules[sys.argv[1]] = None
+from memfs.stores.keyed import VectorMemoryStore
+try:
+    VectorMemoryStore()
+except errors.MissingExtraError as error:
+    print(error, error.hint)
+"""
+    done = run_script(code, package)
+
+    assert "wants the extra 'semantic'" in done.stdout, done.stderr
+    assert "pip install 'memfs-vault[semantic]'" in done.stdout
