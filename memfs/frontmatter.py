@@ -254,8 +254,9 @@ def _guarded(header: str, bounds: Bounds) -> Iterator[Any]:
     name = bounds.name
     if len(header) > bounds.size:
         raise Fault(1, f"{name} is longer than {bounds.size} characters")
+    events: Iterator[Any] = yaml.parse(header, Loader=yaml.CSafeLoader)
     try:
-        for event in yaml.parse(header, Loader=yaml.CSafeLoader):
+        for event in events:
             count += 1
             where = event.start_mark.index
             if count > bounds.events:
