@@ -260,3 +260,12 @@ def test_opening_a_store_imports_nothing_that_it_does_not_use(tmp_path: Path) ->
     heavy = {"sqlalchemy", "redis", "numpy", "psycopg", "pytest", "memfs.stores.keyed.vault", "strands"}
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) & heavy == set()
+
+
+def test_settings_with_a_password_make_no_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(InvalidSetupError, match=r"^store: settings of PostgreSQL are no address") as caught:
+        open_store("host=db password=hunter2 dbname=x")
+    assert "hunter2" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

@@ -63,6 +63,8 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> MemoryStore[str]:
 
 def _at_path(path: str, options: Mapping[str, Any]) -> MemoryStore[str]:
     kind: Any = store_class("file")
+    if "password=" in path and not os.path.exists(path):  # a folder of that name would tell it
+        raise InvalidSetupError("store", "settings of PostgreSQL are no address; write postgresql://user@host/database")
     if os.path.isfile(path):
         raise InvalidSetupError(f"store {path!r}", f"is a file, no vault; if it is one of SQLite: sqlite:///{path}")
     _check_names(kind, path, options)
