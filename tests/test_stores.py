@@ -34,6 +34,7 @@ from memfs.errors import (
 from memfs.stores import AddMessagesContext, CuratedStore, Found, InMemoryStore, MemoryStore, VaultStore, curation_tools
 from memfs.stores.store import has_method
 from memfs.stores.vault import header_of
+from memfs.upkeep.redaction import DEFAULTS, Policy
 
 T = TypeVar("T")
 Store = VaultStore | InMemoryStore
@@ -66,11 +67,18 @@ KNOWN = (
 known_values = st.sampled_from(
     ["a, b", ["a", "b"], ["", "a"], [], "", 3, 11, True, "2026-01-01", "2026-01-01T10:00:00Z", "2026-01-01T10:00+02:00"]
 )
+
+
+def is_legible(value: object) -> bool:
+    """Tell whether nothing in a value is taken for encrypted, which an agent is not shown."""
+    return "enc:v1:" not in json.dumps(value)
+
+
 metadatas = st.dictionaries(
     st.sampled_from(KNOWN) | st.text(max_size=12) | st.from_regex(r"[a-z]{1,8}", fullmatch=True),
     json_values | known_values,
     max_size=6,
-)
+).filter(is_legible)
 LENIENT = [*settings().suppress_health_check, HealthCheck.differing_executors]  # the contract runs for every store
 NEVER = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -102,6 +110,11 @@ class StoreContract:
     @pytest.fixture
     def store(self, make: Make) -> Any:
         return make()
+
+    @pytest.fixture
+    def lax(self, make: Make) -> Any:
+        """A store that keeps whatever it is given, also what looks like a secret."""
+        return make(redaction=Policy(dict.fromkeys(DEFAULTS, "off")))
 
     def test_what_is_added_is_found(self, store: Store) -> None:
         written = run(store.add("Bob is allergic to peanuts."))
@@ -190,9 +203,9 @@ class StoreContract:
         assert run(store.is_forgotten(text))
 
     @settings(max_examples=60, suppress_health_check=LENIENT)
-    @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=80).filter(str.strip))
-    def test_any_text_comes_back(self, store: Store, text: str) -> None:
-        assert run(store.get(run(store.add(text)).id)).content.split() == text.split()
+    @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=80).filter(str.strip).filter(is_legible))
+    def test_any_text_comes_back(self, lax: Store, text: str) -> None:
+        assert run(lax.get(run(lax.add(text)).id)).content.split() == text.split()
 
     @settings(max_examples=150, suppress_health_check=LENIENT)
     @given(metadata=metadatas)
@@ -201,23 +214,24 @@ class StoreContract:
     @example({"numbers": [*range(3000)], "type": "mine"})
     @example({f"key-{number}": number for number in range(1500)} | {"tags": ["a"], "importance": 9})
     @example({"description": "long " * 5000, "title": 'quoted "' * 2000, "type": "mine", "x": [1.0, 1, True]})
-    def test_any_metadata_comes_back_equal(self, store: Store, metadata: dict[str, Any]) -> None:
+    def test_any_metadata_comes_back_equal(self, lax: Store, metadata: dict[str, Any]) -> None:
         count = next(COUNT)
-        written = run(store.add(f"Unique number{count}.", metadata))
+        written = run(lax.add(f"Unique number{count}.", metadata))
 
-        assert holds(run(store.get(written.id)), metadata)
+        assert holds(run(lax.get(written.id)), metadata)
         if not metadata.keys() & {"expires", "status", "supersedes"} and len(json.dumps(metadata)) < 1000:
-            assert any(one.id == written.id and holds(one, metadata) for one in run(store.search(f"number{count}")))
+            assert any(one.id == written.id and holds(one, metadata) for one in run(lax.search(f"number{count}")))
 
     @settings(max_examples=60, suppress_health_check=LENIENT)
     @given(before=metadatas, after=metadatas)
+    @example({}, {"PWD": -1000000000000})
     def test_metadata_of_an_update_comes_back_beside_what_was_there(
-        self, store: Store, before: dict[str, Any], after: dict[str, Any]
+        self, lax: Store, before: dict[str, Any], after: dict[str, Any]
     ) -> None:
-        written = run(store.add(f"Unique number{next(COUNT)}.", before))
-        run(store.update(written.id, f"Changed number{next(COUNT)}.", after))
+        written = run(lax.add(f"Unique number{next(COUNT)}.", before))
+        run(lax.update(written.id, f"Changed number{next(COUNT)}.", after))
 
-        found = run(store.get(written.id))
+        found = run(lax.get(written.id))
         assert holds(found, {**{key: value for key, value in before.items() if key not in TOUCHED}, **after})
 
     def test_metadata_that_is_no_mapping_is_refused(self, store: Store) -> None:
