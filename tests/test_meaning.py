@@ -385,7 +385,7 @@ def test_the_command_refuses_what_is_not_installed_and_status_tells_of_it(exampl
     fine = script(COMMAND, "status", "--vault", example)
 
     assert "hint: Install it: pip install 'memfs-vault[semantic]'.\nexit code 2" in refused.stderr
-    assert warned.stdout.startswith("facts/bob/allergic-to-peanuts.md\n")
+    assert warned.stdout == "facts/bob/allergic-to-peanuts.md\npeople/bob.md\n"
     assert warned.stderr.count("memfs: warning: search by meaning is not installed") == 1
     assert "  meaning    not installed: by words alone\n" in told.stdout
     assert "pip install" in told.stdout
