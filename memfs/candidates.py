@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from memfs.index import Matches
 from memfs.keywords import Clause, moments
 from memfs.model import Reason
 from memfs.overlay import has_all
@@ -37,7 +38,7 @@ class Candidates:
         self, fresh: Freshness, forgetting: Forgetting, usage: Usage, meaning: "Meaning | None" = None
     ) -> None:
         self._fresh, self._forgetting, self._usage, self._meaning = fresh, forgetting, usage, meaning
-        self._hour, self._factors = 0, dict[int, float]()  # what ranks are multiplied by in that hour, by life
+        self._hour, self._left = 0, dict[int, float]()  # what ranks are multiplied by in that hour, by life
 
     def find(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
         """Whatever is relevant enough, by rank: its relevance, times what time has left of it."""
@@ -63,55 +64,56 @@ class Candidates:
     # --- by rank
 
     def _by_rank(self, found: Iterator[Candidate], information: float, now: datetime) -> Iterator[Candidate]:
-        factor = self._factor(now)
+        factors = self._factors(now)
         while window := [*islice(found, WINDOW)]:
+            left = factors([self._life(path, row) for _, path, _, _, _, row in window])
             ranked = [
-                (
-                    -((-order / information) ** STEEPNESS) * factor(*self._life(path, row)),
-                    path,
-                    stamp,
-                    score,
-                    support,
-                    row,
-                )
-                for order, path, stamp, score, support, row in window
+                (-((-order / information) ** STEEPNESS) * factor, *rest)
+                for (order, *rest), factor in zip(window, left, strict=True)
             ]
             ranked.sort(key=itemgetter(0, 1))
             yield from ranked
 
     def _published_by_rank(self, asked: Asked, wanted: int, floor: float, now: datetime) -> Iterator[Candidate]:
         """The same where nothing is pending and nothing comes from a conversation: a row is known when it is wanted."""
-        factor, weights, information = self._factor(now), asked.weights, asked.weights.information or 1.0
-        catalog = self._fresh.index.catalog
-        life, known = catalog.life, catalog.known
-        found = self._rows(asked.question, asked.clauses, wanted)
-        while window := [*islice(found, WINDOW)]:
-            if floor:
-                window = [pair for pair in window if weights.relevance(pair[0]) >= floor]
-            ranked = [((score / information) ** STEEPNESS * factor(*life(row)), row, score) for score, row in window]
-            ranked.sort(key=itemgetter(0), reverse=True)
-            for rank, row, score in ranked:
-                path, stamp = known(row)
-                yield -rank, path, stamp, score, None, row
-            if len(ranked) < WINDOW:
-                return
+        factors, weights, information = self._factors(now), asked.weights, asked.weights.information or 1.0
+        known, lives = self._fresh.index.catalog.known, self._fresh.index.catalog.lives
+        for found in self._rows(asked.question, asked.clauses, wanted):
+            for start in range(0, len(found), WINDOW):
+                window = found[start : start + WINDOW]
+                if floor:
+                    window = [pair for pair in window if weights.relevance(pair[0]) >= floor]
+                left = factors(lives([row for _, row in window]))
+                ranked = [
+                    ((score / information) ** STEEPNESS * factor, row, score)
+                    for (score, row), factor in zip(window, left, strict=True)
+                ]
+                ranked.sort(key=itemgetter(0), reverse=True)
+                for rank, row, score in ranked:
+                    path, stamp = known(row)
+                    yield -rank, path, stamp, score, None, row
+                if len(ranked) < WINDOW:
+                    return
 
-    def _factor(self, now: datetime) -> Callable[[int, int], float]:
-        """What tells by which share of its rank a memory of such a life and mark counts."""
+    def _factors(self, now: datetime) -> Callable[[list[tuple[int, int]]], list[float]]:
+        """What tells by which shares of their ranks memories of such lives and marks count."""
         seconds, days, recalled = now.timestamp(), self._forgetting.half_life_days, self._usage.marked()
         if self._hour != (hour := int(seconds) // HOUR):
-            self._hour, self._factors = hour, {}
-        factors = self._factors
+            self._hour, self._left = hour, {}
+        known = self._left
 
-        def factor(life: int, mark: int) -> float:
-            if mark in recalled:
-                return factor_of(life, seconds, days, *recalled[mark])
-            found = factors.get(life)
-            if found is None:
-                found = factors[life] = factor_of(life, seconds, days)
+        def factors(lives: list[tuple[int, int]]) -> list[float]:
+            found = []
+            for life, mark in lives:
+                if mark in recalled:
+                    found.append(factor_of(life, seconds, days, *recalled[mark]))
+                    continue
+                if life not in known:
+                    known[life] = factor_of(life, seconds, days)
+                found.append(known[life])
             return found
 
-        return factor
+        return factors
 
     def _life(self, path: str, row: int | None) -> tuple[int, int]:
         """When a memory was new and how much it matters, and the mark of its id."""
@@ -150,17 +152,17 @@ class Candidates:
         self, question: Question, clauses: Sequence[Clause], wanted: int, stretch: float
     ) -> Iterator[Candidate]:
         known, pending = self._fresh.index.catalog.known, self._fresh.overlay.entries
-        for score, number in self._rows(question, clauses, wanted + (8 if pending else 0)):
+        for score, number in chain.from_iterable(self._rows(question, clauses, wanted + (8 if pending else 0))):
             path, stamp = known(number)
             if path not in pending:
                 yield -score * stretch, path, stamp, score * stretch, None, number
 
-    def _rows(self, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[tuple[float, int]]:
+    def _rows(self, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
         """The scores and rows of the index, more of them when so many were not enough."""
         index, seen = self._fresh.index, 0
         while True:
             found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
-            yield from found[seen:]
+            yield found[seen:]
             if len(found) < limit or limit >= index.memories:
                 return
             seen, limit = len(found), limit * MORE

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeGuard, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Self, TypeGuard, TypeVar, cast
 
 from memfs.namespace import Namespace
 
@@ -133,6 +133,17 @@ class Reading(NamedTuple):
     understand: Callable[[], tuple[Header, tuple[Problem, ...]]]
 
 
+class lazy(Generic[T]):  # noqa: N801  as `property` is
+    """A property that is made when it is first asked for, and kept; a `cached_property` takes a lock."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
+
+    def __get__(self, instance: object, owner: type) -> T:
+        value = instance.__dict__[self._name] = self._make(instance)
+        return value
+
+
 @dataclass(frozen=True, init=False)
 class Memory:
     """One markdown file as it was read; its bytes are understood when they are asked for."""
@@ -146,13 +157,9 @@ class Memory:
         values = self.__dict__  # as the generated one does, in less time
         values["path"], values["data"], values["status"], values["reader"] = path, data, status, reader
 
-    @property
+    @lazy
     def _reading(self) -> Reading:
-        values = self.__dict__  # a cached_property takes a lock
-        reading: Reading | None = values.get("reading")
-        if reading is None:
-            reading = values["reading"] = self.reader(self.path, self.data)
-        return reading
+        return self.reader(self.path, self.data)
 
     @property
     def stamp(self) -> Stamp:
@@ -166,19 +173,15 @@ class Memory:
         except UnicodeDecodeError:
             return self.data.decode("latin-1")
 
-    @property
+    @lazy
     def _understood(self) -> tuple[Header, tuple[Problem, ...]]:
-        values = self.__dict__
-        understood: tuple[Header, tuple[Problem, ...]] | None = values.get("understood")
-        if understood is None:
-            understood = values["understood"] = self._reading.understand()
-        return understood
+        return self._reading.understand()
 
     @property
     def header(self) -> Header:
         return self._understood[0]
 
-    @property
+    @lazy
     def body(self) -> str:
         return self._reading.body
 
@@ -190,7 +193,7 @@ class Memory:
     @property
     def legible(self) -> str:
         """The body as it is shown: `[encrypted]` stands for what is."""
-        return unsealed(self._reading.body, HIDDEN)
+        return unsealed(self.body, HIDDEN)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -13,7 +13,7 @@ import select
 import struct
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -44,9 +44,12 @@ _NOT_OF_A_FILE = _ISDIR | _IGNORED | _MOVE_SELF | _OVERFLOW
 class Noticed(NamedTuple):
     """Where to look again."""
 
-    paths: set[str]  # memory files that may have changed, come or gone
-    folders: set[str]  # directories ("" is the root) that came, went or moved: look at all below them
+    paths: Set[str]  # memory files that may have changed, come or gone
+    folders: Set[str]  # directories ("" is the root) that came, went or moved: look at all below them
     lost: bool  # something may have been missed: look at everything
+
+
+NOTHING, EVERYTHING = Noticed(frozenset(), frozenset(), False), Noticed(frozenset(), frozenset(), True)
 
 
 class Notices(Protocol):
@@ -149,13 +152,13 @@ class KernelNotices:
 
     def poll(self) -> Noticed:
         if self._pid != os.getpid():
-            return Noticed(set(), set(), True)
+            return EVERYTHING
         with self._mutex:
             if _identity(self._root) != self._identity:
                 self._end()
             if self._fd < 0:
-                return Noticed(set(), set(), True)
-            return self._read() if self._poller.poll(0) else Noticed(set(), set(), False)
+                return EVERYTHING
+            return self._read() if self._poller.poll(0) else NOTHING
 
     def wait(self, timeout: float) -> bool:
         fd, poller = self._fd, select.poll()  # its own poller: no two threads may use one at a time
@@ -225,7 +228,7 @@ class KernelNotices:
     def _read(self) -> Noticed:
         """Read all that is queued. A save is several events, so files wait to be named until a directory changes."""
         data = os.read(self._fd, int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder))
-        noticed, files = Noticed(set(), set(), False), set()
+        paths, folders, files = set[str](), set[str](), set[tuple[int, bytes]]()
         end, size = 0, len(data)
         while end < size:
             watch, mask, _, length = _EVENT(data, end)
@@ -234,11 +237,11 @@ class KernelNotices:
             if not mask & _NOT_OF_A_FILE:
                 files.add((watch, data[start:end]))
                 continue
-            self._name(files, noticed.paths)
-            if not self._follow(watch, mask, os.fsdecode(data[start:end].rstrip(b"\0")), noticed.folders):
-                return Noticed(set(), set(), True)
-        self._name(files, noticed.paths)
-        return noticed
+            self._name(files, paths)
+            if not self._follow(watch, mask, os.fsdecode(data[start:end].rstrip(b"\0")), folders):
+                return EVERYTHING
+        self._name(files, paths)
+        return Noticed(paths, folders, False)
 
     def _name(self, files: set[tuple[int, bytes]], paths: set[str]) -> None:
         for watch, padded in files:
@@ -285,7 +288,7 @@ class WatchdogNotices:
         self._pid, self._mutex, self._told = os.getpid(), threading.Lock(), threading.Event()
         self._root, self._identity = os.path.abspath(root), _identity(root)
         self._real, self._is_replaced = os.path.realpath(root), False
-        self._noticed = Noticed(set(), set(), False)
+        self._paths, self._folders = set[str](), set[str]()
         wanted = [kind for name, kind in vars(events).items() if _WANTED.fullmatch(name)]
         self._observer = Observer()
         try:
@@ -303,12 +306,13 @@ class WatchdogNotices:
 
     def poll(self) -> Noticed:
         if self._pid != os.getpid():
-            return Noticed(set(), set(), True)
+            return EVERYTHING
         with self._mutex:
             self._is_replaced |= _identity(self._root) != self._identity
-            noticed, self._noticed = self._noticed, Noticed(set(), set(), False)
+            paths, folders = self._paths, self._folders
+            self._paths, self._folders = set(), set()
             self._told.clear()
-        return noticed if self.is_alive else noticed._replace(lost=True)
+        return Noticed(paths, folders, not self.is_alive)
 
     def wait(self, timeout: float) -> bool:
         return not self.is_alive or self._told.wait(timeout)
@@ -333,9 +337,9 @@ class WatchdogNotices:
             folder, _, name = path.rpartition("/")
             with self._mutex:
                 if event.is_directory and _is_namespace(path):
-                    self._noticed.folders.add(path)
+                    self._folders.add(path)
                 elif not event.is_directory and _is_memory(folder, name) and _is_namespace(folder):
-                    self._noticed.paths.add(path)
+                    self._paths.add(path)
                 else:
                     continue
                 self._told.set()

@@ -100,6 +100,7 @@ class Publisher:
 
     def __init__(self, root: str, journal: Journal, *, language: str) -> None:
         self.folder = os.path.join(root, STATE, INDEX)
+        self._pointer = os.path.join(self.folder, CURRENT)
         self.index: Index | None = None
         self.trouble = ""
         self.retry_at = 0.0
@@ -280,7 +281,7 @@ class Publisher:
 
     def _current(self) -> tuple[int, ...] | None:
         try:
-            status = os.stat(os.path.join(self.folder, CURRENT), follow_symlinks=False)
+            status = os.stat(self._pointer, follow_symlinks=False)
         except OSError:
             return None
         return status.st_mtime_ns, status.st_ctime_ns, status.st_ino

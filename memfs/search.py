@@ -1,5 +1,6 @@
 """Searching: a question against the index and the changes on top of it; each hit is read before it is returned."""
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from memfs.candidates import Candidate, Candidates
 from memfs.catalog import IndexDamaged
+from memfs.files import open_root
 from memfs.filters import Filter
 from memfs.keywords import KEYWORD_LIMIT
 from memfs.model import Hit, Memory, Reason
@@ -27,7 +29,7 @@ from memfs.witnesses import Asked
 if TYPE_CHECKING:
     from memfs.meaning import Meaning
 
-TRIES = 4
+TRIES = (False, False, False, False, True)  # whether it is the last one
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
 
 
@@ -46,7 +48,7 @@ class Search:
     ) -> None:
         self._tree, self._fresh, self._meaning = tree, fresh, meaning
         self._candidates = Candidates(fresh, forgetting, usage, meaning)
-        self._superseded: tuple[object, dict[Namespace, frozenset[str]]] = (None, {})
+        self._superseded: tuple[object, dict[tuple[str, ...], frozenset[str]]] = (None, {})
         self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 
     def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:
@@ -56,7 +58,7 @@ class Search:
             return []
         hits: list[Hit] = []
         with self._fresh.lock:
-            for last in (*[False] * TRIES, True):
+            for last in TRIES:
                 try:
                     self._fresh.refresh()
                     question = self._expanded(question) if question.prefixes else question
@@ -97,7 +99,8 @@ class Search:
         stale: list[str] = []
         skip = page.offset
         asked = Asked(question, weights, choose.clauses(now), lambda memory: choose.matches(memory, now))
-        with self._tree.opened() as root:
+        root = open_root(self._tree.root)
+        try:
             for candidate in self._candidates.find(asked, page, now):
                 path, stamp = candidate[1], candidate[2]
                 memory = read_one(root, path)
@@ -113,6 +116,8 @@ class Search:
                     found.append((candidate, memory))
                     if len(found) == page.limit:
                         break
+        finally:
+            os.close(root)
         if stale and not last:
             raise Stale(*stale)
         return found
@@ -149,7 +154,8 @@ class Search:
         key = (index, overlay, overlay.version, int(now.timestamp()) // 60)  # one may expire meanwhile
         if self._superseded[0] != key:
             self._superseded = key, {}
-        if scope not in self._superseded[1]:
+        known = self._superseded[1]
+        if scope.segments not in known:
             rows = index.rows_of("supersedes")
             paths = [index.catalog.known(number)[0] for number in rows]
             superseding = [path for path in paths if scope.holds(tuple(path.split("/")))]
@@ -158,12 +164,11 @@ class Search:
             if not is_simple or any(path in overlay for path in paths) or set(rows) & set(index.rows_of("expires")):
                 with self._tree.opened() as root:
                     found = [read_one(root, path) for path in superseding if path not in overlay]
-                known = [memory for memory in found if isinstance(memory, Memory)]
-                links = [link for memory in known for link in _links(memory, scope, now)]
+                links = [link for one in found if isinstance(one, Memory) for link in _links(one, scope, now)]
             pending = [entry.memory for entry in overlay.entries.values() if entry.memory]
             links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory, scope, now)]
-            self._superseded[1][scope] = frozenset(map(target_of, links))
-        return self._superseded[1][scope]
+            known[scope.segments] = frozenset(map(target_of, links))
+        return known[scope.segments]
 
     # --- why not
 

@@ -16,7 +16,7 @@ from memfs.files import STATE
 from memfs.index import Analyzer, Index
 from memfs.locks import Mutex
 from memfs.model import Change, IndexStatus, Memory, Problem, SyncReport
-from memfs.notices import Noticed, Notices, notices
+from memfs.notices import NOTHING, Noticed, Notices, notices
 from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock
 from memfs.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
@@ -31,7 +31,6 @@ STALE = 1.0  # seconds between two looks at every file where nobody tells of cha
 UNTOLD = 60.0  # seconds until the kernel is asked again to watch more directories than it would
 AHEAD = 5.0  # seconds in which a change that was seen before a watcher told of it may be undone, and never be told
 CALM, LONG = 2.0, 10.0  # seconds without a change, until many or few pending ones are published by a watcher
-NOTHING = Noticed(set(), set(), False)
 
 
 class Freshness:
@@ -174,7 +173,7 @@ class Freshness:
             self._look(root, progress)
         elif noticed:
             places = [self._below(root, place) for place in noticed.folders]
-            self._take(root, noticed.paths.union(heard or (), *places), progress)
+            self._take(root, set(noticed.paths).union(heard or (), *places), progress)
         elif heard is None or self._must_look(root):
             self._look(root, progress)
         else:

@@ -66,7 +66,7 @@ class Tree:
     """The memory files of one vault. Thread-safe; every method is one whole operation."""
 
     def __init__(self, root: Path, *, clock: Clock, lock_timeout: float) -> None:
-        self._root, self._clock, self._timeout = str(root), clock, lock_timeout
+        self.root, self._clock, self._timeout = str(root), clock, lock_timeout
         self.state = State()
         self.versions = Versions(str(root), lock_timeout=lock_timeout)
         self.journal = Journal()
@@ -85,7 +85,7 @@ class Tree:
             self._leave(root)
 
     def _enter(self) -> int:
-        root = open_root(self._root)
+        root = open_root(self.root)
         with self._mutex:
             self._busy += 1
         return root

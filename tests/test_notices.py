@@ -8,7 +8,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -112,8 +112,7 @@ def until_marked(source: Notices, root: Path, mark: str = "deep/mark.md") -> Not
     """All that was noticed before a change that is made now: sources keep the order."""
     (root / mark).write_text("now\n")
     seen = gather(source, lambda noticed: mark in noticed.paths)
-    seen.paths.discard(mark)
-    return seen
+    return seen._replace(paths=seen.paths - {mark})
 
 
 def watches(kernel: KernelNotices) -> int:
@@ -945,7 +944,7 @@ def test_who_looks_while_files_change_knows_everything_in_the_end(tmp_path: Path
 
 
 def test_threads_share_a_source(source: Notices, root: Path) -> None:
-    seen: list[set[str]] = []
+    seen: list[Set[str]] = []
     wanted = {f"deep/{name}-{number}.md" for name in "ab" for number in range(300)}
     writing = [threading.Thread(target=lambda name=name: write_many(root, name)) for name in "ab"]
 
