@@ -157,6 +157,8 @@ class Usage:
 
     def snapshot(self) -> Mapping[str, Recalls]:
         """What was recalled, by id; a live view. Costs a look at the log's size if nothing changed."""
+        if self._known is None and not os.access(self._path, os.F_OK):
+            return self._view  # an exception takes longer
         try:
             status = os.stat(self._path)
             now: tuple[int, int] | None = (status.st_ino, status.st_size)
