@@ -1,12 +1,13 @@
 """Candidates: whatever may be a hit, from the index and from what is pending, in the order in which hits are shown."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from memfs.catalog import Catalog
 from memfs.index import Matches
 from memfs.keywords import Clause, moments
 from memfs.model import Reason
@@ -16,7 +17,7 @@ from memfs.ranking import Ranked, Support
 from memfs.retention import Forgetting, factor_of, left_of, life_of
 from memfs.scan import Marks
 from memfs.sync import Freshness
-from memfs.usage import NEVER, Usage, mark_of
+from memfs.usage import NEVER, Recalls, Usage, mark_of
 from memfs.witnesses import Asked, in_order
 
 if TYPE_CHECKING:
@@ -31,6 +32,21 @@ Candidate = tuple[float, str, Marks, float, Support | None, int | None]
 best is the least."""
 
 
+class Left(dict[int, float]):
+    """What time has left of memories, as what their ranks are multiplied by: by row, made when it is asked for."""
+
+    def __init__(self, catalog: Catalog, recalled: Mapping[int, Recalls], now: float, days: float) -> None:
+        self._catalog, self._recalled, self._now, self._days = catalog, recalled, now, days
+
+    def __missing__(self, row: int) -> float:
+        factor = self[row] = self.of(*self._catalog.life(row))
+        return factor
+
+    def of(self, life: int, mark: int) -> float:
+        """The same of a memory of such a life and mark."""
+        return factor_of(life, self._now, self._days, *self._recalled.get(mark, NEVER))
+
+
 class Candidates:
     """Finds what may be hits. Every method wants the lock of freshness held."""
 
@@ -38,7 +54,7 @@ class Candidates:
         self, fresh: Freshness, forgetting: Forgetting, usage: Usage, meaning: "Meaning | None" = None
     ) -> None:
         self._fresh, self._forgetting, self._usage, self._meaning = fresh, forgetting, usage, meaning
-        self._hour, self._left = 0, dict[int, float]()  # what ranks are multiplied by in that hour, by life
+        self._known: tuple[tuple[object, ...], Left] | None = None
 
     def find(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
         """Whatever is relevant enough, by rank: its relevance, times what time has left of it."""
@@ -64,30 +80,26 @@ class Candidates:
     # --- by rank
 
     def _by_rank(self, found: Iterator[Candidate], information: float, now: datetime) -> Iterator[Candidate]:
-        factors = self._factors(now)
+        left = self._left(now)
         while window := [*islice(found, WINDOW)]:
-            left = factors([self._life(path, row) for _, path, _, _, _, row in window])
+            factors = [left.of(*self._life(one[1], None)) if one[5] is None else left[one[5]] for one in window]
             ranked = [
-                (-((-order / information) ** STEEPNESS) * factor, *rest)
-                for (order, *rest), factor in zip(window, left, strict=True)
+                (-((-order / information) ** STEEPNESS) * factor, path, stamp, score, support, row)
+                for (order, path, stamp, score, support, row), factor in zip(window, factors, strict=True)
             ]
             ranked.sort(key=itemgetter(0, 1))
             yield from ranked
 
     def _published_by_rank(self, asked: Asked, wanted: int, floor: float, now: datetime) -> Iterator[Candidate]:
         """The same where nothing is pending and nothing comes from a conversation: a row is known when it is wanted."""
-        factors, weights, information = self._factors(now), asked.weights, asked.weights.information or 1.0
-        known, lives = self._fresh.index.catalog.known, self._fresh.index.catalog.lives
+        left, weights, information = self._left(now), asked.weights, asked.weights.information or 1.0
+        known = self._fresh.index.catalog.known
         for found in self._rows(asked.question, asked.clauses, wanted):
             for start in range(0, len(found), WINDOW):
                 window = found[start : start + WINDOW]
                 if floor:
                     window = [pair for pair in window if weights.relevance(pair[0]) >= floor]
-                left = factors(lives([row for _, row in window]))
-                ranked = [
-                    ((score / information) ** STEEPNESS * factor, row, score)
-                    for (score, row), factor in zip(window, left, strict=True)
-                ]
+                ranked = [((score / information) ** STEEPNESS * left[row], row, score) for score, row in window]
                 ranked.sort(key=itemgetter(0), reverse=True)
                 for rank, row, score in ranked:
                     path, stamp = known(row)
@@ -95,25 +107,13 @@ class Candidates:
                 if len(ranked) < WINDOW:
                     return
 
-    def _factors(self, now: datetime) -> Callable[[list[tuple[int, int]]], list[float]]:
-        """What tells by which shares of their ranks memories of such lives and marks count."""
-        seconds, days, recalled = now.timestamp(), self._forgetting.half_life_days, self._usage.marked()
-        if self._hour != (hour := int(seconds) // HOUR):
-            self._hour, self._left = hour, {}
-        known = self._left
-
-        def factors(lives: list[tuple[int, int]]) -> list[float]:
-            found = []
-            for life, mark in lives:
-                if mark in recalled:
-                    found.append(factor_of(life, seconds, days, *recalled[mark]))
-                    continue
-                if life not in known:
-                    known[life] = factor_of(life, seconds, days)
-                found.append(known[life])
-            return found
-
-        return factors
+    def _left(self, now: datetime) -> "Left":
+        """What the ranks of memories are multiplied by."""
+        seconds, recalled, catalog = now.timestamp(), self._usage.marked(), self._fresh.index.catalog
+        key = (catalog, self._usage.version, int(seconds) // HOUR)
+        if self._known is None or self._known[0] != key:
+            self._known = key, Left(catalog, recalled, seconds, self._forgetting.half_life_days)
+        return self._known[1]
 
     def _life(self, path: str, row: int | None) -> tuple[int, int]:
         """When a memory was new and how much it matters, and the mark of its id."""

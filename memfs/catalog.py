@@ -120,11 +120,6 @@ class Chunk:
         at = 2 * (number - self.first)
         return self._lives[at], self._lives[at + 1]
 
-    def lives_of(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
-        """The same of many rows."""
-        lives, first = self._lives, 2 * self.first
-        return [(lives[2 * number - first], lives[2 * number - first + 1]) for number in numbers]
-
     def known(self, number: int) -> tuple[str, tuple[int, ...]]:
         """The path and the stamp of one row."""
         at = number - self.first
@@ -231,12 +226,6 @@ class Catalog:
     def life(self, number: int) -> tuple[int, int]:
         """When the memory of a row was new and how much it matters, and the mark of its id."""
         return self.chunks[bisect_right(self._firsts, number) - 1].life(number)
-
-    def lives(self, numbers: Sequence[int]) -> list[tuple[int, int]]:
-        """The same of many rows."""
-        if len(self.chunks) == 1:
-            return self.chunks[0].lives_of(numbers)
-        return [self.life(number) for number in numbers]
 
     def row(self, number: int) -> Row:
         """One row."""

@@ -27,7 +27,7 @@ from memfs.keywords import (
     shown_value,
     span_of,
 )
-from memfs.model import Memory
+from memfs.model import Memory, lazy
 from memfs.namespace import ARCHIVE, Namespace, fold, is_text
 
 INCLUDES = ("archived", "expired", "deprecated", "superseded")
@@ -99,10 +99,13 @@ class Filter:
 
     def clauses(self, now: datetime) -> tuple[Clause, ...]:
         """What an index asks of a memory; all of it must hold."""
-        clauses: list[Clause] = [rule.clause for rule in self.rules]
-        if "expired" not in self.include:
-            clauses.append(_unexpired(now))
-        return (*clauses, *[clause for condition in self.where for clause in condition.clauses()])
+        return self._lasting if "expired" in self.include else (_unexpired(now), *self._lasting)
+
+    @lazy
+    def _lasting(self) -> tuple[Clause, ...]:
+        """The clauses that stay the same as time goes by."""
+        rules = [rule.clause for rule in self.rules]
+        return (*rules, *[clause for condition in self.where for clause in condition.clauses()])
 
     def matches(self, memory: Memory, now: datetime) -> bool:
         """Tell whether a search may return this memory."""

@@ -85,6 +85,7 @@ class Index:
             self._schema, self._searcher = index.schema, index.searcher()
             self.memories = self._searcher.num_docs
         self._frequency = lru_cache(maxsize=4096)(self._searcher.doc_freq)
+        self._parts: dict[Clause, list[tuple[Occur, Query]]] = {}  # of clauses that nearly every question has
 
     def frequency(self, term: str) -> int:
         """The number of memories that have a term."""
@@ -230,8 +231,11 @@ class Index:
         return Query.phrase_query(self._schema, "text", list(phrase))
 
     def _restricted(self, query: Query, clauses: Sequence[Clause]) -> Query:
-        parts = [(Occur.Must, query), *(part for clause in clauses for part in self._clause(clause))]
-        return Query.boolean_query(parts) if len(parts) > 1 else query
+        parts = []
+        for clause in clauses:
+            known = self._parts.get(clause)
+            parts += self._clause(clause) if known is None else known
+        return Query.boolean_query([(Occur.Must, query), *parts]) if parts else query
 
     def _clause(self, clause: Clause) -> list[tuple[Occur, Query]]:
         """A clause as parts of a query that give no score; none if nothing is left out by it."""
@@ -239,7 +243,10 @@ class Index:
             return self._between(clause)
         if isinstance(clause, NoneOf):
             known = [term for term in clause.terms if self._frequency("keys", spell(term))]
-            return [(Occur.MustNot, self._keyword(term)) for term in known]
+            parts = [(Occur.MustNot, self._keyword(term)) for term in known]
+            if len(self._parts) < MAX_TERMS:
+                self._parts[clause] = parts
+            return parts
         terms: Sequence[str] = clause.terms if isinstance(clause, AnyOf) else ()
         if isinstance(clause, Value):
             terms = [f"{clause.key}={value}" for value in self.values(clause.key) if clause.accepts(value)]

@@ -101,14 +101,14 @@ def weigh(groups: Sequence[Sequence[str]], frequency: Callable[[str], int], tota
     """Weigh the terms of a question by how rare they are; a group of terms stands for one word of it."""
     of: dict[str, float] = {}
     information = 0.0
-    unseen = UNSEEN * min(1.0, total / FEW) ** 0.5 * rarity(0, total)
     for group in groups:
         most = 0.0
         for term in group:
             if count := frequency(term):
                 of[term] = weight = rarity(count, total)
-                most = max(most, weight)
-        information += most or unseen
+                if weight > most:
+                    most = weight
+        information += most or UNSEEN * min(1.0, total / FEW) ** 0.5 * rarity(0, total)
     return Weights(of, information, groups)
 
 

@@ -53,11 +53,11 @@ class Marker:
         if "  " in line or not line.isprintable() or line != line.strip():
             text = line = " ".join(line.split())
             found, start, end = self._find(line), 0, len(line)
-        marks = []
+        shift, marks = len(before) - start, []
         for first, last, _ in found:
             if start <= first and last <= end:
-                shift = len(before) - start - text.count("  ", start, first)
-                marks.append((first + shift, last + shift))
+                moved = shift - text.count("  ", start, first)
+                marks.append((first + moved, last + moved))
         return Snippet(f"{before}{line}{after}", tuple(marks))
 
     def _find(self, text: str) -> list[Found]:

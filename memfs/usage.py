@@ -170,6 +170,11 @@ class Usage:
                 self._known = now
         return self._view
 
+    @property
+    def version(self) -> object:
+        """What differs when something was recalled since, as far as this process knows."""
+        return self._tally, self._known
+
     def marked(self) -> Mapping[int, Recalls]:
         """The same, by the marks of the ids."""
         self.snapshot()
