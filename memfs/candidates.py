@@ -11,8 +11,8 @@ from memfs.catalog import Catalog
 from memfs.index import Matches
 from memfs.keywords import Clause, moments
 from memfs.model import Reason
-from memfs.overlay import has_all
-from memfs.query import STEEPNESS, Page, Question, Weights, groups_of, weigh
+from memfs.overlay import has_all, rarity
+from memfs.query import STEEPNESS, Page, Question, Weights
 from memfs.ranking import Ranked, Support
 from memfs.retention import Forgetting, factor_of, left_of, life_of
 from memfs.scan import Marks
@@ -134,8 +134,9 @@ class Candidates:
         """Whatever may be a hit, best first."""
         (question, weights, clauses, *_), overlay = asked, self._fresh.overlay
         if overlay and not question.is_empty:
-            asked = asked._replace(stretch=self._stretch(question, weights))
-        published = self._published(question, clauses, wanted, asked.stretch)
+            question = question._replace(boosts=self._boosts(weights))
+            asked = asked._replace(question=question)
+        published = self._published(question, clauses, wanted)
         matches = merge(published, self._pending(question, weights)) if overlay else published
         if not self._is_led(question):
             return matches
@@ -143,19 +144,18 @@ class Candidates:
             asked = asked._replace(meant=self._meaning.ask(question, weights))
         return _led(in_order(self._fresh.index, overlay, asked), matches)
 
-    def _stretch(self, question: Question, weights: Weights) -> float:
-        """By how much the scores of an index fall short, which knows nothing of what is pending."""
-        published = weigh(groups_of(question), self._fresh.index.frequency, self._fresh.index.memories)
-        return weights.information / published.information if published.information > 0 else 1.0
+    def _boosts(self, weights: Weights) -> dict[str, float]:
+        """What brings the terms of an index, which knows nothing of what is pending, to what they are worth."""
+        index = self._fresh.index
+        found = {term: (index.frequency(term), weight) for term, weight in weights.of.items()}
+        return {term: weight / rarity(count, index.memories) for term, (count, weight) in found.items() if count}
 
-    def _published(
-        self, question: Question, clauses: Sequence[Clause], wanted: int, stretch: float
-    ) -> Iterator[Candidate]:
+    def _published(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
         known, pending = self._fresh.index.catalog.known, self._fresh.overlay.entries
         for score, number in chain.from_iterable(self._rows(question, clauses, wanted + (8 if pending else 0))):
             path, stamp = known(number)
             if path not in pending:
-                yield -score * stretch, path, stamp, score * stretch, None, number
+                yield -score, path, stamp, score, None, number
 
     def _rows(self, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
         """The scores and rows of the index, more of them when so many were not enough."""
@@ -174,7 +174,7 @@ class Candidates:
             times = [(moments(memory)["updated"], path, memory.stamp) for path, memory in changed.items()]
             return sorted([(-time, path, stamp, time, None, None) for time, path, stamp in times])
         found: list[Candidate] = []
-        mean_length = self._fresh.index.mean_length
+        mean_length = overlay.mean_over(self._fresh.index.mean_length)
         for path in overlay.having(weights.of):
             memory, terms, *_ = overlay.entries[path]
             if memory and has_all(terms, question.phrases):

@@ -28,7 +28,6 @@ MAX_SIGHTED = 500  # memories that are looked at for what was said around others
 HEAP, MIN_HEAP = 128_000_000, 15_000_000
 _ALWAYS = ("created", "updated")
 _TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
-_MEAN_LENGTH = 50.0
 
 
 class Document(NamedTuple):
@@ -109,13 +108,13 @@ class Index:
 
     @cached_property
     def mean_length(self) -> float:
-        """The mean number of terms of a memory, as tantivy has it."""
+        """The mean number of terms of a memory, as tantivy has it; 0 if there is none."""
         with _guarded():
             some = self._searcher.terms_with_prefix("text", "", limit=1)
             query = self._term("text", some[0][0]) if some else Query.empty_query()
             hits = self._searcher.search(query, 1, count=False).hits
             told = query.explain(self._searcher, hits[0][1]).to_json() if hits else ""
-            return _named(json.loads(told), "avgdl") if told else _MEAN_LENGTH
+            return _named(json.loads(told), "avgdl") if told else 0.0
 
     def find(self, question: Question, clauses: Sequence[Clause], limit: int, among: Sequence[int] = ()) -> Matches:
         """The best matches, of all or of some rows, as (score, row), best first."""
@@ -217,18 +216,25 @@ class Index:
         return self._term("keys", spell(keyword))
 
     def _text(self, question: Question) -> Query | None:
-        parts = [(Occur.Should, self._term("text", term)) for term in question.terms]
-        groups = [[self._term("text", word) for word in group] for group in question.groups]
+        boosts = question.boosts
+        parts = [(Occur.Should, self._word(term, boosts)) for term in question.terms]
+        groups = [[self._word(word, boosts) for word in group] for group in question.groups]
         parts += [(Occur.Should, Query.disjunction_max_query(group)) for group in groups]
-        parts += [(Occur.Must, self._phrase(phrase)) for phrase in question.phrases]
+        parts += [(Occur.Must, self._phrase(phrase, boosts)) for phrase in question.phrases]
         if len(parts) == 1:
             return parts[0][1]
         return Query.boolean_query(parts) if parts else None
 
-    def _phrase(self, phrase: tuple[str, ...]) -> Query:
+    def _word(self, term: str, boosts: Mapping[str, float]) -> Query:
+        query = self._term("text", term)
+        return Query.boost_query(query, boosts[term]) if term in boosts else query
+
+    def _phrase(self, phrase: tuple[str, ...], boosts: Mapping[str, float]) -> Query:
         if len(phrase) == 1:
-            return self._term("text", phrase[0])
-        return Query.phrase_query(self._schema, "text", list(phrase))
+            return self._word(phrase[0], boosts)
+        query = Query.phrase_query(self._schema, "text", list(phrase))
+        known = [boosts[term] for term in phrase if term in boosts]
+        return Query.boost_query(query, sum(known) / len(known)) if known else query
 
     def _restricted(self, query: Query, clauses: Sequence[Clause]) -> Query:
         parts = []

@@ -35,6 +35,7 @@ class Overlay:
         self._counts: dict[str, Counter[str]] = {}
         self._having: dict[str, set[str]] = {}  # term -> paths
         self.places: dict[int, set[str]] = {}  # place -> paths
+        self._new = self._gone = self._words = 0
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -50,13 +51,14 @@ class Overlay:
     @property
     def gone(self) -> int:
         """The number of memories that are not there any more."""
-        return sum(pending.memory is None for pending in self.entries.values())
+        return self._gone
 
     def put(self, path: str, pending: Pending) -> None:
         """Take in a change."""
         self.drop(path)
         self.version += 1
         self.entries[path] = pending
+        self._count(pending, 1)
         counts = self._counts[path] = Counter(pending.terms)
         for term in counts:
             self._having.setdefault(term, set()).add(path)
@@ -68,10 +70,16 @@ class Overlay:
         if (old := self.entries.pop(path, None)) is None:
             return
         self.version += 1
+        self._count(old, -1)
         for term in self._counts.pop(path):
             _discard(self._having, term, path)
         if old.place is not None:
             _discard(self.places, old.place, path)
+
+    def _count(self, pending: Pending, by: int) -> None:
+        self._gone += by * (pending.memory is None)
+        self._new += by * (pending.memory is not None and pending.is_new)
+        self._words += by * len(pending.terms)
 
     def frequency(self, term: str) -> int:
         """The number of pending memories that have a term."""
@@ -81,6 +89,14 @@ class Overlay:
         """The number of memories that have a term, if as many in the index have it: an edited one counts once."""
         paths = self._having.get(term, ())
         return max(published + sum(self.entries[path].is_new for path in paths), len(paths))
+
+    def total_over(self, published: int) -> int:
+        """The number of memories, if as many are in the index: an edited one counts once."""
+        return max(published + self._new - self._gone, len(self.entries) - self._gone)
+
+    def mean_over(self, published: float) -> float:
+        """The mean number of terms of a memory: that of the index, if it has any, for its scores are told by it."""
+        return published or self._words / max(len(self.entries) - self._gone, 1) or 1.0
 
     def prefixed(self, prefix: str) -> list[str]:
         """The pending terms that begin so."""

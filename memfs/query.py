@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from memfs.errors import InvalidSearchError, shown
@@ -25,6 +26,9 @@ class Cutter(Protocol):
     def phrase(self, text: str) -> tuple[str, ...]: ...
 
 
+NO_BOOSTS: Mapping[str, float] = MappingProxyType({})
+
+
 class Question(NamedTuple):
     """What is looked for: any of the terms, or of the words that begin so; all of the phrases."""
 
@@ -33,6 +37,7 @@ class Question(NamedTuple):
     prefixes: tuple[str, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()  # the terms that each prefix stands for
     text: str = ""  # as it was asked
+    boosts: Mapping[str, float] = NO_BOOSTS  # what the worth of a term to the index is multiplied by
 
     @property
     def is_empty(self) -> bool:

@@ -129,7 +129,8 @@ class Search:
 
     def _reasons(self, memory: Memory, question: Question, weights: Weights) -> tuple[Reason, ...]:
         terms = self._fresh.analyzer.terms(text_of(memory))
-        return tuple(explain(question, terms, weights, self._fresh.index.mean_length))
+        mean_length = self._fresh.overlay.mean_over(self._fresh.index.mean_length)
+        return tuple(explain(question, terms, weights, mean_length))
 
     def _expanded(self, question: Question) -> Question:
         """A question with the terms that its prefixes stand for."""
@@ -145,7 +146,7 @@ class Search:
         index, overlay = self._fresh.index, self._fresh.overlay
         if not overlay:
             return weigh(groups_of(question), index.frequency, index.memories)
-        total = max(index.memories, len(overlay))
+        total = overlay.total_over(index.memories)
         return weigh(groups_of(question), lambda term: overlay.frequency_over(index.frequency(term), term), total)
 
     def _targets(self, scope: Namespace, now: datetime) -> frozenset[str]:
@@ -189,7 +190,7 @@ class Search:
             question = self._expanded(question)
             weights = self._weigh(question)
             terms = self._fresh.analyzer.terms(text_of(memory))
-            mean_length = self._fresh.index.mean_length
+            mean_length = self._fresh.overlay.mean_over(self._fresh.index.mean_length)
             meant = self._meaning.share(memory, question, weights) if self._meaning and question.is_plain else None
         parts = explain(question, terms, weights, mean_length, is_scoped=bool(choose.scope.segments))
         score = sum(part.score for part in parts)

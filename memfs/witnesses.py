@@ -47,7 +47,6 @@ class Asked(NamedTuple):
     weights: Weights
     clauses: Sequence[Clause]  # what the index asks of a memory
     accepts: Callable[[Memory], bool]  # the same, of a pending one
-    stretch: float = 1.0  # by which the scores of the index are multiplied
     meant: Meant | None = None  # what it means, where meaning is searched
 
 
@@ -77,10 +76,11 @@ def sought_of(index: Index, overlay: Overlay, asked: Asked) -> Sought:
 def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list[Witness]:
     """The memories that may be hits, as they come."""
     known, clauses, meant = index.catalog.known, asked.clauses, asked.meant
+    mean_length = overlay.mean_over(index.mean_length)
     found = index.placed(asked.question, clauses, POOL + (8 if overlay else 0))
     found = [one for one in found if known(one[1])[0] not in overlay] if overlay else found
-    published = {row: (score * asked.stretch, place) for score, row, place in found}
-    waiting = _waiting(overlay, asked, sought, index.mean_length)
+    published = {row: (score, place) for score, row, place in found}
+    waiting = _waiting(overlay, asked, sought, mean_length)
     matches = [*published.values(), *((one.score, one.place) for one in waiting)]
     matches = sorted(matches, key=itemgetter(0), reverse=True)[:POOL]
     if meant is None and all(place is None for _, place in matches):
@@ -96,7 +96,7 @@ def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list
     if meant:  # beside what has no word of the question, an estimate would count for too much
         others = [row for bits, row, _ in seen if bits and row not in published]
         scores = index.find(asked.question, (), len(others), others) if others else ()
-        published |= {row: (score * asked.stretch, None) for score, row in scores}
+        published |= {row: (score, None) for score, row in scores}
     witnesses = [one for one in waiting if one.score >= least]
     for bits, row, place in seen:
         path, stamp = known(row)
@@ -106,7 +106,7 @@ def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list
             witnesses.append(Witness(path, stamp, score, place, has, is_named, asks, row))
     there = {one.path for one in witnesses}
     beside = {path for place in places for path in overlay.places.get(place, ())}.union(alike.paths) - there
-    witnesses += _pending(overlay, beside, asked, sought, index.mean_length)
+    witnesses += _pending(overlay, beside, asked, sought, mean_length)
     return witnesses if meant is None else meant.judged(witnesses)
 
 

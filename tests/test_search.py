@@ -578,6 +578,32 @@ def test_what_is_pending_does_not_make_a_hit_less_relevant(vault: Vault) -> None
         assert vault.search(f"thing {number}")[0].memory.body.strip() == f"Thing {number}."
 
 
+@pytest.mark.parametrize("question", ["what does Alice eat?", '"Alice has"', "alice sush*", "where does Dan live"])
+@pytest.mark.parametrize("published", [0, 1, 4, 8])
+def test_relevance_is_the_same_before_and_after_changes_are_published(
+    vault: Vault, published: int, question: str
+) -> None:
+    texts = [
+        *("Alice is allergic to peanuts.", "Dan lives in Bern.", "Alice has a cat.", "Bob lives in Rome."),
+        *("Alice likes sushi with tuna.", "Alice reads novels.", "Carol has a boat.", "Dan eats rice with Alice."),
+        *("Eve paints walls and lives by the sea.", "Frank has sushi on Fridays."),
+    ]
+
+    def relevances() -> dict[str, float]:
+        return {hit.memory.body: hit.relevance for hit in vault.search(question, limit=20)}
+
+    for text in texts[:published]:
+        vault.add(text, namespace="/facts")
+    vault.sync()
+    for text in texts[published:]:
+        vault.add(text, namespace="/facts")
+    pending = relevances()
+    assert vault.status().pending == len(texts) - published
+    vault.sync()
+    assert vault.status().pending == 0
+    assert pending == {body: pytest.approx(relevance, abs=0.06) for body, relevance in relevances().items()}
+
+
 def test_an_edited_memory_counts_once_while_it_is_pending(tmp_path: Path) -> None:
     with Vault.init(tmp_path / "vault") as vault:
         vault.add_many(
