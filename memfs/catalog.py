@@ -9,11 +9,10 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
-from memfs.model import Stamp
+from memfs.model import Stamp, lazy
 
 _HEAD = struct.Struct("<8s5q")  # magic, first row, number of rows, of dead rows, of runs, bytes of paths
 _MAGIC = b"memfsrow"
@@ -263,7 +262,7 @@ class Catalog:
         for chunk in self.chunks:
             yield chunk.first, _paths(chunk), chunk.digests()
 
-    @cached_property
+    @lazy
     def _folders(self) -> dict[str, list[tuple[Chunk, range]]]:
         found: dict[str, list[tuple[Chunk, range]]] = {}
         for chunk in self.chunks:
@@ -271,7 +270,7 @@ class Catalog:
                 found.setdefault(folder, []).append((chunk, rows))
         return found
 
-    @cached_property
+    @lazy
     def dead_rows(self) -> list[int]:
         """The rows out of use, sorted."""
         return sorted(number for chunk in self.chunks for number in chunk.dead)

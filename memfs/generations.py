@@ -16,13 +16,14 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged
-from memfs.files import READ, read_open
+from memfs.files import READ, STATE, read_open
 
 CURRENT = "current"
 PURGE = "purge"
 MAX_CHUNKS = 16
 LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # which tantivy opens, and would wait at a pipe for ever
 MAX_SIZE = 1 << 40
+DESCRIPTORS = "/proc/self/fd"
 _NAME = re.compile(r"\.?[\w-][\w.-]*", re.ASCII)
 Files = dict[str, tuple[int, int, int, int]]  # name -> size, modification time, inode, checksum
 
@@ -176,3 +177,18 @@ def _remove(path: str) -> None:
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         os.unlink(path)
+
+
+def _let_go() -> None:
+    """Close the lock files of indexes that threads of a parent had open: a forked process would keep them locked, for
+    itself as for all others."""
+    with suppress(OSError):
+        for fd in os.listdir(DESCRIPTORS):
+            with suppress(OSError):
+                file = os.readlink(f"{DESCRIPTORS}/{fd}")
+                if file.endswith(LOCKS) and f"/{STATE}/" in file:
+                    os.close(int(fd))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -7,7 +7,7 @@ that is not as it was published is an IndexDamaged, and rebuilt.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import tantivy
@@ -17,6 +17,7 @@ from tantivy import Occur, Query
 from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Row
 from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, joined, spell, unspell
+from memfs.model import lazy
 from memfs.origins import PLACED
 from memfs.query import Question
 from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, prepare
@@ -106,7 +107,7 @@ class Index:
             among = self._restricted(Query.all_query(), [NoneOf(tuple(without))]) if without else None
             return [unspell(term[len(start) :]) for term, _ in self._searcher.terms_with_prefix("keys", start, among)]
 
-    @cached_property
+    @lazy
     def mean_length(self) -> float:
         """The mean number of terms of a memory, as tantivy has it; 0 if there is none."""
         with _guarded():
@@ -126,7 +127,7 @@ class Index:
         except BaseException as error:
             raise _translated(error) from error
 
-    @cached_property
+    @lazy
     def has_places(self) -> bool:
         """Whether some memory has a place in a conversation."""
         return self.has_keyword(PLACED)

@@ -134,12 +134,17 @@ class Reading(NamedTuple):
 
 
 class lazy(Generic[T]):  # noqa: N801  as `property` is
-    """A property that is made when it is first asked for, and kept; a `cached_property` takes a lock."""
+    """A property that is made when it is first asked for, and kept.
+
+    A `cached_property` takes a lock, which a forked process finds held by a thread that it does not have.
+    """
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
 
     def __get__(self, instance: object, owner: type) -> T:
+        if instance is None:
+            return cast("T", self)  # of the class
         value = instance.__dict__[self._name] = self._make(instance)
         return value
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,7 +24,7 @@ from memfs.files import STATE, Dirty, digest, encode, open_root, read, worded, w
 from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.frontmatter import parse
-from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp, SyncReport, Version, Written
+from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp, SyncReport, Version, Written, lazy
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query import check_page
@@ -119,7 +118,7 @@ class Vault:
         self._tree.close()
         self.usage.close()
 
-    @cached_property
+    @lazy
     def settings(self) -> Mapping[str, Any]:
         """What `memfs.yaml` sets."""
         fd = open_root(self.root)

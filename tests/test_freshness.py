@@ -1,5 +1,6 @@
 """A search is about the files as they are now, whoever changed them: editors, git, other processes, this one."""
 
+import fcntl
 import gc
 import os
 import shutil
@@ -33,7 +34,7 @@ from torture.support import Crew
 
 from memfs import Vault
 from memfs.errors import VaultNotFoundError
-from memfs.model import Change
+from memfs.model import Change, lazy
 
 Git = Callable[..., str]
 MANY, BURST, STEPS = 200, 2_000, 50
@@ -871,8 +872,8 @@ def test_threads_search_and_write_in_one_vault(root: Path, is_watched: bool) -> 
         assert_right(vault, {"t3x3": ["threads/hand3-3.md"]})
 
 
-def in_a_fork(job: Callable[[], object]) -> int:
-    """Run something in a forked process; what it ended with, 14 if it hung."""
+def in_a_fork(job: Callable[[], object], meanwhile: Callable[[], object] = lambda: None) -> int:
+    """Run something in a forked process; what it ended with, -14 if it hung."""
     child = os.fork()
     if child == 0:
         status = 3
@@ -883,6 +884,7 @@ def in_a_fork(job: Callable[[], object]) -> int:
             status = 0
         finally:
             os._exit(status)
+    meanwhile()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -936,6 +938,50 @@ def test_a_process_forked_while_others_search_does_not_hang(root: Path) -> None:
         for thread in threads:
             thread.join()
     assert ends == [0] * 8
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("name", [".tantivy-meta.lock", ".tantivy-writer.lock"])
+def test_a_forked_process_keeps_no_lock_of_an_index(root: Path, name: str) -> None:
+    with Vault(root) as vault:
+        found(vault, "marzipan")
+        (file,) = (root / ".memfs/index").glob(f"*/{name}")
+        lock = os.open(file, os.O_RDWR)  # as a thread that opens the index has it, for a moment
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def job() -> None:
+            lock_again = os.open(file, os.O_RDWR)
+            fcntl.flock(lock_again, fcntl.LOCK_EX)
+            os.close(lock_again)
+            assert found(vault, "marzipan") == {"top.md"}
+
+        assert in_a_fork(job, meanwhile=lambda: os.close(lock)) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_what_a_thread_of_its_parent_was_making() -> None:
+    parent, began, end = os.getpid(), threading.Event(), threading.Event()
+
+    class Made:
+        @lazy
+        def number(self) -> int:
+            if os.getpid() == parent:
+                began.set()
+                end.wait(20)
+            return 7
+
+    made = Made()
+    thread = threading.Thread(target=lambda: made.number)
+    thread.start()
+    began.wait(20)
+
+    def job() -> None:
+        assert made.number == 7
+
+    status = in_a_fork(job)
+    end.set()
+    thread.join()
+    assert status == 0
 
 
 def test_a_vault_that_is_closed_can_be_searched_again(root: Path) -> None:

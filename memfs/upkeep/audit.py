@@ -4,14 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from shlex import quote
 from typing import NamedTuple
 
 from memfs.errors import shown
 from memfs.finder import LANGUAGE
 from memfs.index import Analyzer
-from memfs.model import Memory
+from memfs.model import Memory, lazy
 from memfs.namespace import fold, is_conflict_copy, is_id
 from memfs.protocols import system_clock
 from memfs.upkeep.forgetting import faded
@@ -73,21 +72,21 @@ class _Look:
     namespace: str | None
     now: datetime
 
-    @cached_property
+    @lazy
     def memories(self) -> list[Memory]:
         return [memory for memory in self.vault.list(self.namespace) if not is_conflict_copy(memory.path)]
 
-    @cached_property
+    @lazy
     def lineage(self) -> Lineage:
         return Lineage(self.memories if self.namespace is None else self.vault.list(), self.now)
 
-    @cached_property
+    @lazy
     def in_force(self) -> list[Memory]:
         return [memory for memory in self.memories if self.lineage.is_in_force(memory)]
 
     # --- secrets
 
-    @cached_property
+    @lazy
     def _leaks(self) -> list[Finding]:
         hint = "Take it out of the file, and out of git's history; then change it."
         found = [
@@ -128,7 +127,7 @@ class _Look:
 
     # --- duplicates
 
-    @cached_property
+    @lazy
     def _twins(self) -> list[tuple[Finding, str]]:
         """Memories in force that say nearly what another one says, and which."""
         analyzer = Analyzer(self.vault.settings.get("retrieval", {}).get("language", LANGUAGE))
@@ -154,7 +153,7 @@ class _Look:
 
     # --- what is out of date, unused, too long
 
-    @cached_property
+    @lazy
     def _stale(self) -> list[Finding]:
         found = faded(self.vault, self.namespace, now=self.now)
         fading = {one.memory.path: one.retention for one in found if not one.spared}
