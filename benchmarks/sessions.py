@@ -88,10 +88,11 @@ def _restart(vault: Vault, length: int) -> Any:
     repository.create_agent("restart", SessionAgent("main", {}, {}))
     _filled(vault, "restart", length)
 
-    def restart() -> None:
+    def restart() -> Any:
         again = VaultSessionRepository(vault)
         again.read_session("restart")
         again.read_agent("restart", "main")
-        assert len(again.list_messages("restart", "main")) == length
+        return again.list_messages("restart", "main")
 
+    assert len(restart()) == length
     return restart

@@ -1,4 +1,8 @@
-"""Locks on open directories, and leases that tell who else has a file open. The only importer of filelock."""
+"""Locks on open directories, and leases that tell who else has a file open. The only importer of filelock.
+
+A lock is the kernel's, the one that filelock takes: here by the call itself, where there is `flock`, by filelock where
+there is not.
+"""
 
 import errno
 import os
@@ -6,30 +10,77 @@ import signal
 import sys
 import threading
 import time
-
-from filelock import lock_descriptor, unlock_descriptor
+from typing import Any
+from weakref import WeakSet
 
 from memfs.errors import LockTimeoutError
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    from filelock import lock_descriptor, unlock_descriptor
+
+    def try_lock(fd: int) -> bool:
+        """Take a lock if it is free; it is held until the descriptor is closed."""
+        return lock_descriptor(fd, blocking=False)
+
+    def try_share(fd: int) -> bool:
+        """Take a lock if it is free: there is no sharing."""
+        return lock_descriptor(fd, blocking=False)
+
+    def release(fd: int) -> None:
+        """Let a lock go."""
+        unlock_descriptor(fd)
+else:
     import fcntl
 
+    _ALONE, _TOGETHER = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_SH | fcntl.LOCK_NB
+
+    def try_lock(fd: int) -> bool:
+        """Take a lock if it is free; it is held until the descriptor is closed."""
+        try:
+            fcntl.flock(fd, _ALONE)
+        except (BlockingIOError, PermissionError):  # the latter on some file systems
+            return False
+        return True
+
+    def try_share(fd: int) -> bool:
+        """Take a lock together with all who share it, if nobody has it alone."""
+        try:
+            fcntl.flock(fd, _TOGETHER)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def release(fd: int) -> None:
+        """Let a lock go."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 POLL = 0.001  # seconds between two tries for a lock
+_RLock: Any = type(threading.RLock())
 
 
-class Mutex:
+class Mutex(_RLock):  # type: ignore[misc]  # one that is not written in Python: it is taken for every message
     """A lock among the threads of a process that a thread may take again; a forked child begins with it free."""
 
     def __init__(self) -> None:
-        self._lock, self._pid = threading.RLock(), os.getpid()
+        _mutexes.add(self)
 
-    def __enter__(self) -> None:
-        if self._pid != os.getpid():  # whoever held it is not here
-            self._lock, self._pid = threading.RLock(), os.getpid()
-        self._lock.acquire()
+    def free(self) -> None:
+        """Have it taken by nobody."""
+        self._at_fork_reinit()
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+
+_mutexes: "WeakSet[Mutex]" = WeakSet()
+
+
+def _forked() -> None:
+    """Let go in a child what was held in its parent: whoever held it is not here."""
+    for one in list(_mutexes):
+        one.free()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def acquire(fd: int, gate: int, what: str, timeout: float, deadline: float) -> None:
@@ -37,39 +88,19 @@ def acquire(fd: int, gate: int, what: str, timeout: float, deadline: float) -> N
 
     Whoever waits for it stands at the gate, so that the one who just let go queues up again behind them.
     """
-    _wait(gate, what, timeout, deadline)
+    while not try_lock(gate):
+        _wait(what, timeout, deadline)
     try:
-        _wait(fd, what, timeout, deadline)
+        while not try_lock(fd):
+            _wait(what, timeout, deadline)
     finally:
-        unlock_descriptor(gate)
+        release(gate)
 
 
-def release(fd: int) -> None:
-    """Let the lock on an open directory go."""
-    unlock_descriptor(fd)
-
-
-def _wait(fd: int, what: str, timeout: float, deadline: float) -> None:
-    while not lock_descriptor(fd, blocking=False):
-        if time.monotonic() > deadline:
-            raise LockTimeoutError(what, timeout)
-        time.sleep(POLL)
-
-
-def try_lock(fd: int) -> bool:
-    """Take a lock if it is free; it is held until the descriptor is closed."""
-    return lock_descriptor(fd, blocking=False)
-
-
-def try_share(fd: int) -> bool:
-    """Take a lock together with all who share it, if nobody has it alone; where there is no sharing, alone."""
-    if sys.platform == "win32":
-        return lock_descriptor(fd, blocking=False)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _wait(what: str, timeout: float, deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise LockTimeoutError(what, timeout)
+    time.sleep(POLL)
 
 
 def is_locked(fd: int) -> bool:
@@ -79,7 +110,7 @@ def is_locked(fd: int) -> bool:
     except OSError:
         taken = False
     if taken:
-        unlock_descriptor(fd)
+        release(fd)
     return not taken
 
 

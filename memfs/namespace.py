@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Self
 from urllib.parse import quote
@@ -25,9 +25,9 @@ _PLACEHOLDERS = {
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = re.compile(f"[a-z]-[0-7][{_BASE32}]{{25}}")
-_DIGITS = str.maketrans(_BASE32, "0123456789abcdefghijklmnopqrstuv")
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]
-_SHIFTS = tuple(range(120, -1, -10))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SIGNS = (_BASE32 * 8).encode()  # of a byte: five bits of it
 _CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
 _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
 
@@ -199,15 +199,19 @@ def first_line(text: str) -> str:
 
 def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
     """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32; it sorts behind the id `after`."""
-    number = max(int(now.timestamp() * 1000), 0) << 80 | int.from_bytes(os.urandom(10))
-    made = _id_text(kind, number)
-    if made <= after and (least := int(after[2:].translate(_DIGITS), 32) + 1) < 1 << 128:
-        return _id_text(kind, least)
-    return made
+    since = (now if now.tzinfo else now.astimezone(UTC)) - _EPOCH
+    time = max((since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000, 0)
+    first = f"{_PAIRS[time >> 40]}{_PAIRS[time >> 30 & 1023]}{_PAIRS[time >> 20 & 1023]}"
+    made = f"{kind}-{first}{_PAIRS[time >> 10 & 1023]}{_PAIRS[time & 1023]}{os.urandom(16).translate(_SIGNS).decode()}"
+    return made if made > after else _next(after) or made
 
 
-def _id_text(kind: str, number: int) -> str:
-    return f"{kind}-" + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+def _next(name: str) -> str:
+    """The first id that sorts behind one; empty if there is none."""
+    head = name.rstrip("z")
+    if head[2:] == "7":
+        return ""
+    return f"{head[:-1]}{_BASE32[_BASE32.index(head[-1]) + 1]}{'0' * (len(name) - len(head))}"
 
 
 def is_id(text: object, kind: str) -> bool:

@@ -26,6 +26,7 @@ from memfs.finder import Finder
 from memfs.frontmatter import parse
 from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp, SyncReport, Version, Written, lazy
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
+from memfs.pause import paused
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query import check_page
 from memfs.retention import PRUNED
@@ -149,7 +150,8 @@ class Vault:
 
     def list(self, namespace: str | None = None, *, archived: bool = False) -> Memories:
         """The memories below a namespace, by path; with `archived` the forgotten ones too."""
-        return [found for found in self._scope.walk(namespace, archived=archived) if isinstance(found, Memory)]
+        with paused():
+            return [found for found in self._scope.walk(namespace, archived=archived) if isinstance(found, Memory)]
 
     def check(self, namespace: str | None = None) -> Problems:
         """Everything in the vault that could not be understood, or that wants a person's look."""

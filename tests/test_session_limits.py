@@ -1,5 +1,6 @@
 """Sessions at the limits of the system: no descriptor left, a log as large as logs get, a line as long as lines get."""
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ from memfs import Vault, errors
 from memfs.agent.session import SessionLog
 from memfs.agent.session.events import MAX_LINE
 from memfs.agent.session.names import LARGEST
+from memfs.pause import paused
 
 
 def said(text: str) -> dict[str, Any]:
@@ -117,3 +119,90 @@ def test_the_longest_line_that_is_written_is_read(vault: Vault, name: str) -> No
     assert [len(one["content"]) for one in SessionLog(vault, "s-1").messages()] == [0, room]
     assert known.id
     assert not log.problems()
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["runs", "stands"])
+def test_reading_a_long_log_leaves_the_collector_as_it_was(vault: Vault, runs: bool) -> None:
+    log = SessionLog(vault, "s-1")
+    log.append_many({"message": said("x" * 100)} for _ in range(5000))
+    rounds: list[int] = []
+
+    def count(phase: str, about: dict[str, int]) -> None:
+        rounds.append(about["generation"])
+
+    before = gc.isenabled()
+    gc.callbacks.append(count)
+    try:
+        gc.enable() if runs else gc.disable()
+        rounds.clear()
+        reading = SessionLog(vault, "s-1").read()
+        during, after = len(rounds), gc.isenabled()
+    finally:
+        gc.enable() if before else gc.disable()
+        gc.callbacks.remove(count)
+
+    assert len(reading.events) == 5000
+    assert during <= 4  # a beginning and an end each; 5,000 events would make it look about forty times
+    assert after == runs
+
+
+def test_an_error_within_a_pause_ends_it() -> None:
+    with pytest.raises(ValueError, match="invalid literal"), paused():
+        int("no")
+
+    assert gc.isenabled()
+
+
+FORKED = """
+import gc, threading
+from memfs.pause import paused
+
+inside, leave = threading.Event(), threading.Event()
+
+def pause():
+    with paused():
+        inside.set()
+        leave.wait()
+
+thread = threading.Thread(target=pause)
+thread.start()
+inside.wait()
+paused_here = not gc.isenabled()
+child = os.fork()
+if not child:
+    os._exit(0 if gc.isenabled() else 1)
+is_running = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+leave.set()
+thread.join()
+print(paused_here, is_running, gc.isenabled())
+"""
+
+
+def test_the_collector_runs_in_a_child_that_is_forked_within_a_pause(run_script: Script) -> None:
+    assert run_script(FORKED).stdout == "True True True\n"
+
+
+def test_a_mutex_that_another_thread_holds_is_free_in_a_forked_child(run_script: Script) -> None:
+    code = """
+import threading
+from memfs.locks import Mutex
+
+mutex, inside, leave = Mutex(), threading.Event(), threading.Event()
+
+def hold():
+    with mutex, mutex:
+        inside.set()
+        leave.wait()
+
+thread = threading.Thread(target=hold)
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    with mutex, mutex:
+        os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), mutex.acquire(blocking=False))
+leave.set()
+thread.join()
+"""
+    assert run_script(code, timeout=20).stdout == "0 False\n"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from hypothesis import strategies as some
 
 from memfs import Vault, errors
 from memfs.agent.session import SessionLog
-from memfs.agent.session.events import lines_with, understand
-from memfs.namespace import is_id
+from memfs.agent.session.events import lines_with, time_text, understand
+from memfs.namespace import is_id, new_id
 
 KEYS = ["memfs:bytes", "memfs::bytes", "memfs:::bytes", "id", "message"]
 JSON = some.recursive(
@@ -477,3 +477,41 @@ def test_events_stay_in_order_under_a_clock_before_1970(vault: Vault) -> None:
     assert [event.message["content"][0]["text"] for event in events] == ["landed", "walked", "back"]
     assert [event.id for event in events] == sorted(event.id for event in events)
     assert all(is_id(event.id, "e") for event in events)
+
+
+@pytest.mark.parametrize(
+    ("after", "then"),
+    [
+        ("e-7" + "y" * 25, "e-7" + "y" * 24 + "z"),
+        ("e-7" + "y" * 24 + "z", "e-7" + "y" * 23 + "z0"),
+        ("e-7h" + "z" * 24, "e-7j" + "0" * 24),
+        ("e-0" + "z" * 25, "e-1" + "0" * 25),
+    ],
+)
+def test_an_id_sorts_right_behind_a_later_one(after: str, then: str) -> None:
+    assert new_id(datetime(1970, 1, 1, tzinfo=UTC), kind="e", after=after) == then
+
+
+def test_behind_the_last_id_of_all_there_is_none() -> None:
+    last = "e-7" + "z" * 25
+
+    assert new_id(datetime(2026, 11, 17, tzinfo=UTC), kind="e", after=last) < last
+
+
+@given(some.datetimes(timezones=some.just(UTC) | some.timezones()))
+def test_an_id_and_a_time_tell_the_millisecond(now: datetime) -> None:
+    said_time, name = time_text(now), new_id(now)
+
+    assert said_time == now.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    since = (now - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    digits = str.maketrans("0123456789abcdefghjkmnpqrstvwxyz", "0123456789abcdefghijklmnopqrstuv")
+    assert is_id(name, "m")
+    assert int(name[2:12].translate(digits), 32) == max(since, 0)
+
+
+def test_a_clock_without_a_zone_tells_the_time_of_this_machine(vault: Vault) -> None:
+    now = datetime(2026, 11, 17, 10, 30, 15, 123456, tzinfo=UTC).replace(tzinfo=None)
+    event = SessionLog(vault, "s-1", clock=lambda: now).append(said("Hello"))
+
+    assert event.time == now.astimezone(UTC).replace(microsecond=123000)
+    assert event.id[:12] == new_id(now.astimezone(UTC), kind="e")[:12]

@@ -71,12 +71,13 @@ class Policy:
     own: tuple[Detector, ...] = ()
     _known: Mapping[str, str] = field(init=False, repr=False, compare=False)
     _active: tuple[Detector, ...] = field(init=False, repr=False, compare=False)
-    _may_find: Callable[[str], bool] = field(init=False, repr=False, compare=False)
+    may_find: Callable[[str], bool] = field(init=False, repr=False, compare=False)
+    """Tells, in microseconds, whether a text is worth a closer look; it may also be a value spelled as JSON."""
 
     def __post_init__(self) -> None:
         known = _settled(self.actions, [detector.kind for detector in self.own])
         active = tuple(one for one in (*DETECTORS, *self.own) if known[one.kind] != "off")
-        for name, value in (("_known", known), ("_active", active), ("_may_find", first_look(active))):
+        for name, value in (("_known", known), ("_active", active), ("may_find", first_look(active))):
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -99,10 +100,6 @@ class Policy:
         """What is done with a kind: off, redact or reject."""
         return self._known[kind]
 
-    def may_find(self, text: str) -> bool:
-        """Tell, in microseconds, whether a text is worth a closer look; it may also be a value spelled as JSON."""
-        return self._may_find(text)
-
     def findings(self, text: str) -> list[Finding]:
         """What in a text is not left alone."""
         return found_by(self._active, text)
@@ -120,8 +117,8 @@ class Policy:
 
     def _cleaned(self, value: T, over: "_Pass") -> Clean[T]:
         if isinstance(value, str):
-            return Clean(over.text(value), over.counts) if self._may_find(value) else Clean(value)
-        if not self._may_find("\n".join(_texts(value, reads_bytes=over.reads_bytes))):
+            return Clean(over.text(value), over.counts) if self.may_find(value) else Clean(value)
+        if not self.may_find("\n".join(_texts(value, reads_bytes=over.reads_bytes))):
             return Clean(value)
         return Clean(over.value(value), over.counts)
 

@@ -8,9 +8,10 @@ import base64
 import json
 import json.encoder
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache, partial
 from operator import lt
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from memfs.namespace import is_id
 VERSION = 1
 KIND = "e"  # begins the id of an event
 MAX_LINE = 32 * 1024 * 1024
+_SAFE = MAX_LINE // 8  # signs of an event whose line is not too long, whatever its id
 KINDS = ("message", "state", "payload", "fork", "removed")
 RESERVED = frozenset({*KINDS, "memfs", "id", "time", "metadata", "branch", "redacted"})
 _SOME_ID, _SOME_TIME = f"{KIND}-{'0' * 26}", "2026-11-15T10:30:00.000Z"  # as long as any that memfs makes
@@ -30,6 +32,7 @@ _MARKER = '"memfs:'  # begins a spelling of ours, and a key that looks like one
 _SPELLED = re.compile("memfs:+bytes")
 _DEEPEST = 50  # parts within parts that an error names
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -74,6 +77,10 @@ class Event(NamedTuple):
         return {**own, **self.metadata}
 
 
+_event_of: Callable[[tuple[str, str, dict[str, Any]]], Event]
+_event_of = partial(tuple.__new__, Event)  # what Event() does, for less: of every line
+
+
 class Head(NamedTuple):
     """What the first line of a log says: its schema, and whose log it is."""
 
@@ -105,7 +112,14 @@ def time_text(time: datetime) -> str:
     """A time as memfs writes it in a log."""
     if time.tzinfo is not UTC:
         time = time.astimezone(UTC)
-    return time.isoformat(timespec="milliseconds")[:-6] + "Z"
+    since = time - _EPOCH
+    return f"{_second(since.days, since.seconds)}.{since.microseconds // 1000:03}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(days: int, seconds: int) -> str:
+    """The text of a second, which many events share."""
+    return (_EPOCH + timedelta(days, seconds)).isoformat()[:19]
 
 
 # --- writing ------------------------------------------------------------------------------------------
@@ -116,27 +130,25 @@ class Draft(NamedTuple):
 
     kind: str
     fields: dict[str, Any]
-    body: bytes
+    body: str
     id: str = ""
     time: str = ""
 
     @classmethod
     def make(cls, kind: str, fields: dict[str, Any], *, id: str = "", time: str = "") -> "Draft":  # noqa: A002
         """Render an event; InvalidMemoryError if it is no line that can be read again."""
-        draft = cls(kind, fields, line_of(fields)[1:], id, time)
-        _check_length(len(_opening(id or _SOME_ID, time or _SOME_TIME)) + len(draft.body), fields)
+        draft = tuple.__new__(cls, (kind, fields, _text(fields)[1:], id, time))
+        if len(draft.body) > _SAFE and len(draft.numbered(id or _SOME_ID, time or _SOME_TIME)[1]) > MAX_LINE:
+            raise _too_large(fields)
         return draft
 
-    def event(self, name: str, time: str) -> Event:
-        return Event(name, self.kind, {"id": name, "time": time, **self.fields})
+    def numbered(self, name: str, time: str) -> tuple[Event, bytes]:
+        """The event, now that it has its id and its time, and its line."""
+        line = f'{{"id":{_quoted(name)},"time":{_quoted(time)},{self.body}\n'
+        return _event_of((name, self.kind, {"id": name, "time": time, **self.fields})), line.encode()
 
-    def line(self, name: str, time: str) -> bytes:
-        return _opening(name, time) + self.body
 
-
-def _opening(name: str, time: str) -> bytes:
-    """How the line of an event begins."""
-    return f'{{"id":{_quoted(name)},"time":{_quoted(time)},'.encode()
+_quoted = json.encoder.encode_basestring_ascii
 
 
 def head_line(**facts: str) -> bytes:
@@ -146,25 +158,33 @@ def head_line(**facts: str) -> bytes:
 
 def line_of(record: Mapping[str, Any]) -> bytes:
     """A record as a line; InvalidMemoryError if JSON has no word for something in it."""
+    return _text(record).encode() + b"\n"
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    """The text of a line, which UTF-8 can hold."""
     try:
-        text = _dumps(record)
+        text = "".join(_chunks(record, 0))
         if _MARKER in text:
             text = _dumps(_spelled(record))
-        data = _encoded(text, record)
+        length = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:  # a lone surrogate is spelled by JSON
+        text = _dumps_ascii(_spelled(record))
+        length = len(text)
     except (TypeError, ValueError) as error:
         where = _part(record, _is_unknown)
         raise InvalidMemoryError("event", f"cannot be stored: {where and f'{where}: '}{error}") from None
     except RecursionError:
-        raise InvalidMemoryError("event", "is nested too deep") from None
-    _check_length(len(data), record)
-    return data
+        raise InvalidMemoryError("event", "is nested too deep, or within itself") from None
+    if length >= MAX_LINE:
+        raise _too_large(record)
+    return text
 
 
-def _check_length(length: int, record: Mapping[str, Any]) -> None:
-    if length > MAX_LINE:
-        where = _part(record, lambda value: len(_dumps(value)) > MAX_LINE // 2)
-        reason = f"is larger than {MAX_LINE // (1024 * 1024)} MiB{where and f', most of it in {where}'}"
-        raise InvalidMemoryError("event", reason)
+def _too_large(record: Mapping[str, Any]) -> InvalidMemoryError:
+    where = _part(record, lambda value: len(_dumps(value)) > MAX_LINE // 2)
+    reason = f"is larger than {MAX_LINE // (1024 * 1024)} MiB{where and f', most of it in {where}'}"
+    return InvalidMemoryError("event", reason)
 
 
 def _part(value: Any, is_meant: Callable[[Any], bool]) -> str:
@@ -188,14 +208,6 @@ def _is_unknown(value: Any) -> bool:
     return False
 
 
-def _encoded(text: str, record: Mapping[str, Any]) -> bytes:
-    """Text as bytes; a lone surrogate, which UTF-8 cannot hold, is spelled by JSON."""
-    try:
-        return text.encode() + b"\n"
-    except UnicodeEncodeError:
-        return _dumps_ascii(_spelled(record)).encode() + b"\n"
-
-
 def _default(value: object) -> object:
     if isinstance(value, bytes | bytearray):
         return {"memfs:bytes": base64.b64encode(value).decode()}
@@ -206,8 +218,18 @@ def _default(value: object) -> object:
     raise TypeError(f"JSON has no word for {type(value).__name__}")
 
 
+def _prepared() -> Callable[[Any, int], Iterable[str]]:
+    """The encoder that json makes anew for each value, once and for all; of what is within itself, a RecursionError."""
+    if (make := getattr(json.encoder, "c_make_encoder", None)) is None:
+        return lambda value, _: [_dumps(value)]
+    found: Callable[[Any, int], Iterable[str]] = make(
+        None, _default, json.encoder.encode_basestring, None, ":", ",", False, False, True
+    )
+    return found
+
+
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_default).encode
-_quoted = json.encoder.encode_basestring_ascii
+_chunks = _prepared()
 _dumps_ascii = json.JSONEncoder(separators=(",", ":"), default=_default).encode
 
 
@@ -269,7 +291,8 @@ def _plain_message(line: str | bytes) -> Event | None:
     try:
         record, end = _scan(line, 0)
         if end == len(line) <= MAX_LINE and record["message"].__class__ is dict and _MARKER not in line:
-            return Event(record["id"], "message", record) if record["id"].__class__ is str and record["id"] else None
+            name = record["id"]
+            return _event_of((name, "message", record)) if name.__class__ is str and name else None
     except (TypeError, KeyError, StopIteration, ValueError, RecursionError):
         pass
     return None

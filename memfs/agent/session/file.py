@@ -6,7 +6,7 @@ the file tells of it, from there on.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,16 @@ from memfs.errors import (
     VaultError,
 )
 from memfs.files import FILE, TRIES, folder, open_root, read_open, worded, write_all
-from memfs.locks import Mutex
+from memfs.locks import Mutex, release
 from memfs.namespace import is_id, new_id
+from memfs.pause import paused
 from memfs.protocols import Clock
 from memfs.state import Settled, settled
 from memfs.tree import Hold, Tree
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE
 _READ = os.O_RDONLY | FILE
+MANY = 256 * 1024  # bytes of lines from which on reading them makes a great many values
 Check = Callable[[Sequence[Event]], None]
 
 
@@ -50,22 +52,18 @@ class _Known:
     """What is known of the file as it was left: which one it is, how far it was read, and the ids in it."""
 
     def __init__(self) -> None:
-        self.inode, self.position = 0, 0
+        self.left = 0, 0  # inode and size
         self.last = ""
         self.ids: set[str] = set()
 
-    def is_all_of(self, status: os.stat_result) -> bool:
-        return self.inode == status.st_ino and self.position == status.st_size
-
-    def may_go_on(self, status: os.stat_result) -> bool:
-        return self.inode == status.st_ino and 0 < self.position <= status.st_size
+    def position(self, status: os.stat_result) -> int:
+        """Where what is not known begins."""
+        inode, size = self.left
+        return size if inode == status.st_ino and size <= status.st_size else 0
 
     def add(self, events: Sequence[Event]) -> None:
         self.ids.update([event.id for event in events])
         self.last = max(self.last, last_id(events))
-
-    def remember(self, inode: int, position: int) -> None:
-        self.inode, self.position = inode, position
 
 
 class LogFile:
@@ -123,28 +121,27 @@ class LogFile:
     def append(self, drafts: Sequence[Draft], check: Check | None = None) -> list[Event]:
         """Add events durably, all or none; `check` is shown all there are under the lock, and may raise."""
         with self._mutex:
-            for _ in range(TRIES):
-                try:
-                    return self._append(drafts, check)
-                except _GoneError:
-                    continue
-        raise StorageError(self.path, "its directory is deleted again and again")
+            try:
+                if hold := self._kept.take():
+                    try:
+                        return self._write(hold, drafts, check)
+                    finally:
+                        release(hold.parent)
+            except OSError as error:
+                raise worded(self.path, error) from error
+            except _GoneError:
+                pass
+            return self._append_anew(drafts, check)
 
-    def _append(self, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
-        try:
-            hold = self._kept.take()
-            if hold is not None:
-                try:
-                    return self._write(hold, drafts, check)
-                finally:
-                    self._kept.give()
-        except OSError as error:
-            raise worded(self.path, error) from error
-        with self._held(create=True) as hold:
-            events = self._write(hold, drafts, check)
-            with suppress(OSError, VaultError):  # the events are there, also where no descriptor is left to keep
-                self._kept.keep(hold)
-            return events
+    def _append_anew(self, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
+        """Append where nothing is at hand, or is not there any more."""
+        for _ in range(TRIES):
+            with suppress(_GoneError), self._held(create=True) as hold:
+                events = self._write(hold, drafts, check)
+                with suppress(OSError, VaultError):  # the events are there, also where no descriptor is left to keep
+                    self._kept.keep(hold)
+                return events
+        raise StorageError(self.path, "its directory is deleted again and again")
 
     def replace(self, name: str, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Event:
         """Have another line in the place of an event's; nothing of the file as it was is left."""
@@ -156,7 +153,8 @@ class LogFile:
                         raise SessionNotFoundError(name)
                     record = change(event.record)
                     data = with_line(old.content.data, event, line_of(record))
-                    self._check_size(len(data))
+                    if len(data) > LARGEST:
+                        raise _full(self.path)
                     self._tree.state.erase(hold.root, hold.parent, self._name, old, data)
                     os.fsync(hold.parent)
                     self._known = _Known()
@@ -175,45 +173,42 @@ class LogFile:
         """Append under the lock; what is durable is not reported as failed any more."""
         if check:
             check(self._reading(hold.parent).events)
-        fd = _opened(hold.parent, self._name)
+        try:
+            fd = os.open(self._name, _APPEND, 0o666, dir_fd=hold.parent)
+        except FileNotFoundError:
+            raise _GoneError(self._name) from None
+        begun = False
         try:
             status = os.fstat(fd)
-            seal = self._catch_up(fd, status)
+            size, seal = status.st_size, b""
+            if not size or self._known.left != (status.st_ino, size):
+                seal = self._catch_up(fd, status)
             events, lines = self._numbered(drafts)
-            if not status.st_size:
+            if not size:
                 lines.insert(0, self._head())
             data = seal + b"".join(lines) if lines else b""
             if not self._is_named:
                 os.fsync(hold.parent)
                 self._is_named = True
+            if size + len(data) > LARGEST:
+                raise _full(self.path)
             if lines:
-                self._put(fd, status.st_size, data)
+                begun = True
+                write_all(fd, data)
             if lines or not seal:
-                self._known.remember(status.st_ino, status.st_size + len(data))
+                self._known.left = status.st_ino, size + len(data)
             return events
         except BaseException:
             self._known = _Known()  # it may have ids that are not there
+            if begun:
+                with suppress(OSError):
+                    os.ftruncate(fd, size)
             raise
         finally:
-            with suppress(OSError):
+            try:  # noqa: SIM105  this is cheaper, and done for every message
                 os.close(fd)
-
-    def _put(self, fd: int, size: int, data: bytes) -> None:
-        """Append durably, or leave the file as it was."""
-        self._check_size(size + len(data))
-        try:
-            write_all(fd, data)
-        except BaseException:
-            with suppress(OSError):
-                os.ftruncate(fd, size)
-            raise
-
-    def _check_size(self, size: int) -> None:
-        """Refuse to make a log that nobody could read."""
-        if size > LARGEST:
-            error = StorageError(self.path, f"full: no log is larger than {LARGEST // (1024 * 1024)} MiB")
-            error.hint = "Go on in another session."
-            raise error
+            except OSError:
+                pass
 
     def _numbered(self, drafts: Sequence[Draft]) -> tuple[list[Event], list[bytes]]:
         """Events with their ids and times, and the lines of those that are not there yet."""
@@ -221,20 +216,19 @@ class LogFile:
         for draft in drafts:
             now = self._clock()
             name, time = draft.id or new_id(now, kind=KIND, after=known.last), draft.time or time_text(now)
-            events.append(draft.event(name, time))
+            event, line = draft.numbered(name, time)
+            events.append(event)
             if name not in known.ids:
-                lines.append(draft.line(name, time))
+                lines.append(line)
                 known.ids.add(name)
-                if not draft.id or is_id(name, KIND):
-                    known.last = max(known.last, name)
+                if name > known.last and (not draft.id or is_id(name, KIND)):
+                    known.last = name
         return events, lines
 
     def _catch_up(self, fd: int, status: os.stat_result) -> bytes:
         """Take in what others appended, and no more; what to write first, where the last line was cut short."""
         check_file(status, self.path)
-        if self._known.is_all_of(status):
-            return b""
-        start = self._known.position if self._known.may_go_on(status) else 0
+        start = self._known.position(status)
         if start and os.pread(fd, 1, start - 1) != b"\n":
             start = 0
         if not start:
@@ -254,13 +248,14 @@ class LogFile:
             return self._understood(b"\n".join(lines_with(data, only)))
         reading = self._understood(data)
         with self._mutex:
-            if not self._known.inode and data.endswith(b"\n") and len(data) == status.st_size:
+            if not self._known.left[0] and data.endswith(b"\n") and len(data) == status.st_size:
                 self._known.add(reading.events)
-                self._known.remember(status.st_ino, status.st_size)
+                self._known.left = status.st_ino, status.st_size
         return reading
 
     def _understood(self, data: bytes) -> Reading:
-        reading = understand(data, self.path)
+        with paused() if len(data) > MANY else nullcontext():
+            reading = understand(data, self.path)
         if reading.head and reading.head.version > VERSION:
             raise StorageError(self.path, f"of schema version {reading.head.version}: made by a newer memfs")
         if reading.head and self._actor and reading.head.actor not in ("", self._actor):
@@ -295,6 +290,12 @@ class _GoneError(VaultError):
     """The directory was deleted while its lock was held: by git, say, which has no empty ones."""
 
 
+def _full(path: str) -> StorageError:
+    error = StorageError(path, f"full: no log is larger than {LARGEST // (1024 * 1024)} MiB")
+    error.hint = "Go on in another session."
+    return error
+
+
 def _unreadable(path: str, error: OSError) -> StorageError:
     return StorageError(path, f"cannot be read: {error.strerror or error}")
 
@@ -305,13 +306,6 @@ def find(events: Iterable[Event], name: str) -> Event:
         if event.id == name:
             return event
     raise SessionNotFoundError(name)
-
-
-def _opened(parent: int, name: str) -> int:
-    try:
-        return os.open(name, _APPEND, 0o666, dir_fd=parent)
-    except FileNotFoundError:
-        raise _GoneError(name) from None
 
 
 def _span(fd: int, start: int, end: int) -> bytes:

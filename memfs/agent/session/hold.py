@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from weakref import WeakSet
 
 from memfs.files import open_folder, open_root
-from memfs.locks import acquire, release
+from memfs.locks import acquire
 from memfs.tree import Hold, Tree
 
 _kept: "WeakSet[KeptHold]" = WeakSet()  # of this process
@@ -33,7 +33,7 @@ class KeptHold:
         _kept.add(self)
 
     def take(self) -> Hold | None:
-        """Lock it; None if it has to be opened first."""
+        """Lock it, until it is released; None if it has to be opened first."""
         hold = self._hold
         if hold is None:
             return None
@@ -46,11 +46,6 @@ class KeptHold:
             pass
         self.drop()
         return None
-
-    def give(self) -> None:
-        """Let it go, and keep the descriptors."""
-        if self._hold:
-            release(self._hold.parent)
 
     def keep(self, hold: Hold) -> None:
         """Have descriptors for the next time, of a directory that is locked now."""

@@ -18,7 +18,7 @@ from memfs.upkeep.redaction import Policy, report
 from memfs.vault import LOCK_TIMEOUT, Vault
 
 MAX_NAME = 1000  # characters of an id, or of the name of a branch
-_SPELLING, _ESCAPE = b'"memfs:', b"\\u"  # bytes, and signs that UTF-8 cannot hold, as they stand in a line
+_SPELLING, _ESCAPE = '"memfs:', "\\u"  # bytes, and signs that UTF-8 cannot hold, as they stand in a line
 
 
 class SessionLog:
@@ -69,7 +69,7 @@ class SessionLog:
 
         `about` may hold `metadata`, `branch`, `time`, and facts of one's own, which the line then has too.
         """
-        return self._file.append([self.draft(message, id=id, **about)])[0]
+        return self._file.append([self._draft("message", _message(message), id=id, **about)])[0]
 
     def append_drafts(self, drafts: Sequence[Draft]) -> list[Event]:
         """Add what was drafted before, at once, all or none."""
@@ -222,12 +222,10 @@ class SessionLog:
         if branch:
             fields["branch"] = _name("branch", branch)
         draft = Draft.make(kind, fields, id=_name("id", id) if id else "", time=_time(time) if time else "")
-        return draft if self._is_harmless(draft) else self._redacted(draft)
-
-    def _is_harmless(self, draft: Draft) -> bool:
-        """Tell, in microseconds, that nothing is to be redacted; of bytes and rare signs a closer look tells."""
-        is_plain = _SPELLING not in draft.body and _ESCAPE not in draft.body
-        return is_plain and not self._redaction.may_find(draft.body.decode())
+        text = draft.body
+        if _SPELLING in text or _ESCAPE in text or self._redaction.may_find(text):  # else nothing is to be redacted
+            return self._redacted(draft)
+        return draft
 
     def _redacted(self, draft: Draft) -> Draft:
         """An event without what is not to be kept; what was said cannot be refused."""
@@ -267,6 +265,6 @@ def _time(given: object) -> str:
 
 
 def _message(given: object) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
+    if not isinstance(given, (dict, Mapping)):  # a dict, as most are, is known at once
         raise InvalidMemoryError("message", f"{shown(given)} is not a mapping")
     return dict(given)

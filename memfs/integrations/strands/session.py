@@ -18,10 +18,12 @@ from memfs.agent.session.names import LOG, MULTI, SESSION
 from memfs.agent.session.sessions import Sessions
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
 from memfs.locks import Mutex
+from memfs.pause import paused
 from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 
 AGENT = "agent"  # names the states in the log of an agent
+_STATED = frozenset({"agent_id", "state", "conversation_manager_state", "created_at", "updated_at"})  # what one holds
 
 
 class VaultSessionRepository(SessionRepository):
@@ -115,7 +117,9 @@ class VaultSessionRepository(SessionRepository):
             if not log.events(kinds=("message",), limit=1):
                 return None
             state = {}
-        agent = SessionAgent.from_dict({**self._assumed(log), **state})
+        if not state.keys() >= _STATED:
+            state = {**self._assumed(log), **state}
+        agent = SessionAgent.from_dict(state)
         self._begun[session_id, agent_id] = agent.created_at
         self._stated(session_id, agent)
         return agent
@@ -129,8 +133,9 @@ class VaultSessionRepository(SessionRepository):
     def _assumed(self, log: SessionLog) -> dict[str, Any]:
         """What an agent was whose log has its messages and not its state: one as Strands makes them."""
         manager = {"__name__": SlidingWindowConversationManager.__name__, "removed_message_count": 0}
-        times = {"created_at": log.created, "updated_at": log.created}
-        return {"agent_id": log.agent, "state": {}, "conversation_manager_state": manager, **times}
+        created = log.created
+        about = {"agent_id": log.agent, "created_at": created, "updated_at": created}
+        return {**about, "state": {}, "conversation_manager_state": manager}
 
     def _stated(self, session_id: str, agent: SessionAgent) -> Draft:
         """The state of an agent that is there, as it is to be written."""
@@ -197,10 +202,11 @@ class VaultSessionRepository(SessionRepository):
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
         """The messages of an agent in order."""
-        found = list(self._numbered(session_id, agent_id))
-        gone = found[0][0] if found else 0  # of a log that began anew within the conversation
-        found = page(found, limit, offset - min(offset, gone) if isinstance(offset, int) and offset > 0 else offset)
-        return [_message(number, event) for number, event in found]
+        with paused():
+            found = list(self._numbered(session_id, agent_id))
+            gone = found[0][0] if found else 0  # of a log that began anew within the conversation
+            found = page(found, limit, offset - min(offset, gone) if isinstance(offset, int) and offset > 0 else offset)
+            return [_message(number, event) for number, event in found]
 
     # --- several agents that work together
 

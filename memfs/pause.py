@@ -1,0 +1,42 @@
+"""Pause: the garbage collector stands still while a great many values are made that all stay.
+
+It would look at them, and at all else that the process holds, again and again, and find nothing.
+"""
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_pausing: set[int] = set()  # threads that found the collector running, and stopped it
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Have no collection in the block; at its end, the collector runs if it did at its beginning.
+
+    Of several threads whoever is first to end lets it run: the others are slower then, and nothing else.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    thread = threading.get_ident()
+    _pausing.add(thread)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        _pausing.discard(thread)
+
+
+def _forked() -> None:
+    """Have it run in a child where the thread that would let it is not there."""
+    if _pausing:
+        _pausing.clear()
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
