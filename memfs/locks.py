@@ -60,14 +60,15 @@ _RLock: Any = type(threading.RLock())
 
 
 class Mutex(_RLock):  # type: ignore[misc]  # one that is not written in Python: it is taken for every message
-    """A lock among the threads of a process that a thread may take again; a forked child begins with it free."""
+    """A lock among the threads of a process that a thread may take again; in a forked child no other thread has it."""
 
     def __init__(self) -> None:
         _mutexes.add(self)
 
     def free(self) -> None:
-        """Have it taken by nobody."""
-        self._at_fork_reinit()
+        """Have it taken by nobody but this thread."""
+        if not self._is_owned():
+            self._at_fork_reinit()
 
 
 _mutexes: "WeakSet[Mutex]" = WeakSet()

@@ -206,3 +206,17 @@ leave.set()
 thread.join()
 """
     assert run_script(code, timeout=20).stdout == "0 False\n"
+
+
+def test_a_mutex_that_the_forking_thread_holds_stays_its_own_in_the_child(run_script: Script) -> None:
+    code = """
+from memfs.locks import Mutex
+
+mutex = Mutex()
+with mutex:
+    child = os.fork()
+if not child:
+    os._exit(0 if mutex.acquire(blocking=False) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert run_script(code, timeout=20).stdout == "0\n"

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache, cached_property
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from memfs.config import ACTIONS, PERSONAL_KINDS, SECRET_KINDS, Action
 from memfs.errors import InvalidSetupError, SecretRefusedError, shown
+from memfs.model import lazy
 from memfs.upkeep.credentials import SECRETS, kind_of_named
 from memfs.upkeep.findings import Detector, Find, Finding, first_look, found_by
 from memfs.upkeep.personal import PERSONAL
@@ -155,7 +156,7 @@ class _Pass:
             text = "".join([*pieces, text[at:]])
         return text
 
-    @cached_property
+    @lazy
     def _known(self) -> set[str]:
         """What was there before, and stays."""
         before = self._text_before
