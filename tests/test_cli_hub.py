@@ -1,5 +1,6 @@
 """push and pull on the command line, on copies of the example vault and a real server."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,13 +132,16 @@ def test_an_address_that_is_none_is_not_taken_for_a_namespace(memfs: Memfs, word
         assert "s3cret" not in ran.err
 
 
-def test_a_push_of_a_namespace_that_is_not_there_says_so(memfs: Memfs) -> None:
+def test_a_namespace_that_is_not_there_is_told_and_exit_code_1(memfs: Memfs, example: Path) -> None:
     ran, known = memfs("push", "/fatcs"), memfs("push", "/facts/alice")
+    pulled, dry = memfs("pull", "/fatcs"), memfs("push", "/fatcs", "--dry-run", "--json")
+    shutil.rmtree(example / "facts" / "alice")
+    gone = memfs("push", "/facts/alice", "--all-removals")
 
-    assert (ran.code, known.code) == (0, 0)
+    assert (ran.code, pulled.code, dry.code, dry.err, known.code, gone.code) == (1, 1, 1, "", 0, 0)
     assert ran.out.startswith("sent to ")
-    assert ran.err == "hint: There is no such namespace; see what there is with `memfs list`.\n"
-    assert known.err == ""
+    assert ran.err == pulled.err == "hint: There is no such namespace; see what there is with `memfs list`.\n"
+    assert known.err == gone.err == ""
 
 
 def test_no_password_is_ever_printed(memfs: Memfs, postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,9 @@
 """What a person mistypes, leaves out or takes for something else is told, and the message knows the way on."""
 
-import shlex
 from pathlib import Path
 
 import pytest
 from conftest import Memfs
-
-from memfs import Vault
 
 # --- texts that are empty
 

@@ -29,11 +29,8 @@ def run_push(args: argparse.Namespace) -> int:
             vault, url, namespace=namespace_of(vault, namespace), tenant=args.tenant,
             dry_run=args.dry_run, all_removals=args.all_removals, progress=progress,
         )  # fmt: skip
-        is_nowhere = not (report.changes or is_there(vault, report.namespace))
-    code = _show(report, as_json=args.json)
-    if is_nowhere and not args.json:
-        print(f"hint: {NOWHERE}", file=sys.stderr)
-    return code
+        is_nowhere = not is_there(vault, report.namespace)
+    return _show(report, is_nowhere=is_nowhere, as_json=args.json)
 
 
 def run_pull(args: argparse.Namespace) -> int:
@@ -44,7 +41,8 @@ def run_pull(args: argparse.Namespace) -> int:
             vault, url, namespace=namespace_of(vault, namespace), tenant=args.tenant,
             dry_run=args.dry_run, progress=progress,
         )  # fmt: skip
-    return _show(report, as_json=args.json)
+        is_nowhere = not is_there(vault, report.namespace)
+    return _show(report, is_nowhere=is_nowhere, as_json=args.json)
 
 
 def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
@@ -61,12 +59,17 @@ def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
 # --- telling ------------------------------------------------------------------------------------------
 
 
-def _show(report: HubReport, *, as_json: bool) -> int:
+def _show(report: HubReport, *, is_nowhere: bool, as_json: bool) -> int:
+    """Print what was done; a namespace that is not here, and that nothing was done for, is exit code 1."""
+    is_nowhere = is_nowhere and not (report.changes or report.conflicts)
     if as_json:
         print_json(_facts(report))
     else:
         _print(report)
-    return CONFLICT if report.conflicts else 1 if report.problems else 0
+        if is_nowhere:
+            settle_output()
+            print(f"hint: {NOWHERE}", file=sys.stderr)
+    return CONFLICT if report.conflicts else 1 if report.problems or is_nowhere else 0
 
 
 def _facts(report: HubReport) -> dict[str, Any]:

@@ -74,14 +74,19 @@ def text_of(words: Sequence[str]) -> str:
     """The words as one text; a lone `-` is stdin, less one line end at its end."""
     if list(words) != ["-"]:
         return " ".join(words)
+    try:
+        return read_stdin().decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InvalidMemoryError("stdin", f"is not UTF-8 at byte {error.start}") from None
+
+
+def read_stdin() -> bytes:
+    """All that stdin holds; who types it is told how to end it."""
     if sys.stdin is None:
         raise InvalidMemoryError("stdin", "is closed")
     if at_terminal():
         print("reading from the terminal; end with Ctrl-D on a line of its own", file=sys.stderr)
-    try:
-        return sys.stdin.buffer.read().decode().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise InvalidMemoryError("stdin", f"is not UTF-8 at byte {error.start}") from None
+    return sys.stdin.buffer.read()
 
 
 def at_terminal() -> bool:

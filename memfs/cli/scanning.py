@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from memfs.cli.commands import usage
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.inputs import namespace_of, open_vault, read_stdin
 from memfs.cli.output import Progress, count, paint, plain, print_json
+from memfs.errors import InvalidNamespaceError, PlaceNotFoundError
 from memfs.upkeep.exposure import Exposed, Source, exposed, paths_below, place_of, read, staged
 from memfs.upkeep.redaction import Policy, is_secret
 from memfs.vault import Vault
@@ -24,9 +25,11 @@ def run_scan(args: argparse.Namespace) -> int:
         raise usage("scan", "--staged looks at all that is staged: it takes no paths")
     with open_vault(args.vault) as vault, Progress("scanned") as progress:
         policy = Policy.of(vault)
-        files = _staged(vault) if args.staged else _files(vault, [*args.paths, *(_given() if args.zero else ())])
         found: list[Exposed] = []
-        skipped: list[Source] = []
+        given, skipped = _given(vault) if args.zero else ([], [])
+        named = [place_of(vault.root, namespace_of(vault, word) or word) for word in args.paths]
+        everything = [] if args.paths or args.zero else [""]
+        files = _staged(vault) if args.staged else _files(vault, [*named, *given, *everything])
         total = 0
         for total, (of, source) in enumerate(files, 1):
             found += exposed(source, None if args.all else policy)
@@ -40,8 +43,7 @@ def run_scan(args: argparse.Namespace) -> int:
     return 1 if secrets else 0
 
 
-def _files(vault: Vault, words: list[str]) -> Iterator[tuple[int, Source]]:
-    places = [place_of(vault.root, namespace_of(vault, word) or word) for word in words] or [""]
+def _files(vault: Vault, places: list[str]) -> Iterator[tuple[int, Source]]:
     paths = list(dict.fromkeys(path for place in places for path in paths_below(vault.root, place)))
     yield from ((len(paths), source) for source in read(vault.root, paths))
 
@@ -51,9 +53,18 @@ def _staged(vault: Vault) -> Iterator[tuple[int, Source]]:
     yield from ((len(sources), source) for source in sources)
 
 
-def _given() -> list[str]:
-    """The paths on stdin, each ended by a zero byte."""
-    return [os.fsdecode(path) for path in sys.stdin.buffer.read().split(b"\0") if path]
+def _given(vault: Vault) -> tuple[list[str], list[Source]]:
+    """The places on stdin, each ended by a zero byte, and those that are passed over: git lists deleted files too."""
+    places: list[str] = []
+    missing: list[Source] = []
+    for path in filter(None, read_stdin().split(b"\0")):
+        try:
+            places.append(place_of(vault.root, os.fsdecode(path)))
+        except InvalidNamespaceError as error:
+            missing.append(Source(os.fsdecode(path), None, error.reason))
+        except PlaceNotFoundError:
+            missing.append(Source(os.fsdecode(path), None, "no such file"))
+    return places, missing
 
 
 def _facts(

@@ -104,7 +104,7 @@ TABLE: tuple[Command, ...] = (
             flag("-z", "--zero", help="read further paths from stdin, each ended by a zero byte"),
             flag("--all", help="look for every kind, also what memfs.yaml leaves alone"),
         ),
-        "memfs scan\nmemfs scan /facts/alice --all\ngit diff --name-only -z main | memfs scan -z",
+        "memfs scan\nmemfs scan /facts/alice --all\ngit diff --name-only --relative -z main | memfs scan -z",
     ),
     Command(
         "push", "hub", "Send what changed to a hub, a PostgreSQL database that vaults share; exit code 3 on conflicts.",
