@@ -31,3 +31,16 @@ def test_restore_without_versions_says_what_is_missing(memfs: Memfs) -> None:
     assert memfs("restore", "people/alice", "--version", "3f9a") == (
         1, "", f"memfs: people/alice.md: no kept version begins with '3f9a'\n{hint}"
     )  # fmt: skip
+
+
+# --- conditions
+
+
+def test_a_list_of_sessions_knows_what_it_can_be_asked_for(memfs: Memfs) -> None:
+    ran = memfs("sessions", "--where", "foo = 1")
+    keys = "session, actor, agents, messages, created, updated, path, actors"
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"memfs: sessions: --where: 'foo' is nothing of a session; keys: {keys}\n")
+    assert memfs("sessions", "--where", "actor = alice").code == 0
+    assert memfs("sessions", "show", "s-2026-11-15", "--where", "foo = 1").code != 2

@@ -14,8 +14,10 @@ ACTIONS = ("list", "show", "tail", "export")
 AUDITED = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
 FORMATS = ("jsonl", "markdown")
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
-_CONDITION = re.compile(
-    r"(?P<key>[^\s<>=].*?)(?:\s+(?P<word>EQUALS|NOT_EXISTS|EXISTS|BEFORE|AFTER|CONTAINS)(?!\S)|\s*(?P<sign>[<>]=?|==?))"
+_CONDITION = re.compile(  # what stands where an operator does is taken whole, so that `!=` is no key with a `!`
+    r"(?P<key>[^\s<>=!~].*?)"
+    r"(?:\s+(?P<word>(?:(?:IS|DOES|NOT)\s+)*(?:EQUALS|NOT_EXISTS|EXISTS|BEFORE|AFTER|CONTAINS))(?!\S)"
+    r"|\s*(?P<sign>[!~^*$:]*[<>=]+(?:[!~](?=\s))?))"
     r"\s*(?P<value>.*)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -121,8 +123,10 @@ def condition(text: str) -> tuple[str, str, str | None]:
     found = _CONDITION.fullmatch(text.strip())
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY OPERATOR VALUE; operators: {' '.join(OPERATORS)}")
-    operator = (found["word"] or found["sign"]).upper()
+    operator = " ".join((found["word"] or found["sign"]).upper().split())
     operator = "EQUALS" if operator in {"=", "=="} else operator
+    if operator not in OPERATORS:
+        raise argparse.ArgumentTypeError(f"{text!r}: unknown operator {operator}; operators: {' '.join(OPERATORS)}")
     if operator.endswith("EXISTS") == bool(found["value"]):
         wants = "takes no value" if found["value"] else "wants a value"
         raise argparse.ArgumentTypeError(f"{text!r}: {operator} {wants}")

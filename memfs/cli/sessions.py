@@ -32,6 +32,7 @@ from memfs.cli.output import (
 from memfs.errors import SessionNotFoundError
 
 PACE = 250  # milliseconds between two looks at a log that is followed
+FACTS = tuple("session" if name == "name" else name for name in Session._fields)  # what a list can be asked for
 LAST = 10  # events that `tail` shows
 
 Turn = tuple[SessionLog, Event]
@@ -84,6 +85,8 @@ def run_expire(args: argparse.Namespace) -> int:
 
 
 def _list(sessions: Sessions, args: argparse.Namespace) -> int:
+    if unknown := [key for key, *_ in args.where if key not in FACTS]:
+        raise usage("sessions", f"--where: {unknown[0]!r} is nothing of a session; keys: {', '.join(FACTS)}")
     found = sessions.list(actor=args.actor, where=conditions(args.where))
     shown = found[-args.limit :] if args.limit else found
     if args.json:
