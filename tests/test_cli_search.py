@@ -465,6 +465,17 @@ def test_hits_fit_the_terminal_and_say_how_to_go_on(example: Path) -> None:
         assert all(len(line) <= columns for block in blocks for line in block.splitlines()[1:])
 
 
+def test_where_nothing_follows_there_is_nothing_to_go_on_with(example: Path) -> None:
+    total = len(run(example, "search", "Atlas", "--limit", "50", "--paths").stdout.splitlines())
+    last, before, page = (
+        on_terminal(example, "search", "Atlas", "--limit", limit, "--offset", offset, NO_COLOR="1")[1]
+        for limit, offset in ((str(total), "0"), (str(total - 1), "0"), ("2", str(total - 2)))
+    )
+
+    assert "goes on" not in last + page
+    assert f"the best {total - 1}; --offset {total - 1} goes on" in before
+
+
 def test_nothing_of_a_vault_reaches_the_terminal_raw(vault: Vault) -> None:
     evil = "\x1b]0;owned\x07\x9b2J\u202egpj.exe\r"
     vault.add(f"{evil}\ntea {evil} tea", namespace="/a", title=f"A{evil}\n\tB", tags=["x"])

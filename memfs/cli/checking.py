@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from memfs.cli.commands import addressed
 from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts
 from memfs.model import Problem
@@ -58,7 +59,7 @@ def run_check(args: argparse.Namespace) -> int:
         line = (
             f"{count(found.orphans, 'memory')} {have} no links, which is no problem; `memfs graph --orphans` lists them"
         )
-        print(paint(line, "dim"))
+        print(paint(plain(addressed(line, args.vault)), "dim"))
     return 1 if total else 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from memfs.cli.commands import addressed
 from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import ago, count, iso, label, listed, memory_facts, paint, plain, print_json, print_table
 from memfs.errors import AggregateMemoryError, MemfsError
@@ -37,7 +38,7 @@ def run_prune(args: argparse.Namespace) -> int:
     elif not rules.enabled:
         print("nothing fades here: memfs.yaml says `enabled: false` below `forgetting`")
     elif args.yes:
-        _print_moved(moved)
+        _print_moved(moved, args)
     else:
         _print_faded(found, below, args)
     if errors:
@@ -45,11 +46,11 @@ def run_prune(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_moved(moved: Sequence[Written]) -> None:
+def _print_moved(moved: Sequence[Written], args: argparse.Namespace) -> None:
     for written in moved:
         print(f"archived as {plain(written.path)}")
     where = "; `memfs move` brings one back" if moved else ""
-    print(f"{count(len(moved), 'memory')} moved to archive/{where}")
+    print(addressed(f"{count(len(moved), 'memory')} moved to archive/{where}", args.vault))
 
 
 def _print_faded(found: Sequence[Faded], below: float, args: argparse.Namespace) -> None:
@@ -72,7 +73,7 @@ def _again(args: argparse.Namespace) -> str:
     place = [] if args.namespace is None else [args.namespace]
     below = [] if args.below is None else ["--below", f"{args.below:g}"]
     at = [] if args.at is None else ["--at", iso(args.at).removesuffix("T00:00:00Z")]
-    return plain(shlex.join(["memfs", "prune", *place, *below, *at, "--yes"]))
+    return plain(addressed(shlex.join(["memfs", "prune", *place, *below, *at, "--yes"]), args.vault))
 
 
 def _row(one: Faded) -> list[str]:

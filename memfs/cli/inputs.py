@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from memfs.cli.commands import usage
 from memfs.cli.output import plain, plain_lines
 from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError
 from memfs.files import open_root, spelled
@@ -26,6 +27,8 @@ _PARAMETERS = frozenset({"self", "text", "namespace", "ref", "body", "seen", "ad
 def open_vault(named: str | None, *, watch: bool = False, semantic: bool = False) -> Vault:
     """The vault that is named, by option or environment, or the nearest above; searched by meaning if that is asked."""
     _set_up_log(os.environ.get("MEMFS_LOG") or "warning")
+    if named == "":  # a variable of a shell that is not set: another vault is not what was meant
+        raise usage("--vault", "is empty", "Name the directory of the vault: --vault DIR.")
     where = named or os.environ.get("MEMFS_VAULT")
     embedder = None
     if semantic:

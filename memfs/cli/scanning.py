@@ -21,14 +21,15 @@ HINT = (
 
 def run_scan(args: argparse.Namespace) -> int:
     """Print where files hold secrets; exit code 1 if any does. No file is changed, and no secret printed."""
-    if args.staged and (args.paths or args.zero):
+    words = [*args.paths, *args.namespace]
+    if args.staged and (words or args.zero):
         raise usage("scan", "--staged looks at all that is staged: it takes no paths")
     with open_vault(args.vault) as vault, Progress("scanned") as progress:
         policy = Policy.of(vault)
         found: list[Exposed] = []
         given, skipped = _given(vault) if args.zero else ([], [])
-        named = [place_of(vault.root, namespace_of(vault, word) or word) for word in args.paths]
-        everything = [] if args.paths or args.zero else [""]
+        named = [place_of(vault.root, namespace_of(vault, word) or word) for word in words]
+        everything = [] if words or args.zero else [""]
         files = _staged(vault) if args.staged else _files(vault, [*named, *given, *everything])
         total = 0
         for total, (of, source) in enumerate(files, 1):

@@ -15,7 +15,7 @@ from memfs.agent.session.events import Event, line_of
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Session, Sessions
 from memfs.agent.session.transcript import markdown, stamp_of, text_of
-from memfs.cli.commands import usage
+from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import conditions, open_vault
 from memfs.cli.output import (
     columns,
@@ -76,7 +76,7 @@ def run_expire(args: argparse.Namespace) -> int:
     if not found:
         print(f"no session is older than {args.days:g} days")
     elif not args.yes:
-        does = f"`memfs expire {args.days:g} --yes` does it"
+        does = plain(addressed(f"`memfs expire {args.days:g} --yes` does it", args.vault))
         print(f"{count(len(found), 'session')} would move to archive/sessions/; {does}")
     return 0
 
