@@ -88,7 +88,7 @@ def test_a_conflict_says_what_to_do(memfs: Memfs, laptop: str) -> None:
     assert held.code == 3
     assert held.out.startswith("conflict people/bob.md: changed here and on the hub: pull first\nsent to ")
     assert ": nothing, 1 conflict in " in held.out
-    assert held.err == "hint: Run `memfs pull`, see to what it says, and push again.\n"
+    assert held.err == f"hint: Run `memfs --vault {laptop} pull`, see to what it says, and push again.\n"
     pulled = memfs("pull", "--vault", laptop)
     assert "conflict people/bob.md: changed here and on the hub; the hub's is beside it: people/bob.con" in pulled.out
     assert memfs("push", "--vault", laptop).code == 0

@@ -1,6 +1,7 @@
 """What a person mistypes, leaves out or takes for something else is told, and the message knows the way on."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -196,6 +197,26 @@ def test_commands_that_are_suggested_name_the_vault_that_was_named(
     listed = missing.err.partition("`memfs ")[2].partition("`")[0]
     assert memfs(*shlex.split(listed)).err == "no memories in /\n"
     assert json.loads(memfs("read", "qqq", f"--vault={name}", "--json").err)["hint"] in missing.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stats --at 2027-08-01", "doctor", "graph", "check", "expire 1", "prune --at 2027-08-01", "audit", "scan",
+        "list /nope", "check /nope", "search tea -n /nope", "sessions show nope", "restore people/bob",
+    ],
+)  # fmt: skip
+def test_every_message_that_suggests_a_command_names_the_vault(memfs: Memfs, example: Path, line: str) -> None:
+    (example / "notes" / "ask.md").write_text("Ask [[nobody]]. The password for staging is hunter2-x9.\n")
+    (example / "notes" / "alone.md").write_text("Alone.\n")
+    plainly = memfs(*line.split())
+    named = memfs("--vault", "../example", *line.split())
+
+    commands = "|".join(BY_NAME)
+    suggested = re.findall(rf"memfs (?:{commands})\b", plainly.out + plainly.err)
+    assert suggested
+    assert not re.findall(rf"memfs (?:{commands})\b", named.out + named.err)
+    assert len(re.findall(r"memfs --vault \.\./example [a-z]", named.out + named.err)) == len(suggested)
 
 
 def test_only_commands_about_the_vault_name_it() -> None:

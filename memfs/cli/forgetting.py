@@ -107,7 +107,7 @@ def run_stats(args: argparse.Namespace) -> int:
         return 0
     print(paint(plain(f"{root}, {where}" if where else root), "bold"))
     for name, text in _rows(told, args.at or datetime.now(UTC)):
-        print(f"  {name:<11}{text}".rstrip())
+        print(addressed(f"  {name:<11}{text}".rstrip(), args.vault))
     return 0
 
 

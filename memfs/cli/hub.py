@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-from memfs.cli.commands import usage
+from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import NOWHERE, is_there, namespace_of, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts, settle_output
 from memfs.hub import HubReport, pull, push
@@ -30,7 +30,7 @@ def run_push(args: argparse.Namespace) -> int:
             dry_run=args.dry_run, all_removals=args.all_removals, progress=progress,
         )  # fmt: skip
         is_nowhere = not is_there(vault, report.namespace)
-    return _show(report, is_nowhere=is_nowhere, as_json=args.json)
+    return _show(report, args, is_nowhere=is_nowhere)
 
 
 def run_pull(args: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def run_pull(args: argparse.Namespace) -> int:
             dry_run=args.dry_run, progress=progress,
         )  # fmt: skip
         is_nowhere = not is_there(vault, report.namespace)
-    return _show(report, is_nowhere=is_nowhere, as_json=args.json)
+    return _show(report, args, is_nowhere=is_nowhere)
 
 
 def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
@@ -59,16 +59,17 @@ def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
 # --- telling ------------------------------------------------------------------------------------------
 
 
-def _show(report: HubReport, *, is_nowhere: bool, as_json: bool) -> int:
+def _show(report: HubReport, args: argparse.Namespace, *, is_nowhere: bool) -> int:
     """Print what was done; a namespace that is not here, and that nothing was done for, is exit code 1."""
     is_nowhere = is_nowhere and not (report.changes or report.conflicts)
-    if as_json:
+    hint = _ADVICE[report.direction] if report.conflicts else NOWHERE if is_nowhere else ""
+    if args.json:
         print_json(_facts(report))
     else:
         _print(report)
-        if is_nowhere:
-            settle_output()
-            print(f"hint: {NOWHERE}", file=sys.stderr)
+        settle_output()
+        if hint:
+            print(f"hint: {plain(addressed(hint, args.vault))}", file=sys.stderr)
     return CONFLICT if report.conflicts else 1 if report.problems or is_nowhere else 0
 
 
@@ -92,9 +93,6 @@ def _print(report: HubReport) -> None:
     for problem in report.problems:
         print_problem(problem)
     print(summary(report))
-    if report.conflicts:
-        settle_output()
-        print(f"hint: {_ADVICE[report.direction]}", file=sys.stderr)
 
 
 def _print_changes(report: HubReport) -> None:

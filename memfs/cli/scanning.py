@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
-from memfs.cli.commands import usage
+from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import namespace_of, open_vault, read_stdin
 from memfs.cli.output import Progress, count, paint, plain, print_json
 from memfs.errors import InvalidNamespaceError, PlaceNotFoundError
@@ -41,6 +41,9 @@ def run_scan(args: argparse.Namespace) -> int:
         print_json(_facts(found, secrets, skipped, total))
     else:
         _print(found, secrets, skipped, total)
+        if secrets:
+            sys.stdout.flush()
+            print(f"hint: {plain(addressed(HINT, args.vault))}", file=sys.stderr)
     return 1 if secrets else 0
 
 
@@ -90,6 +93,3 @@ def _print(found: list[Exposed], secrets: list[Exposed], skipped: list[Source], 
         others
     )
     print(f"{' and '.join(told)} in {count(total, 'file')}")
-    if secrets:
-        sys.stdout.flush()
-        print(f"hint: {HINT}", file=sys.stderr)
