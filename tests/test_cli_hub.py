@@ -138,6 +138,9 @@ def test_a_namespace_that_is_not_there_is_told_and_exit_code_1(memfs: Memfs, exa
     shutil.rmtree(example / "facts" / "alice")
     gone = memfs("push", "/facts/alice", "--all-removals")
 
+    by_option = memfs("push", "-n", "/people", "--dry-run", "--json").value
+    assert by_option["namespace"] == "/people"
+    assert by_option["created"] == memfs("push", "/people", "--dry-run", "--json").value["created"] != []
     assert (ran.code, pulled.code, dry.code, dry.err, known.code, gone.code) == (1, 1, 1, "", 0, 0)
     assert ran.out.startswith("sent to ")
     assert ran.err == pulled.err == "hint: There is no such namespace; see what there is with `memfs list`.\n"

@@ -244,7 +244,9 @@ def test_only_commands_about_the_vault_name_it() -> None:
         ("people", "It is a namespace: `memfs list /people` shows what is in it."),
         ("/Facts/alice/", "It is a namespace: `memfs list /facts/alice` shows what is in it."),
         *[(ref, "See what there is with `memfs list`.") for ref in ("qqq", f"m-{'0' * 26}", "../..", "a\0b", "")],
-        ("x" * 5000, "See what there is with `memfs list`."),
+        ("x" * 5000, "See what there is with `memfs list`."), ("sessions", "See what there is with `memfs list`."),
+        ("archive", "It is a namespace: `memfs list /archive` shows what is in it."),
+        ("Claire D.", "Did you mean people/claire.md?"), ("佐藤ゆき", "Did you mean people/yuki.md?"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("command", ["read", "forget"])
@@ -264,6 +266,13 @@ def test_what_was_forgotten_comes_back_by_the_hint(memfs: Memfs) -> None:
 
     assert len(set(told)) == 1
     assert memfs(*shlex.split(hint)).out == "moved to people/bob.md\n"
+
+
+def test_aliases_that_are_none_are_no_crash(memfs: Memfs, example: Path) -> None:
+    (example / "odd.md").write_text("---\naliases: {a: 3}\ntitle: 7\n---\nOdd.\n")
+    (example / "torn.md").write_bytes(b"\xff\xfe\n---\naliases: [")
+
+    assert memfs("read", "Alice Morau").err.endswith("hint: Did you mean people/alice.md?\n")
 
 
 def test_each_of_several_gets_its_hint(memfs: Memfs) -> None:

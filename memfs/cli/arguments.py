@@ -141,7 +141,7 @@ REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id"
 TEXT = argument("text", metavar="TEXT", nargs="+", help="the text; - reads it from stdin")
 WITHIN = (
     argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace"),
-    argument("-n", "--namespace", dest="within", metavar="NS", help="the same as an option", completes="namespace"),
+    argument("-n", "--namespace", dest="within", metavar="NS", help="NS as an option", completes="namespace"),
 )
 TYPE = several("--type", help="only this type; repeated: any of them", completes=" ".join(TYPES))
 TAG = several("--tag", metavar="TAG", help="only with this tag; repeated: all of them")

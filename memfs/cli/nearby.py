@@ -11,7 +11,8 @@ from itertools import islice
 from memfs.errors import MemfsError
 from memfs.files import open_root, spelled, walk
 from memfs.model import Memory
-from memfs.namespace import ARCHIVE, fold
+from memfs.namespace import ARCHIVE, SESSIONS, fold, split_path
+from memfs.scope import is_below
 from memfs.vault import Vault
 
 MOST_NAMES = 50_000
@@ -30,9 +31,9 @@ class Names:
     def way_on(self, ref: str) -> str:
         """Where to go on from a name that no memory has; empty if nothing is like it."""
         place = ref.strip("/").removesuffix(".md")
-        if (found := self._spelled(place)) and (self._vault.root / found).is_dir():
+        if (found := self._spelled(place)) and os.path.isdir(self._vault.root / found):
             return f"It is a namespace: `memfs list {shlex.quote(f'/{found}')}` shows what is in it."
-        if (found := self._spelled(f"{ARCHIVE}/{place}.md")) and (self._vault.root / found).is_file():
+        if (found := self._spelled(f"{ARCHIVE}/{place}.md")) and os.path.isfile(self._vault.root / found):
             folder = found.removeprefix(f"{ARCHIVE}/").rpartition("/")[0]
             return f"It is forgotten: `memfs move {shlex.quote(found)} {shlex.quote(f'/{folder}')}` brings it back."
         if self._is_outside(ref):
@@ -41,14 +42,14 @@ class Names:
         return f"Did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
 
     def _spelled(self, place: str) -> str:
-        """A path as it is spelled on disk; empty if it can be none."""
-        segments = tuple(place.split("/"))
-        if not all(segments) or any(segment[0] == "." or "\0" in segment for segment in segments):
+        """A path as it is spelled on disk; empty if it can be none of a memory, or of a namespace."""
+        segments = split_path(place)
+        if segments is None or is_below(segments, SESSIONS):
             return ""
         root = open_root(self._vault.root)
         try:
             return "/".join(spelled(root, segments))
-        except (MemfsError, OSError, UnicodeError):
+        except (MemfsError, OSError):
             return ""
         finally:
             os.close(root)
@@ -90,7 +91,8 @@ class Names:
         found: dict[str, str] = {}
         for path in self._paths[:MOST_TITLES]:
             with suppress(MemfsError):
-                found |= {fold(name): path for name in _called(self._vault.read(path))} | found
+                for name in _called(self._vault.read(path)):
+                    found.setdefault(fold(name), path)
         return found
 
 
@@ -102,7 +104,8 @@ def _closest(wanted: str, known: Iterable[str], least: float) -> list[str]:
 
 
 def _called(memory: Memory) -> list[str]:
-    return [memory.title, *memory.header.get("aliases", ())]
+    aliases = memory.header.get("aliases")
+    return [memory.title, *(aliases if isinstance(aliases, list | tuple) else ())]
 
 
 def _walked(root: int) -> Iterator[str]:

@@ -103,7 +103,7 @@ TABLE = (
             argument("--limit", metavar="N", type=positive, help="only the first N"),
         ),
         "memfs list /facts --table\n"
-        "memfs list --type fact --tag lyon\n"
+        "memfs list --type person --tag lyon\n"
         "memfs list --paths --archived | grep -c ^archive/",
     ),
     Command(

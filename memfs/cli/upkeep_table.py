@@ -100,9 +100,9 @@ TABLE: tuple[Command, ...] = (
         (
             argument("paths", metavar="PATH", nargs="*", help="files, directories or namespaces (default: all files)",
                      completes="ref"),
-            several("-n", "--namespace", metavar="NS", help="a namespace, as an option", completes="namespace"),
+            several("-n", "--namespace", metavar="NS", help="a namespace; may be repeated", completes="namespace"),
             flag("--staged", help="look at what git has staged, as the next commit will have it"),
-            flag("-z", "--zero", help="read further paths from stdin, each ended by a zero byte"),
+            flag("-z", "--zero", help="read paths from stdin, each ended by a zero byte; pass over what is not there"),
             flag("--all", help="look for every kind, also what memfs.yaml leaves alone"),
         ),
         "memfs scan\nmemfs scan /facts/alice --all\ngit diff --name-only --relative -z main | memfs scan -z",
