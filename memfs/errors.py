@@ -4,6 +4,8 @@ MemfsError
 ├── VaultError
 │   ├── VaultNotFoundError        no vault at this directory, or above it
 │   ├── MemoryNotFoundError       no memory with this id or path
+│   │   └── VersionNotFoundError  no kept version that could be brought back
+│   ├── PlaceNotFoundError        no namespace, or no file, of this name in the vault
 │   ├── AmbiguousNameError        a name that several memories have
 │   ├── SessionNotFoundError      no session, log, branch or event of this name
 │   ├── OtherActorError           the log of somebody else's conversation
@@ -86,6 +88,31 @@ class MemoryNotFoundError(VaultError):
     def __init__(self, ref: str) -> None:
         self.ref = ref
         super().__init__(ref)
+
+
+class VersionNotFoundError(MemoryNotFoundError):
+    """No kept version of a memory differs from its file, or none has such a hash."""
+
+    hint = "See which there are with `memfs versions`; memfs keeps one when it writes."
+
+    def __init__(self, ref: str, version: str = "") -> None:
+        self.ref, self.version = ref, version
+        VaultError.__init__(self, ref, version)
+
+    def __str__(self) -> str:
+        which = f"begins with {self.version!r}" if self.version else "differs from the file"
+        return f"{self.ref}: no kept version {which}"
+
+
+class PlaceNotFoundError(VaultError):
+    """No namespace, or no file, of the vault has this name."""
+
+    template = "{0!r}: no such {1} in this vault"
+    hint = "See what there is with `memfs list`."
+
+    def __init__(self, name: str, kind: str = "namespace") -> None:
+        self.name, self.kind = name, kind
+        super().__init__(name, kind)
 
 
 class AmbiguousNameError(VaultError):

@@ -20,6 +20,7 @@ from memfs.keywords import (
     Clause,
     NoneOf,
     Times,
+    ends_of,
     keywords,
     moment,
     moments,
@@ -27,7 +28,7 @@ from memfs.keywords import (
     shown_value,
     span_of,
 )
-from memfs.model import Memory, lazy
+from memfs.model import TIME_KEYS, Memory, lazy
 from memfs.namespace import ARCHIVE, Namespace, fold, is_text
 
 INCLUDES = ("archived", "expired", "deprecated", "superseded")
@@ -87,7 +88,7 @@ class Filter:
             *_during("updated", updated),
             *_during("valid", valid),
         )
-        conditions = tuple([Condition.make(given) for given in _listed(where)])
+        conditions = tuple([_comparable(Condition.make(given)) for given in _listed(where)])
         included = _included(words, place, statuses)
         rules = (*_below(scope, "outside the scope"), *_usual(included), *asked)
         return cls(rules, conditions, included, scope, not (asked or conditions or words))
@@ -124,6 +125,16 @@ class Filter:
         terms, times = frozenset(keywords(memory)), moments(memory)
         yield from (rule.why(memory) for rule in self._rules(now) if not rule.passes(terms, times))
         yield from (miss for condition in self.where if (miss := condition.miss(memory)))
+
+
+def _comparable(condition: Condition) -> Condition:
+    """Refuse to ask for more or less than a text where memfs knows that there are numbers or times."""
+    key, operator, value = condition[:3]
+    if operator[0] in "<>" and key in TIME_KEYS and condition.window is None:
+        ends_of(value, f"where {key} {operator}")
+    if operator[0] in "<>" and key == "importance" and "number" not in condition.kinds:
+        raise InvalidSearchError(f"where {key} {operator}", f"{shown_value(value)} is not a number")
+    return condition
 
 
 def _included(words: tuple[str, ...], place: Namespace, statuses: tuple[str, ...]) -> frozenset[str]:

@@ -19,6 +19,7 @@ from memfs.errors import (
     MemfsError,
     MemoryNotFoundError,
     VaultNotFoundError,
+    VersionNotFoundError,
 )
 from memfs.files import STATE, Dirty, digest, encode, open_root, read, worded, write
 from memfs.filters import Filter
@@ -317,7 +318,7 @@ class Vault:
         for kept in self._tree.kept(path):
             if kept.hash.startswith(version) if version else kept.hash != current:
                 return self._restore(path, self._tree.kept_data(path, kept), gone=current is None)
-        raise MemoryNotFoundError(f"{path}@{version}" if version else f"another version of {path}")
+        raise VersionNotFoundError(path, version or "")
 
     def _restore(self, path: str, data: bytes, *, gone: bool) -> Written:
         if gone:
@@ -376,6 +377,8 @@ class Vault:
     ) -> Written:
         if "id" in keys:
             raise InvalidMemoryError("id", "stays as it is")
+        if body is not None:
+            encode(body, "text")
         added, dropped = canonical("tags", [*add_tags]), canonical("tags", [*remove_tags])
 
         def change(old: str) -> str:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from memfs.errors import MemoryNotFoundError
+from memfs.errors import VersionNotFoundError
 from memfs.files import STATE, digest, folder, write, write_all
 from memfs.locks import Mutex, release, try_lock
 from memfs.model import Version
@@ -89,7 +89,7 @@ class Versions:
         for record in reversed(self._records(root, path)):
             if record.hash == version.hash == digest(record.data):
                 return record.data
-        raise MemoryNotFoundError(f"{path}@{version.hash}")
+        raise VersionNotFoundError(path, version.hash)
 
     def move(self, root: int, path: str, to: str) -> None:
         """Follow a memory to its new path."""

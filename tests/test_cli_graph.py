@@ -49,7 +49,8 @@ def test_a_vault_without_links_says_so(memfs: Memfs, tmp_path: Path) -> None:
 
     shown = memfs("graph", "--vault", str(tmp_path / "bare"))
     assert shown.code == 1
-    assert shown.out == "1 memory, 0 links, 0 relations\n\n1 memory has no links; see `memfs graph --orphans`\n"
+    see = f"see `memfs --vault {tmp_path / 'bare'} graph --orphans`"
+    assert shown.out == f"1 memory, 0 links, 0 relations\n\n1 memory has no links; {see}\n"
     assert shown.err == "no links\n"
     assert memfs("check", "--vault", str(tmp_path / "bare")).out == "no problems in 1 memory\n"
 

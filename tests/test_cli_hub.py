@@ -1,5 +1,6 @@
 """push and pull on the command line, on copies of the example vault and a real server."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_a_conflict_says_what_to_do(memfs: Memfs, laptop: str) -> None:
     assert held.code == 3
     assert held.out.startswith("conflict people/bob.md: changed here and on the hub: pull first\nsent to ")
     assert ": nothing, 1 conflict in " in held.out
-    assert held.err == "hint: Run `memfs pull`, see to what it says, and push again.\n"
+    assert held.err == f"hint: Run `memfs --vault {laptop} pull`, see to what it says, and push again.\n"
     pulled = memfs("pull", "--vault", laptop)
     assert "conflict people/bob.md: changed here and on the hub; the hub's is beside it: people/bob.con" in pulled.out
     assert memfs("push", "--vault", laptop).code == 0
@@ -120,6 +121,30 @@ def test_without_a_hub_it_says_how_to_name_one(memfs: Memfs, monkeypatch: pytest
         ]
     assert "a hub is named by a URL" in memfs("push", "facts", "people").err
     assert "does not begin with postgresql://" in memfs("push", "redis://localhost").err
+
+
+@pytest.mark.parametrize("word", ["postgresql:/u:s3cret@h/db", "postgres//u:s3cret@h/db", "u:s3cret@h/db"])
+def test_an_address_that_is_none_is_not_taken_for_a_namespace(memfs: Memfs, word: str, postgres_url: str) -> None:
+    for words in ([word], [postgres_url, word]):
+        ran = memfs("push", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith("memfs: push: a hub is named by a URL such as postgresql://USER@HOST/DATABASE\n")
+        assert "s3cret" not in ran.err
+
+
+def test_a_namespace_that_is_not_there_is_told_and_exit_code_1(memfs: Memfs, example: Path) -> None:
+    ran, known = memfs("push", "/fatcs"), memfs("push", "/facts/alice")
+    pulled, dry = memfs("pull", "/fatcs"), memfs("push", "/fatcs", "--dry-run", "--json")
+    shutil.rmtree(example / "facts" / "alice")
+    gone = memfs("push", "/facts/alice", "--all-removals")
+
+    by_option = memfs("push", "-n", "/people", "--dry-run", "--json").value
+    assert by_option["namespace"] == "/people"
+    assert by_option["created"] == memfs("push", "/people", "--dry-run", "--json").value["created"] != []
+    assert (ran.code, pulled.code, dry.code, dry.err, known.code, gone.code) == (1, 1, 1, "", 0, 0)
+    assert ran.out.startswith("sent to ")
+    assert ran.err == pulled.err == "hint: There is no such namespace; see what there is with `memfs list`.\n"
+    assert known.err == gone.err == ""
 
 
 def test_no_password_is_ever_printed(memfs: Memfs, postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:

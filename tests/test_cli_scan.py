@@ -101,14 +101,25 @@ def test_places_are_named_as_everywhere(root: Path, word: str, files: int, capsy
     assert json.loads(capsys.readouterr().out)["files"] == files
 
 
-@pytest.mark.parametrize("word", ["nothing", "../outside.md", "/../outside.md", "notes/../../outside.md"])
+@pytest.mark.parametrize("word", ["nothing", "../nothing.md", "/../outside.md"])
 def test_what_is_not_in_the_vault_is_not_looked_at(root: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
     (root.parent / "outside.md").write_text(TOKEN)
 
     assert scan(word) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith(f"memfs: {word!r}: no such memory\n")
+    assert said.err.startswith(f"memfs: {word!r}: no such file, directory or namespace in this vault\nhint: See ")
+
+
+@pytest.mark.parametrize("word", ["../outside.md", "notes/../../outside.md", "{root}/../outside.md", ".."])
+def test_what_lies_outside_the_vault_is_told_to(root: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (root.parent / "outside.md").write_text(TOKEN)
+    word = word.format(root=root)
+
+    assert scan(word) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"memfs: {word!r}: outside the vault\nhint: Name what lies in {root}, or ")
 
 
 def test_symlinks_are_not_followed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +186,47 @@ def test_paths_come_by_stdin_too(root: Path) -> None:
         "notes/deploy.md:5: github-token",
         "1 secret and 1 other finding in 2 files",
     ]
+
+
+def scan_listed(root: Path, listed: bytes, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "memfs", "scan", "-z", *words]
+    return subprocess.run(command, input=listed, cwd=root, capture_output=True)
+
+
+def test_an_empty_list_is_no_file(root: Path) -> None:
+    done = scan_listed(root, b"")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"no secrets in 0 files\n", b"")
+
+
+def test_what_a_list_names_and_is_not_there_is_passed_over(root: Path) -> None:
+    listed = b"notes/deploy.md\0notes/gone.md\0../outside.md\0notes/{tea}.md\0"
+    (root.parent / "outside.md").write_text(TOKEN)
+    done = scan_listed(root, listed)
+
+    assert done.returncode == 1
+    assert done.stdout.decode() == "notes/deploy.md:5: github-token\n1 secret in 1 file\n"
+    assert done.stderr.decode().splitlines()[:3] == [
+        "notes/gone.md: not looked at: no such file",
+        "../outside.md: not looked at: outside the vault",
+        "notes/{tea}.md: not looked at: no such file",
+    ]
+    assert len(json.loads(scan_listed(root, listed, "--json").stdout)["skipped"]) == 3
+    assert scan_listed(root, listed, "notes/gone.md").stdout == b""
+
+
+def test_the_example_of_its_help_scans_what_git_says_changed(root: Path, git: Git) -> None:
+    (root / "notes" / "old.md").write_text("Old.\n")
+    git(root.parent, "init", "-q")
+    git(root.parent, "add", "vault/notes/tea.md", "vault/notes/old.md")
+    git(root.parent, "commit", "-qm", "x")
+    (root / "notes" / "old.md").unlink()
+    git(root.parent, "add", "-N", "vault/notes/deploy.md")
+    changed = git(root, "diff", "--name-only", "--relative", "-z", "main")
+
+    done = scan_listed(root, changed.encode())
+    assert done.stdout.decode().splitlines() == ["notes/deploy.md:5: github-token", "1 secret in 1 file"]
+    assert b"notes/old.md: not looked at: no such file\n" in done.stderr
 
 
 # --- git

@@ -30,6 +30,7 @@ from memfs.cli.indexing import Feed, status_rows, summary
 from memfs.cli.inputs import LogLine, Once, conditions
 from memfs.cli.output import Progress, hit_facts
 from memfs.cli.searching import advice, block, cells, line, own_title, wrapped
+from memfs.conditions import OPERATORS
 from memfs.errors import MemfsError
 from memfs.frontmatter import understand
 from memfs.model import Change, Hit, IndexStatus, Memory, Reason, SyncReport
@@ -101,6 +102,10 @@ TEA = "---\ncreated: 2026-03-04\n---\n"
         ("source EXISTS", ("source", "EXISTS", None)),
         ("source not_exists", ("source", "NOT_EXISTS", None)),
         ("exists EXISTS", ("exists", "EXISTS", None)),
+        ("source=~/notes", ("source", "EQUALS", "~/notes")),
+        ("source = '> 3'", ("source", "EQUALS", "> 3")),
+        ("note CONTAINS != 3", ("note", "CONTAINS", "!= 3")),
+        ("does it EXISTS", ("does it", "EXISTS", None)),
     ],
 )
 def test_a_condition_is_read_as_a_person_writes_it(text: str, read: tuple[str, str, object]) -> None:
@@ -111,13 +116,23 @@ def test_a_condition_is_read_as_a_person_writes_it(text: str, read: tuple[str, s
 
 
 @pytest.mark.parametrize(
-    "text", ["", "importance", "EXISTS", ">= 5", "a b", "a EQUALS", "a >", "a EXISTS b", "a LIKE b"]
-)
+    "text",
+    [
+        "", "importance", "EXISTS", ">= 5", "a b", "a EQUALS", "a >", "a EXISTS b", "a LIKE b",
+        "a != 3", "a!=3", "a >> 3", "a => 3", "a <> 3", "a =! 3", "a === 3", "a ~= b", "a =~ b", "a := b", "!= 3",
+        "a NOT EXISTS", "a is not equals b", "a does not contains b",
+    ],
+)  # fmt: skip
 def test_a_condition_that_is_none_is_refused(memfs: Memfs, text: str) -> None:
     ran = memfs("search", "tea", "--where", text)
 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"memfs: search: argument --where: {text!r}")
+    assert "wants a value" in ran.err or "takes no value" in ran.err or ran.err.count(" ".join(OPERATORS)) == 1
+
+
+def test_the_command_line_knows_the_operators_of_a_search() -> None:
+    assert arguments.OPERATORS == OPERATORS
 
 
 def test_options_stand_anywhere_among_the_words() -> None:
@@ -395,6 +410,7 @@ def test_nothing_found_is_exit_code_1_and_says_what_to_try(memfs: Memfs) -> None
     [
         ("--limit", "100000"), ("--min-relevance", "2"), ("--min-relevance", "nan"), ("--created", "yesterday"),
         ("--created", ""), ("--valid", "2026-02-01..2026-01-01"), ("--where", "created BEFORE noon"),
+        ("--where", "importance > high"), ("--where", "updated >= noon"),
         ("-n", "/../facts"),
     ],
 )  # fmt: skip
@@ -447,6 +463,17 @@ def test_hits_fit_the_terminal_and_say_how_to_go_on(example: Path) -> None:
         assert len(blocks) == 5
         assert blocks[-1] == "the best 4; --offset 4 goes on\n"
         assert all(len(line) <= columns for block in blocks for line in block.splitlines()[1:])
+
+
+def test_where_nothing_follows_there_is_nothing_to_go_on_with(example: Path) -> None:
+    total = len(run(example, "search", "Atlas", "--limit", "50", "--paths").stdout.splitlines())
+    last, before, page = (
+        on_terminal(example, "search", "Atlas", "--limit", limit, "--offset", offset, NO_COLOR="1")[1]
+        for limit, offset in ((str(total), "0"), (str(total - 1), "0"), ("2", str(total - 2)))
+    )
+
+    assert "goes on" not in last + page
+    assert f"the best {total - 1}; --offset {total - 1} goes on" in before
 
 
 def test_nothing_of_a_vault_reaches_the_terminal_raw(vault: Vault) -> None:

@@ -24,7 +24,7 @@ FACTS = {
     "field": "body", "key": "default",
     "namespace": "/facts/alice", "seconds": 2.5, "where": "memfs.yaml", "message": "2 of 3 failed",
     "paths": ("facts/alice/tea.md", "facts/bob/tea.md"),
-    "kind": "github-token",
+    "kind": "github-token", "version": "3f9a",
     "errors": (errors.MemoryNotFoundError("m-1"), errors.SettingsError("memfs.yaml", "is wrong")),
 }  # fmt: skip
 

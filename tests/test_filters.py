@@ -15,7 +15,7 @@ from memfs.errors import InvalidSearchError
 from memfs.filters import INCLUDES, Filter
 from memfs.frontmatter import understand
 from memfs.keywords import KEYWORD_LIMIT, AnyOf, Between, Clause, NoneOf, Value, keywords, moments
-from memfs.model import Header, Memory
+from memfs.model import TIME_KEYS, Header, Memory
 from memfs.namespace import ARCHIVE, Namespace, fold
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -460,7 +460,6 @@ OPERATIONS: list[tuple[str, str, str, Any, bool]] = [
     ("", "updated", "<", FILE_TIME, False),
     ("", "updated", "<=", FILE_TIME, True),
     ("", "created", "EQUALS", "yesterday", False),
-    ("", "created", ">", 5, False),
     ("", "created", "CONTAINS", "2026", False),
     ("expires: 2027-01-01", "expires", "EQUALS", "2027-01-01", True),
     ("expires: 2027-01-01", "expires", "BEFORE", "2027-01-02", True),
@@ -691,6 +690,9 @@ TIME = "is not a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
         ({"where": [("x", "<=", [])]}, "where x <=: [] is not a text, a number or a time"),
         ({"where": [("x", "BEFORE", "soon")]}, f"where x BEFORE: 'soon' {TIME}"),
         ({"where": [("x", "AFTER", 5)]}, f"where x AFTER: 5 {TIME}"),
+        ({"where": [("importance", ">", "high")]}, "where importance >: 'high' is not a number"),
+        ({"where": [("valid_from", "<=", "soon")]}, f"where valid_from <=: 'soon' {TIME}"),
+        ({"where": [("created", ">", 5)]}, f"where created >: 5 {TIME}"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(asked: dict[str, Any], message: str) -> None:
@@ -762,6 +764,7 @@ def conditions(draw: st.DrawFn) -> tuple[Any, ...]:
     values = near | scalars | times
     if operator[0] in "<>":
         values = values.map(lambda value: int(value) if isinstance(value, bool) else value)
+        values = st.integers(-3, 12) if key == "importance" else times if key in TIME_KEYS else values
     return key, operator, draw(values | st.lists(values, max_size=3) if operator == "EQUALS" else values)
 
 

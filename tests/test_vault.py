@@ -367,6 +367,17 @@ def test_append_adds_lines_to_the_end(vault: Vault) -> None:
         vault.append(added.id, " ")
 
 
+@pytest.mark.parametrize("body", ["", " \n\t"])
+def test_update_does_not_empty_a_memory(vault: Vault, body: str) -> None:
+    added = vault.add("Tea.", "n")
+
+    with pytest.raises(InvalidMemoryError, match="text: is empty"):
+        vault.update(added.id, body=body, importance=3)
+    assert [str(error) for error in vault.update_many([{"ref": added.id, "body": body}])] == ["text: is empty"]
+    assert vault.read(added.id) == vault.read(added.path)
+    assert (vault.read(added.id).body, vault.read(added.id).stamp) == ("Tea.", added.stamp)
+
+
 def test_appends_of_many_threads_are_all_there(vault: Vault) -> None:
     added = vault.add("Start.", "n")
     threads = [

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
@@ -14,8 +14,10 @@ ACTIONS = ("list", "show", "tail", "export")
 AUDITED = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
 FORMATS = ("jsonl", "markdown")
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
-_CONDITION = re.compile(
-    r"(?P<key>[^\s<>=].*?)(?:\s+(?P<word>EQUALS|NOT_EXISTS|EXISTS|BEFORE|AFTER|CONTAINS)(?!\S)|\s*(?P<sign>[<>]=?|==?))"
+_CONDITION = re.compile(  # what stands where an operator does is taken whole, so that `!=` is no key with a `!`
+    r"(?P<key>[^\s<>=!~].*?)"
+    r"(?:\s+(?P<word>(?:(?:IS|DOES|NOT)\s+)*(?:EQUALS|NOT_EXISTS|EXISTS|BEFORE|AFTER|CONTAINS))(?!\S)"
+    r"|\s*(?P<sign>[!~^*$:]*[<>=]+(?:[!~](?=\s))?))"
     r"\s*(?P<value>.*)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -70,18 +72,19 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def positive(text: str) -> int:
-    """Read a whole number from 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
+def whole(low: int, high: int | None = None) -> Callable[[str], int]:
+    """A reader of whole numbers from `low` on, or to `high`."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or len(text) > 18 or not low <= int(text) <= (int(text) if high is None else high):
+            to = "" if high is None else f" to {high}"
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low}{to}")
+        return int(text)
+
+    return read
 
 
-def whole(text: str) -> int:
-    """Read a whole number from 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
-    return int(text)
+positive = whole(1)
 
 
 def number(text: str) -> float:
@@ -121,8 +124,10 @@ def condition(text: str) -> tuple[str, str, str | None]:
     found = _CONDITION.fullmatch(text.strip())
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY OPERATOR VALUE; operators: {' '.join(OPERATORS)}")
-    operator = (found["word"] or found["sign"]).upper()
+    operator = " ".join((found["word"] or found["sign"]).upper().split())
     operator = "EQUALS" if operator in {"=", "=="} else operator
+    if operator not in OPERATORS:
+        raise argparse.ArgumentTypeError(f"{text!r}: unknown operator {operator}; operators: {' '.join(OPERATORS)}")
     if operator.endswith("EXISTS") == bool(found["value"]):
         wants = "takes no value" if found["value"] else "wants a value"
         raise argparse.ArgumentTypeError(f"{text!r}: {operator} {wants}")
@@ -134,7 +139,12 @@ COMMON = (VAULT, flag("--json", help="print JSON, and errors as JSON too"))
 REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="ref")
 REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
 TEXT = argument("text", metavar="TEXT", nargs="+", help="the text; - reads it from stdin")
-WITHIN = argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace")
+WITHIN = (
+    argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace"),
+    argument("-n", "--namespace", dest="within", metavar="NS", help="NS as an option", completes="namespace"),
+)
+TYPE = several("--type", help="only this type; repeated: any of them", completes=" ".join(TYPES))
+TAG = several("--tag", metavar="TAG", help="only with this tag; repeated: all of them")
 AT = argument("--at", metavar="DATE", type=instant, help="as if it were then (default: now)")
 SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
 LIST = flag("--list", help="show the kept versions, and change nothing")
@@ -143,11 +153,11 @@ SEMANTIC = flag("--semantic", help="by meaning too, as `retrieval: {semantic: tr
 WHERE = f"'KEY OPERATOR VALUE' on any header key, where the operator is one of {' '.join(OPERATORS)}"
 FILTERS = (
     argument("-n", "--namespace", metavar="NS", help="only what lies below it", completes="namespace"),
-    argument("--limit", metavar="N", type=positive, default=10, help="at most N hits (default: 10)"),
-    argument("--offset", metavar="N", type=whole, default=0, help="without the first N hits"),
-    argument("--min-relevance", metavar="X", type=number, default=0.0, help="only hits at least this relevant, 0 to 1"),
-    several("--type", help="only this type; repeated: any of them", completes=" ".join(TYPES)),
-    several("--tag", metavar="TAG", help="only with this tag; repeated: all of them"),
+    argument("--limit", metavar="N", type=whole(1, 1000), default=10, help="at most N hits (default: 10)"),
+    argument("--offset", metavar="N", type=whole(0, 10_000), default=0, help="without the first N hits"),
+    argument("--min-relevance", metavar="X", type=share, default=0.0, help="only hits at least this relevant, 0 to 1"),
+    TYPE,
+    TAG,
     several("--status", help="only this status; repeated: any of them", completes=" ".join(STATUSES)),
     argument("--created", metavar="SPAN", help="created then: 2026-01-01..2026-02-01, 2026-01-01.., ..2026-02-01"),
     argument("--updated", metavar="SPAN", help="updated then"),

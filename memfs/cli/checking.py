@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.commands import addressed
+from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts
 from memfs.model import Problem
 from memfs.vault import Vault
@@ -41,7 +42,7 @@ def checked(vault: Vault, where: str | None = None) -> Checked:
 def run_check(args: argparse.Namespace) -> int:
     """Print every problem where an editor finds it."""
     with open_vault(args.vault) as vault:
-        found = checked(vault, namespace_of(vault, args.namespace))
+        found = checked(vault, known_namespace(vault, args.namespace))
     total = len(found.problems) + len(found.links)
     if args.json:
         facts = [problem_facts(problem) for problem in (*found.problems, *found.links)]
@@ -58,7 +59,7 @@ def run_check(args: argparse.Namespace) -> int:
         line = (
             f"{count(found.orphans, 'memory')} {have} no links, which is no problem; `memfs graph --orphans` lists them"
         )
-        print(paint(line, "dim"))
+        print(paint(plain(addressed(line, args.vault)), "dim"))
     return 1 if total else 0
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.commands import addressed
+from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import ago, count, iso, label, listed, memory_facts, paint, plain, print_json, print_table
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.model import Memory, Written
@@ -28,7 +29,7 @@ def run_prune(args: argparse.Namespace) -> int:
     with open_vault(args.vault) as vault:
         rules = Forgetting.of(vault.settings)
         below = rules.prune_below if args.below is None else args.below
-        found = faded(vault, namespace_of(vault, args.namespace), below=below, now=args.at)
+        found = faded(vault, known_namespace(vault, args.namespace), below=below, now=args.at)
         results = prune(vault, found) if args.yes else []
     moved = [result for result in results if isinstance(result, Written)]
     errors = [result for result in results if isinstance(result, MemfsError)]
@@ -37,7 +38,7 @@ def run_prune(args: argparse.Namespace) -> int:
     elif not rules.enabled:
         print("nothing fades here: memfs.yaml says `enabled: false` below `forgetting`")
     elif args.yes:
-        _print_moved(moved)
+        _print_moved(moved, args)
     else:
         _print_faded(found, below, args)
     if errors:
@@ -45,11 +46,11 @@ def run_prune(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_moved(moved: Sequence[Written]) -> None:
+def _print_moved(moved: Sequence[Written], args: argparse.Namespace) -> None:
     for written in moved:
         print(f"archived as {plain(written.path)}")
     where = "; `memfs move` brings one back" if moved else ""
-    print(f"{count(len(moved), 'memory')} moved to archive/{where}")
+    print(addressed(f"{count(len(moved), 'memory')} moved to archive/{where}", args.vault))
 
 
 def _print_faded(found: Sequence[Faded], below: float, args: argparse.Namespace) -> None:
@@ -72,7 +73,7 @@ def _again(args: argparse.Namespace) -> str:
     place = [] if args.namespace is None else [args.namespace]
     below = [] if args.below is None else ["--below", f"{args.below:g}"]
     at = [] if args.at is None else ["--at", iso(args.at).removesuffix("T00:00:00Z")]
-    return plain(shlex.join(["memfs", "prune", *place, *below, *at, "--yes"]))
+    return plain(addressed(shlex.join(["memfs", "prune", *place, *below, *at, "--yes"]), args.vault))
 
 
 def _row(one: Faded) -> list[str]:
@@ -99,14 +100,14 @@ def _faded_facts(one: Faded) -> dict[str, Any]:
 def run_stats(args: argparse.Namespace) -> int:
     """Print figures of a vault; nothing is written."""
     with open_vault(args.vault) as vault:
-        where = namespace_of(vault, args.namespace)
+        where = known_namespace(vault, args.namespace)
         told, root = stats(vault, where, now=args.at), str(vault.root)
     if args.json:
         print_json({"root": root, "namespace": where or "/"} | _stats_facts(told))
         return 0
     print(paint(plain(f"{root}, {where}" if where else root), "bold"))
     for name, text in _rows(told, args.at or datetime.now(UTC)):
-        print(f"  {name:<11}{text}".rstrip())
+        print(addressed(f"  {name:<11}{text}".rstrip(), args.vault))
     return 0
 
 

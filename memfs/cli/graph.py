@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memfs.cli.commands import usage
+from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import open_vault, reference
 from memfs.cli.output import (
     Progress,
@@ -69,13 +69,13 @@ def _overview(vault: Vault, graph: Graph, args: argparse.Namespace, form: str) -
         for triple in triples if form == "text" else ():
             print(f"{plain(f'{triple.subject}:{triple.line}:')} {_said(triple)} {plain(triple.object)}")
     else:
-        _print_overview(vault, graph, triples, form)
+        _print_overview(vault, graph, triples, form, args.vault)
     if not triples and form == "text":
         print("no links" if args.relation is None else f"no link says {plain(args.relation)!r}", file=sys.stderr)
     return 0 if triples else 1
 
 
-def _print_overview(vault: Vault, graph: Graph, triples: Sequence[Triple], form: str) -> None:
+def _print_overview(vault: Vault, graph: Graph, triples: Sequence[Triple], form: str, named: str | None) -> None:
     memories = sum(not node.is_archived for node in graph.nodes.values())
     relations = Counter(one.relation for one in triples)
     into, out = Counter(one.object for one in triples), Counter(one.subject for one in triples)
@@ -99,9 +99,11 @@ def _print_overview(vault: Vault, graph: Graph, triples: Sequence[Triple], form:
     if lost or alone:
         print()
     if lost:
-        print(f"{count(lost, 'link')} {'leads' if lost == 1 else 'lead'} nowhere, or to several; see `memfs check`")
+        lead = "leads" if lost == 1 else "lead"
+        print(plain(addressed(f"{count(lost, 'link')} {lead} nowhere, or to several; see `memfs check`", named)))
     if alone:
-        print(f"{count(alone, 'memory')} {'has' if alone == 1 else 'have'} no links; see `memfs graph --orphans`")
+        have = "has" if alone == 1 else "have"
+        print(plain(addressed(f"{count(alone, 'memory')} {have} no links; see `memfs graph --orphans`", named)))
 
 
 def _orphans(graph: Graph, form: str) -> int:

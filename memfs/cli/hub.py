@@ -5,8 +5,8 @@ import os
 import sys
 from typing import Any
 
-from memfs.cli.commands import usage
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.commands import addressed, usage
+from memfs.cli.inputs import NOWHERE, is_there, namespace_of, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts, settle_output
 from memfs.hub import HubReport, pull, push
 
@@ -29,7 +29,8 @@ def run_push(args: argparse.Namespace) -> int:
             vault, url, namespace=namespace_of(vault, namespace), tenant=args.tenant,
             dry_run=args.dry_run, all_removals=args.all_removals, progress=progress,
         )  # fmt: skip
-    return _show(report, as_json=args.json)
+        is_nowhere = not is_there(vault, report.namespace)
+    return _show(report, args, is_nowhere=is_nowhere)
 
 
 def run_pull(args: argparse.Namespace) -> int:
@@ -40,14 +41,15 @@ def run_pull(args: argparse.Namespace) -> int:
             vault, url, namespace=namespace_of(vault, namespace), tenant=args.tenant,
             dry_run=args.dry_run, progress=progress,
         )  # fmt: skip
-    return _show(report, as_json=args.json)
+        is_nowhere = not is_there(vault, report.namespace)
+    return _show(report, args, is_nowhere=is_nowhere)
 
 
 def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
     """The hub and the namespace; where the environment names the hub, one word is a namespace."""
     words = [word for word in (args.url, args.namespace) if word]
     url = words.pop(0) if words and "://" in words[0] else os.environ.get(HUB, "")
-    if len(words) > 1:
+    if len(words) > 1 or any(":" in word for word in words):  # no namespace has one, and a password may follow it
         raise usage(command, "a hub is named by a URL such as postgresql://USER@HOST/DATABASE")
     if not url:
         raise usage(command, "no hub is named", f"Name one: postgresql://USER@HOST/DATABASE, or set {HUB}.")
@@ -57,12 +59,18 @@ def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
 # --- telling ------------------------------------------------------------------------------------------
 
 
-def _show(report: HubReport, *, as_json: bool) -> int:
-    if as_json:
+def _show(report: HubReport, args: argparse.Namespace, *, is_nowhere: bool) -> int:
+    """Print what was done; a namespace that is not here, and that nothing was done for, is exit code 1."""
+    is_nowhere = is_nowhere and not (report.changes or report.conflicts)
+    hint = _ADVICE[report.direction] if report.conflicts else NOWHERE if is_nowhere else ""
+    if args.json:
         print_json(_facts(report))
     else:
         _print(report)
-    return CONFLICT if report.conflicts else 1 if report.problems else 0
+        settle_output()
+        if hint:
+            print(f"hint: {plain(addressed(hint, args.vault))}", file=sys.stderr)
+    return CONFLICT if report.conflicts else 1 if report.problems or is_nowhere else 0
 
 
 def _facts(report: HubReport) -> dict[str, Any]:
@@ -85,9 +93,6 @@ def _print(report: HubReport) -> None:
     for problem in report.problems:
         print_problem(problem)
     print(summary(report))
-    if report.conflicts:
-        settle_output()
-        print(f"hint: {_ADVICE[report.direction]}", file=sys.stderr)
 
 
 def _print_changes(report: HubReport) -> None:

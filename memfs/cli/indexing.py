@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Any, Self
 
 from memfs.cli.checking import checked
+from memfs.cli.commands import addressed
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import (
     Progress,
@@ -196,9 +197,10 @@ def run_doctor(args: argparse.Namespace) -> int:
     else:
         for problem in found:
             print_problem(problem)
-        print(f"index: {_verdict(len(found), len(left), is_check=args.check)}")
+        print(addressed(f"index: {_verdict(len(found), len(left), is_check=args.check)}", args.vault))
         wrong = count(own, "problem") if own else "no problems"
-        print(f"files: {wrong} in {count(files.memories, 'memory')}" + ("; see `memfs check`" if own else ""))
+        see = addressed("; see `memfs check`", args.vault) if own else ""
+        print(f"files: {wrong} in {count(files.memories, 'memory')}{plain(see)}")
     return 1 if left or own else 0
 
 

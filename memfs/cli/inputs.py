@@ -7,12 +7,15 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from memfs.cli.commands import usage
 from memfs.cli.output import plain, plain_lines
-from memfs.errors import InvalidMemoryError, SettingsError
+from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError
+from memfs.files import open_root, spelled
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
-from memfs.namespace import Template
+from memfs.namespace import ARCHIVE, Namespace, Template
 from memfs.vault import Vault
 
+NOWHERE = "There is no such namespace; see what there is with `memfs list`."
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,17}")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
@@ -24,6 +27,8 @@ _PARAMETERS = frozenset({"self", "text", "namespace", "ref", "body", "seen", "ad
 def open_vault(named: str | None, *, watch: bool = False, semantic: bool = False) -> Vault:
     """The vault that is named, by option or environment, or the nearest above; searched by meaning if that is asked."""
     _set_up_log(os.environ.get("MEMFS_LOG") or "warning")
+    if named == "":  # a variable of a shell that is not set: another vault is not what was meant
+        raise usage("--vault", "is empty", "Name the directory of the vault: --vault DIR.")
     where = named or os.environ.get("MEMFS_VAULT")
     embedder = None
     if semantic:
@@ -72,14 +77,19 @@ def text_of(words: Sequence[str]) -> str:
     """The words as one text; a lone `-` is stdin, less one line end at its end."""
     if list(words) != ["-"]:
         return " ".join(words)
+    try:
+        return read_stdin().decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InvalidMemoryError("stdin", f"is not UTF-8 at byte {error.start}") from None
+
+
+def read_stdin() -> bytes:
+    """All that stdin holds; who types it is told how to end it."""
     if sys.stdin is None:
         raise InvalidMemoryError("stdin", "is closed")
     if at_terminal():
         print("reading from the terminal; end with Ctrl-D on a line of its own", file=sys.stderr)
-    try:
-        return sys.stdin.buffer.read().decode().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise InvalidMemoryError("stdin", f"is not UTF-8 at byte {error.start}") from None
+    return sys.stdin.buffer.read()
 
 
 def at_terminal() -> bool:
@@ -98,6 +108,24 @@ def namespace_of(vault: Vault, text: str | None) -> str | None:
     except SettingsError as error:
         error.hint = "Set MEMFS_ACTOR, or `actor` in memfs.yaml; the command line fills no other placeholder."
         raise
+
+
+def is_there(vault: Vault, namespace: str) -> bool:
+    """Tell whether there is a directory for a namespace, or for what was forgotten from it."""
+    segments, root = Namespace.parse(namespace).segments, open_root(vault.root)
+    try:
+        places = [spelled(root, one) for one in (segments, (ARCHIVE, *segments))]
+    finally:
+        os.close(root)
+    return any(vault.root.joinpath(*place).is_dir() for place in places)
+
+
+def known_namespace(vault: Vault, text: str | None) -> str | None:
+    """A namespace as `namespace_of` has it; one that is not there is an error."""
+    where = namespace_of(vault, text)
+    if where is not None and not is_there(vault, where):
+        raise PlaceNotFoundError(where)
+    return where
 
 
 def reference(vault: Vault, text: str) -> str:

@@ -32,11 +32,11 @@ def main(argv: list[str] | None = None) -> int:
         settle_output()
         return BROKEN_PIPE
     except OSError as error:
-        return _report([MemfsError(_wording(error))], as_json=as_json)
+        return _report([MemfsError(_wording(error))], words, as_json=as_json)
     except AggregateMemoryError as error:
-        return _report(error.errors, as_json=as_json)
+        return _report(error.errors, words, as_json=as_json)
     except MemfsError as error:
-        return _report([error], as_json=as_json)
+        return _report([error], words, as_json=as_json)
     return code
 
 
@@ -51,6 +51,8 @@ def _run(words: list[str]) -> int:
     from memfs.cli import commands
 
     asked = name == "help" or bool({"--help", "-h"} & set(before))
+    if not name and not asked:
+        commands.check_before(before)
     if asked or not name:
         return commands.show_help("".join(after[:1]) if name == "help" else name, asked=asked)
     command = commands.find(name)
@@ -79,13 +81,14 @@ def _wording(error: OSError) -> str:
     return where + (error.strerror or str(error) or type(error).__name__).lower()
 
 
-def _report(errors: Sequence[BaseException], *, as_json: bool) -> int:
+def _report(errors: Sequence[BaseException], words: Sequence[str], *, as_json: bool) -> int:
     """Word errors on stderr, and tell the highest exit code among them."""
+    from memfs.cli.hints import hints_for
     from memfs.cli.output import dumps, plain, settle_output
 
     settle_output()
     codes = [getattr(error, "exit_code", 1) for error in errors]
-    hints = [getattr(error, "hint", "") for error in errors]
+    hints = hints_for(errors, words)
     for error, hint, code in zip(errors, hints, codes, strict=True):
         line = dumps({"error": str(error), "hint": hint, "exit_code": code}) if as_json else f"memfs: {plain(error)}"
         print(line, file=sys.stderr)

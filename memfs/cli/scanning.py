@@ -5,9 +5,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
-from memfs.cli.commands import usage
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.commands import addressed, usage
+from memfs.cli.inputs import namespace_of, open_vault, read_stdin
 from memfs.cli.output import Progress, count, paint, plain, print_json
+from memfs.errors import InvalidNamespaceError, PlaceNotFoundError
 from memfs.upkeep.exposure import Exposed, Source, exposed, paths_below, place_of, read, staged
 from memfs.upkeep.redaction import Policy, is_secret
 from memfs.vault import Vault
@@ -20,13 +21,16 @@ HINT = (
 
 def run_scan(args: argparse.Namespace) -> int:
     """Print where files hold secrets; exit code 1 if any does. No file is changed, and no secret printed."""
-    if args.staged and (args.paths or args.zero):
+    words = [*args.paths, *args.namespace]
+    if args.staged and (words or args.zero):
         raise usage("scan", "--staged looks at all that is staged: it takes no paths")
     with open_vault(args.vault) as vault, Progress("scanned") as progress:
         policy = Policy.of(vault)
-        files = _staged(vault) if args.staged else _files(vault, [*args.paths, *(_given() if args.zero else ())])
         found: list[Exposed] = []
-        skipped: list[Source] = []
+        given, skipped = _given(vault) if args.zero else ([], [])
+        named = [place_of(vault.root, namespace_of(vault, word) or word) for word in words]
+        everything = [] if words or args.zero else [""]
+        files = _staged(vault) if args.staged else _files(vault, [*named, *given, *everything])
         total = 0
         for total, (of, source) in enumerate(files, 1):
             found += exposed(source, None if args.all else policy)
@@ -37,11 +41,13 @@ def run_scan(args: argparse.Namespace) -> int:
         print_json(_facts(found, secrets, skipped, total))
     else:
         _print(found, secrets, skipped, total)
+        if secrets:
+            sys.stdout.flush()
+            print(f"hint: {plain(addressed(HINT, args.vault))}", file=sys.stderr)
     return 1 if secrets else 0
 
 
-def _files(vault: Vault, words: list[str]) -> Iterator[tuple[int, Source]]:
-    places = [place_of(vault.root, namespace_of(vault, word) or word) for word in words] or [""]
+def _files(vault: Vault, places: list[str]) -> Iterator[tuple[int, Source]]:
     paths = list(dict.fromkeys(path for place in places for path in paths_below(vault.root, place)))
     yield from ((len(paths), source) for source in read(vault.root, paths))
 
@@ -51,9 +57,18 @@ def _staged(vault: Vault) -> Iterator[tuple[int, Source]]:
     yield from ((len(sources), source) for source in sources)
 
 
-def _given() -> list[str]:
-    """The paths on stdin, each ended by a zero byte."""
-    return [os.fsdecode(path) for path in sys.stdin.buffer.read().split(b"\0") if path]
+def _given(vault: Vault) -> tuple[list[str], list[Source]]:
+    """The places on stdin, each ended by a zero byte, and those that are passed over: git lists deleted files too."""
+    places: list[str] = []
+    missing: list[Source] = []
+    for path in filter(None, read_stdin().split(b"\0")):
+        try:
+            places.append(place_of(vault.root, os.fsdecode(path)))
+        except InvalidNamespaceError as error:
+            missing.append(Source(os.fsdecode(path), None, error.reason))
+        except PlaceNotFoundError:
+            missing.append(Source(os.fsdecode(path), None, "no such file"))
+    return places, missing
 
 
 def _facts(
@@ -78,6 +93,3 @@ def _print(found: list[Exposed], secrets: list[Exposed], skipped: list[Source], 
         others
     )
     print(f"{' and '.join(told)} in {count(total, 'file')}")
-    if secrets:
-        sys.stdout.flush()
-        print(f"hint: {HINT}", file=sys.stderr)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from memfs.cli.commands import usage
-from memfs.cli.inputs import conditions, namespace_of, open_vault, reference, text_of
+from memfs.cli.commands import addressed, usage
+from memfs.cli.inputs import NOWHERE, conditions, is_there, namespace_of, open_vault, reference, text_of
 from memfs.cli.output import (
     Progress,
     columns,
@@ -25,12 +25,12 @@ from memfs.errors import shown
 from memfs.files import STATE
 from memfs.finder import VECTORS
 from memfs.model import Hit, Memory, Reason
-from memfs.namespace import Namespace, fold, slug
+from memfs.namespace import fold, slug
+from memfs.query import MAX_OFFSET
 from memfs.vault import Vault
 
 INDENT = 4
 NARROWING = ("namespace", "type", "tag", "status", "created", "updated", "valid", "where", "min_relevance", "offset")
-NOWHERE = "There is no such namespace; see what there is with `memfs list`."
 Cell = tuple[str, bool]  # a character as it is shown, and whether the question has it
 
 
@@ -48,6 +48,8 @@ def run_search(args: argparse.Namespace) -> int:
             print_json([hit_facts(hit, why=args.explain) for hit in hits])
         elif hits:
             _print_hits(hits, args)
+            if len(hits) == args.limit and columns() is not None and not args.paths:
+                _print_going_on(vault, question, args)
         else:
             _print_nothing(vault, question, args)
         sys.stdout.flush()  # before the vault is closed, which may take a moment
@@ -87,8 +89,13 @@ def _print_hits(hits: Sequence[Hit], args: argparse.Namespace) -> None:
             print(*[""] * bool(number), *block(hit, room), sep="\n")
         for reason in hit.why:
             print(_reason(reason))
-    if room is not None and len(hits) == args.limit:
-        print("\n" + paint(f"the best {len(hits)}; --offset {args.offset + len(hits)} goes on", "dim"))
+
+
+def _print_going_on(vault: Vault, question: str, args: argparse.Namespace) -> None:
+    """Say how to see further hits, if there is one."""
+    after = args.offset + args.limit
+    if after <= MAX_OFFSET and vault.search(question, **{**_filters(vault, args), "limit": 1, "offset": after}):
+        print("\n" + paint(f"the best {args.limit}; --offset {after} goes on", "dim"))
 
 
 def line(hit: Hit) -> str:
@@ -171,8 +178,7 @@ def _print_nothing(vault: Vault, question: str, args: argparse.Namespace) -> Non
     where = namespace_of(vault, args.namespace) or "/"
     within = f" in {plain(where)}" if args.namespace else ""
     print(f"nothing found for {plain(shown(question))}{within}", file=sys.stderr)
-    is_there = vault.root.joinpath(*Namespace.parse(where).segments).is_dir()
-    print(f"hint: {advice(args) if is_there else NOWHERE}", file=sys.stderr)
+    print(f"hint: {advice(args) if is_there(vault, where) else addressed(NOWHERE, args.vault)}", file=sys.stderr)
 
 
 def advice(args: argparse.Namespace) -> str:

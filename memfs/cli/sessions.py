@@ -15,7 +15,7 @@ from memfs.agent.session.events import Event, line_of
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Session, Sessions
 from memfs.agent.session.transcript import markdown, stamp_of, text_of
-from memfs.cli.commands import usage
+from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import conditions, open_vault
 from memfs.cli.output import (
     columns,
@@ -32,6 +32,7 @@ from memfs.cli.output import (
 from memfs.errors import SessionNotFoundError
 
 PACE = 250  # milliseconds between two looks at a log that is followed
+FACTS = tuple("session" if name == "name" else name for name in Session._fields)  # what a list can be asked for
 LAST = 10  # events that `tail` shows
 
 Turn = tuple[SessionLog, Event]
@@ -75,7 +76,7 @@ def run_expire(args: argparse.Namespace) -> int:
     if not found:
         print(f"no session is older than {args.days:g} days")
     elif not args.yes:
-        does = f"`memfs expire {args.days:g} --yes` does it"
+        does = plain(addressed(f"`memfs expire {args.days:g} --yes` does it", args.vault))
         print(f"{count(len(found), 'session')} would move to archive/sessions/; {does}")
     return 0
 
@@ -84,6 +85,8 @@ def run_expire(args: argparse.Namespace) -> int:
 
 
 def _list(sessions: Sessions, args: argparse.Namespace) -> int:
+    if unknown := [key for key, *_ in args.where if key not in FACTS]:
+        raise usage("sessions", f"--where: {unknown[0]!r} is nothing of a session; keys: {', '.join(FACTS)}")
     found = sessions.list(actor=args.actor, where=conditions(args.where))
     shown = found[-args.limit :] if args.limit else found
     if args.json:

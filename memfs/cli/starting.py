@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from memfs.cli.commands import vault_option
 from memfs.cli.output import count, plain, print_json
 from memfs.files import STATE
 from memfs.vault import FILES, Vault
@@ -41,7 +42,7 @@ def _lacking(path: Path) -> list[str]:
 
 
 def _print_next_steps(where: str, memories: int) -> None:
-    option = f" --vault {plain(where)}" if where not in {"", "."} else ""
+    option = f" {plain(vault_option(where))}" if where not in {"", "."} else ""
     print("\nnext:" if not memories else f"\nIt holds {count(memories, 'memory')} already. Next:")
     print(f"  memfs add 'Alice likes sushi with tuna.' --namespace /preferences/alice{option}")
     print(f"  memfs list{option}")

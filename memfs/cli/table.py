@@ -11,7 +11,9 @@ from memfs.cli.arguments import (
     REFS,
     SEMANTIC,
     SET,
+    TAG,
     TEXT,
+    TYPE,
     TYPES,
     WITHIN,
     Command,
@@ -21,6 +23,7 @@ from memfs.cli.arguments import (
     number,
     positive,
     several,
+    whole,
 )
 
 TABLE = (
@@ -37,7 +40,7 @@ TABLE = (
             argument("--type", help=f"{', '.join(TYPES)} (the default), or your own", completes=" ".join(TYPES)),
             several("--tag", metavar="TAG", help="a tag; may be repeated"),
             argument("--title", help="its title"),
-            argument("--importance", metavar="N", type=positive, help="1 to 10 (default: 1)"),
+            argument("--importance", metavar="N", type=whole(1, 10), help="1 to 10 (default: 1)"),
             SET,
         ),
         "memfs add 'Alice likes sushi with tuna.' -n /preferences/alice --type preference --tag food\n"
@@ -90,14 +93,18 @@ TABLE = (
     Command(
         "list", "listing", "List the memories below a namespace.",
         (
-            WITHIN,
+            *WITHIN,
+            TYPE,
+            TAG,
             flag("--tree", help="as a tree of namespaces (the default)"),
             flag("--table", help="as a table"),
             flag("--paths", help="as one path a line"),
             flag("--archived", help="with the forgotten ones"),
             argument("--limit", metavar="N", type=positive, help="only the first N"),
         ),
-        "memfs list /facts --table\nmemfs list --paths --archived | grep -c ^archive/",
+        "memfs list /facts --table\n"
+        "memfs list --type person --tag lyon\n"
+        "memfs list --paths --archived | grep -c ^archive/",
     ),
     Command(
         "search", "searching", "Find the memories that answer a question.",
@@ -118,7 +125,7 @@ TABLE = (
     ),
     Command(
         "check", "checking", "Show what in the vault could not be understood; exit code 1 if there is anything.",
-        (WITHIN, flag("--all", help="print every link that leads nowhere, however many")), "memfs check",
+        (*WITHIN, flag("--all", help="print every link that leads nowhere, however many")), "memfs check",
     ),
     Command(
         "versions", "reading", "List the kept versions of a memory, also of one whose file is gone.", (REF,),

@@ -7,7 +7,7 @@ FIELD = several("--field", metavar="NAME", help="a header key, or body; may be r
 KEY = argument("--key", metavar="NAME", default="default", help="the name of the key (default: default)")
 _HUB = (
     argument("url", metavar="URL", nargs="?", help="the hub: postgresql://USER@HOST/DATABASE; else MEMFS_HUB"),
-    argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace"),
+    *WITHIN,
     argument("--tenant", metavar="ROLE", help="for this role of the server (default: the user's own)"),
     flag("--dry-run", help="show what would be done, and do nothing"),
 )
@@ -45,13 +45,13 @@ TABLE: tuple[Command, ...] = (
     ),
     Command(
         "stats", "forgetting", "Show what is in the vault, how much of it has faded, and what agents recalled.",
-        (WITHIN, AT),
+        (*WITHIN, AT),
         "memfs stats\nmemfs stats /facts --json | jq .searches.ratio",
     ),
     Command(
         "prune", "forgetting", "Show the memories that have faded; with --yes, move them to archive/.",
         (
-            WITHIN,
+            *WITHIN,
             argument("--below", metavar="X", type=share, help="less than this is left, 0 to 1 (default: 0.05)"),
             AT,
             flag("-y", "--yes", help="move them to archive/"),
@@ -61,7 +61,7 @@ TABLE: tuple[Command, ...] = (
     Command(
         "audit", "auditing", "Show memories that are there twice, out of date, unused or in contradiction.",
         (
-            WITHIN,
+            *WITHIN,
             several(
                 "--kind", choices=AUDITED, completes=" ".join(AUDITED), metavar="KIND",
                 help=f"only this one; repeated: any of them: {', '.join(AUDITED)}",
@@ -87,7 +87,7 @@ TABLE: tuple[Command, ...] = (
         (
             argument("--from", dest="old", metavar="OLD", required=True, help="the name of the old key"),
             argument("--to", dest="new", metavar="NEW", required=True, help="the name of the new key"),
-            WITHIN,
+            *WITHIN,
         ),
         "export MEMFS_KEY_NEXT=$(memfs keygen --key next)\nmemfs rotate --from default --to next",
     ),
@@ -100,11 +100,12 @@ TABLE: tuple[Command, ...] = (
         (
             argument("paths", metavar="PATH", nargs="*", help="files, directories or namespaces (default: all files)",
                      completes="ref"),
+            several("-n", "--namespace", metavar="NS", help="a namespace; may be repeated", completes="namespace"),
             flag("--staged", help="look at what git has staged, as the next commit will have it"),
-            flag("-z", "--zero", help="read further paths from stdin, each ended by a zero byte"),
+            flag("-z", "--zero", help="read paths from stdin, each ended by a zero byte; pass over what is not there"),
             flag("--all", help="look for every kind, also what memfs.yaml leaves alone"),
         ),
-        "memfs scan\nmemfs scan /facts/alice --all\ngit diff --name-only -z main | memfs scan -z",
+        "memfs scan\nmemfs scan /facts/alice --all\ngit diff --name-only --relative -z main | memfs scan -z",
     ),
     Command(
         "push", "hub", "Send what changed to a hub, a PostgreSQL database that vaults share; exit code 3 on conflicts.",
