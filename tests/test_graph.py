@@ -193,6 +193,64 @@ def test_what_is_superseded_ends_though_its_header_does_not_say_so(vault: Vault)
     assert graph.triples("odd", as_of="2099-01-01")
 
 
+NAMED = [
+    ("[[facts/tea]]", True),
+    ("[[tea]]", True),
+    ("facts/Tea.md", True),
+    ("[[m-01k9zq6d0m2p3q4r5s6t7v8w9x|what she drank]]", True),
+    ("[[Green tea]]", False),
+    ("[[Sencha]]", False),
+    ("[[work/facts/tea]]", False),
+]
+
+
+@pytest.mark.parametrize(("link", "is_named"), NAMED)
+def test_a_graph_and_a_search_agree_on_what_is_superseded(vault: Vault, link: str, is_named: bool) -> None:
+    known = "id: m-01k9zq6d0m2p3q4r5s6t7v8w9x\ntitle: Green tea\naliases: [Sencha]"
+    graph = write(
+        vault,
+        {
+            "facts/tea.md": f"---\n{known}\n---\n\nShe drinks it.\n\n- likes [[alice]]",
+            "alice.md": "Alice.",
+            "new.md": f'---\nvalid_from: 2026-01-01\nsupersedes: "{link}"\n---\n\nShe gave it up.',
+        },
+    )
+
+    assert bool(graph.triples("facts/tea", as_of="2026-11-17")) is not is_named
+    assert bool(vault.search("drinks")) is not is_named
+    assert bool(graph.problems()) is not is_named
+
+
+def test_a_link_that_supersedes_nothing_says_how_to_write_it(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "facts/tea.md": "# Green tea\n\nShe drinks it.",
+            "new.md": '---\nsupersedes: "[[Green tea]]"\n---\n\nShe gave it up.',
+            "body.md": "- supersedes [[Green tea]]",
+            "not.md": '---\nstatus: deprecated\nsupersedes: "[[Green tea]]"\n---\n\nNothing.',
+        },
+    )
+
+    told = "supersedes nothing by that name; write the path, [[facts/tea]], or the id"
+    assert [str(one) for one in graph.problems()] == [f"new.md:2: [[Green tea]]: {told}"]
+
+
+def test_all_memories_of_a_name_are_superseded_by_it(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "alice/tea.md": "She drinks it.\n\n- likes [[cup]]",
+            "bob/tea.md": "He drinks it.\n\n- likes [[cup]]",
+            "new/tea.md": '---\nvalid_from: 2026-01-01\nsupersedes: "[[tea]]"\n---\n\nNobody drinks it: [[cup]]',
+            "cup.md": "A cup.",
+        },
+    )
+
+    assert [one.subject for one in graph.triples(object="cup", as_of="2026-11-17")] == ["new/tea.md"]
+    assert [hit.memory.path for hit in vault.search("drinks")] == ["new/tea.md"]
+
+
 def test_the_first_and_the_last_day_there_is_are_days(vault: Vault) -> None:
     graph = write(
         vault,
