@@ -4,6 +4,7 @@ MemfsError
 ├── VaultError
 │   ├── VaultNotFoundError        no vault at this directory, or above it
 │   ├── MemoryNotFoundError       no memory with this id or path
+│   ├── PlaceNotFoundError        no namespace, or no file, of this name in the vault
 │   ├── AmbiguousNameError        a name that several memories have
 │   ├── SessionNotFoundError      no session, log, branch or event of this name
 │   ├── OtherActorError           the log of somebody else's conversation
@@ -86,6 +87,17 @@ class MemoryNotFoundError(VaultError):
     def __init__(self, ref: str) -> None:
         self.ref = ref
         super().__init__(ref)
+
+
+class PlaceNotFoundError(VaultError):
+    """No namespace, or no file, of the vault has this name."""
+
+    template = "{0!r}: no such {1} in this vault"
+    hint = "See what there is with `memfs list`."
+
+    def __init__(self, name: str, kind: str = "namespace") -> None:
+        self.name, self.kind = name, kind
+        super().__init__(name, kind)
 
 
 class AmbiguousNameError(VaultError):

@@ -246,8 +246,35 @@ def test_list_shows_the_archive_when_asked(memfs: Memfs) -> None:
 
 
 def test_list_of_nothing_is_exit_code_1(memfs: Memfs) -> None:
-    assert memfs("list", "/nowhere") == (1, "", "no memories in /nowhere\n")
+    hint = "hint: There is no such namespace; see what there is with `memfs list`.\n"
+    assert memfs("list", "/nowhere") == (1, "", f"no memories in /nowhere\n{hint}")
     assert memfs("list", "/nowhere", "--json") == (1, "[]\n", "")
+
+
+def test_list_of_an_empty_namespace_does_not_say_that_it_is_not_there(memfs: Memfs, example: Path) -> None:
+    (example / "empty").mkdir()
+
+    assert memfs("list", "/empty") == (1, "", "no memories in /empty\n")
+
+
+@pytest.mark.parametrize("command", ["stats", "audit", "prune", "check", "rotate --from a --to b"])
+def test_a_namespace_that_is_not_there_is_an_error(memfs: Memfs, command: str) -> None:
+    ran = memfs(*command.split(), "/fatcs")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == ("memfs: '/fatcs': no such namespace in this vault\nhint: See what there is with `memfs list`.\n")
+    assert memfs(*command.split(), "/fatcs", "--json").out == ""
+
+
+@pytest.mark.parametrize("command", ["stats", "audit", "prune", "check"])
+def test_a_namespace_in_another_case_an_empty_one_and_one_that_was_forgotten_are_there(
+    memfs: Memfs, example: Path, command: str
+) -> None:
+    (example / "empty").mkdir()
+    (example / "archive/gone").mkdir()
+
+    for namespace in ("/Facts/ALICE", "/empty", "/gone", "/"):
+        assert memfs(command, namespace).out
 
 
 def test_list_takes_one_shape(memfs: Memfs) -> None:

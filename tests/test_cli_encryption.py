@@ -76,6 +76,29 @@ def test_what_fails_stops_no_other(memfs: Memfs) -> None:
     assert memfs("encrypt", PEANUTS, "--field", "type").code == 2
 
 
+def test_a_field_that_is_not_there_is_told_with_those_that_are(memfs: Memfs, example: Path) -> None:
+    (example / "plain.md").write_text("---\ntype: fact\n---\n\nTea.\n", encoding="utf-8")
+    ran, bare = memfs("encrypt", PEANUTS, "--field", "phone"), memfs("encrypt", "plain", "--field", "phone")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"memfs: {PEANUTS}.md: phone: is not in the header\nhint: Name a key of its header (source, tags), or body.\n"
+    )
+    assert bare.err.endswith("hint: Its header has no key that can be encrypted; name body.\n")
+
+
+def test_a_key_is_not_rotated_to_itself(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMFS_KEY_TEAM")
+
+    for key in ("next", "team"):
+        ran = memfs("rotate", "--from", key, "--to", key)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == (
+            f"memfs: key {key!r}: is the old one and the new one\n"
+            "hint: Name another key as the new one; `memfs keygen` makes one.\n"
+        )
+
+
 def test_a_wrong_or_missing_key_changes_nothing(
     memfs: Memfs, example: Path, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

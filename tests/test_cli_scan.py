@@ -108,7 +108,7 @@ def test_what_is_not_in_the_vault_is_not_looked_at(root: Path, word: str, capsys
     assert scan(word) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith(f"memfs: {word!r}: no such memory\n")
+    assert said.err.startswith(f"memfs: {word!r}: no such file, directory or namespace in this vault\nhint: See ")
 
 
 def test_symlinks_are_not_followed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

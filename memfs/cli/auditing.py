@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, listed, paint, plain, print_json
 from memfs.upkeep.audit import KINDS, Finding, audit
 
@@ -15,7 +15,7 @@ SHOWN = 20  # of each kind, unless all are asked for
 def run_audit(args: argparse.Namespace) -> int:
     """Print what a person should look at, where an editor finds it; exit code 1 if there is anything."""
     with open_vault(args.vault) as vault, Progress("audited") as progress:
-        where = namespace_of(vault, args.namespace)
+        where = known_namespace(vault, args.namespace)
         found = audit(vault, where, kinds=args.kind or KINDS, now=args.at, progress=progress)
         total = len(vault.list(where))
     if args.json:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts
 from memfs.model import Problem
 from memfs.vault import Vault
@@ -41,7 +41,7 @@ def checked(vault: Vault, where: str | None = None) -> Checked:
 def run_check(args: argparse.Namespace) -> int:
     """Print every problem where an editor finds it."""
     with open_vault(args.vault) as vault:
-        found = checked(vault, namespace_of(vault, args.namespace))
+        found = checked(vault, known_namespace(vault, args.namespace))
     total = len(found.problems) + len(found.links)
     if args.json:
         facts = [problem_facts(problem) for problem in (*found.problems, *found.links)]

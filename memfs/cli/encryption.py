@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from memfs.cli.inputs import namespace_of, open_vault, reference
+from memfs.cli.inputs import known_namespace, open_vault, reference
 from memfs.cli.output import Progress, count, plain, print_json, print_written, written_facts
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.model import Written
@@ -61,7 +61,7 @@ def run_decrypt(args: argparse.Namespace) -> int:
 def run_rotate(args: argparse.Namespace) -> int:
     """Encrypt anew, with another key."""
     with open_vault(args.vault) as vault, Progress("rotated") as progress:
-        where = namespace_of(vault, args.namespace)
+        where = known_namespace(vault, args.namespace)
         results = Encryption(vault).rotate(args.old, args.new, where, progress=progress)
     done = [written for written in results if isinstance(written, Written)]
     if args.json:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import ago, count, iso, label, listed, memory_facts, paint, plain, print_json, print_table
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.model import Memory, Written
@@ -28,7 +28,7 @@ def run_prune(args: argparse.Namespace) -> int:
     with open_vault(args.vault) as vault:
         rules = Forgetting.of(vault.settings)
         below = rules.prune_below if args.below is None else args.below
-        found = faded(vault, namespace_of(vault, args.namespace), below=below, now=args.at)
+        found = faded(vault, known_namespace(vault, args.namespace), below=below, now=args.at)
         results = prune(vault, found) if args.yes else []
     moved = [result for result in results if isinstance(result, Written)]
     errors = [result for result in results if isinstance(result, MemfsError)]
@@ -99,7 +99,7 @@ def _faded_facts(one: Faded) -> dict[str, Any]:
 def run_stats(args: argparse.Namespace) -> int:
     """Print figures of a vault; nothing is written."""
     with open_vault(args.vault) as vault:
-        where = namespace_of(vault, args.namespace)
+        where = known_namespace(vault, args.namespace)
         told, root = stats(vault, where, now=args.at), str(vault.root)
     if args.json:
         print_json({"root": root, "namespace": where or "/"} | _stats_facts(told))

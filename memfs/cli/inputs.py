@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memfs.cli.output import plain, plain_lines
-from memfs.errors import InvalidMemoryError, SettingsError
+from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError
+from memfs.files import open_root, spelled
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
-from memfs.namespace import Template
+from memfs.namespace import ARCHIVE, Namespace, Template
 from memfs.vault import Vault
 
+NOWHERE = "There is no such namespace; see what there is with `memfs list`."
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,17}")
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
@@ -98,6 +100,24 @@ def namespace_of(vault: Vault, text: str | None) -> str | None:
     except SettingsError as error:
         error.hint = "Set MEMFS_ACTOR, or `actor` in memfs.yaml; the command line fills no other placeholder."
         raise
+
+
+def is_there(vault: Vault, namespace: str) -> bool:
+    """Tell whether there is a directory for a namespace, or for what was forgotten from it."""
+    segments, root = Namespace.parse(namespace).segments, open_root(vault.root)
+    try:
+        places = [spelled(root, one) for one in (segments, (ARCHIVE, *segments))]
+    finally:
+        os.close(root)
+    return any(vault.root.joinpath(*place).is_dir() for place in places)
+
+
+def known_namespace(vault: Vault, text: str | None) -> str | None:
+    """A namespace as `namespace_of` has it; one that is not there is an error."""
+    where = namespace_of(vault, text)
+    if where is not None and not is_there(vault, where):
+        raise PlaceNotFoundError(where)
+    return where
 
 
 def reference(vault: Vault, text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from memfs.cli.commands import usage
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.inputs import NOWHERE, is_there, namespace_of, open_vault
 from memfs.cli.output import columns, count, cut, label, memory_facts, pad, paint, plain, print_json, print_table, width
 from memfs.model import Memory
 from memfs.namespace import ARCHIVE, Namespace
@@ -21,11 +21,14 @@ def run_list(args: argparse.Namespace) -> int:
     with open_vault(args.vault) as vault:
         where = namespace_of(vault, args.namespace)
         found = vault.list(where, archived=args.archived)
+        is_nowhere = not found and not is_there(vault, where or "/")
     shown = found[: args.limit]
     if args.json:
         print_json([memory_facts(memory) for memory in shown])
     elif not found:
         print(f"no memories in {plain(where or '/')}", file=sys.stderr)
+        if is_nowhere:
+            print(f"hint: {NOWHERE}", file=sys.stderr)
     else:
         _print(args, shown, where or "/", len(found))
     return 0 if found else 1

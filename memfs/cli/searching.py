@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from memfs.cli.commands import usage
-from memfs.cli.inputs import conditions, namespace_of, open_vault, reference, text_of
+from memfs.cli.inputs import NOWHERE, conditions, is_there, namespace_of, open_vault, reference, text_of
 from memfs.cli.output import (
     Progress,
     columns,
@@ -25,12 +25,11 @@ from memfs.errors import shown
 from memfs.files import STATE
 from memfs.finder import VECTORS
 from memfs.model import Hit, Memory, Reason
-from memfs.namespace import Namespace, fold, slug
+from memfs.namespace import fold, slug
 from memfs.vault import Vault
 
 INDENT = 4
 NARROWING = ("namespace", "type", "tag", "status", "created", "updated", "valid", "where", "min_relevance", "offset")
-NOWHERE = "There is no such namespace; see what there is with `memfs list`."
 Cell = tuple[str, bool]  # a character as it is shown, and whether the question has it
 
 
@@ -171,8 +170,7 @@ def _print_nothing(vault: Vault, question: str, args: argparse.Namespace) -> Non
     where = namespace_of(vault, args.namespace) or "/"
     within = f" in {plain(where)}" if args.namespace else ""
     print(f"nothing found for {plain(shown(question))}{within}", file=sys.stderr)
-    is_there = vault.root.joinpath(*Namespace.parse(where).segments).is_dir()
-    print(f"hint: {advice(args) if is_there else NOWHERE}", file=sys.stderr)
+    print(f"hint: {advice(args) if is_there(vault, where) else NOWHERE}", file=sys.stderr)
 
 
 def advice(args: argparse.Namespace) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memfs.edit import edit
-from memfs.errors import InvalidMemoryError, MalformedMemoryError, MemfsError, MemoryChangedError
+from memfs.errors import InvalidKeyError, InvalidMemoryError, MalformedMemoryError, MemfsError, MemoryChangedError
 from memfs.frontmatter import Fault, Parsed, parse
 from memfs.model import SEALED, Memory, Written
 from memfs.namespace import ARCHIVE, Namespace, check_name, new_id
@@ -162,10 +162,12 @@ class Encryption:
 
         Each memory is changed in one step. Whoever is killed in the middle runs it again, and it goes on.
         """
+        if old == new:
+            error = InvalidKeyError(f"key {new!r}", "is the old one and the new one")
+            error.hint = "Name another key as the new one; `memfs keygen` makes one."
+            raise error
         for name in (old, new):
             self._sealer.cipher(name)
-        if old == new:
-            raise InvalidMemoryError("key", f"{new!r} is the old one and the new one")
         mark, place = f"{SEALED}{old}:".encode(), Namespace.parse(namespace or "/")
         paths = [found.path for found in self._vault.list(namespace, archived=True) if mark in found.data]
         results: list[Written | MemfsError] = []

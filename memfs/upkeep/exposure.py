@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from memfs.errors import MemfsError, MemoryNotFoundError, StorageError
+from memfs.errors import MemfsError, PlaceNotFoundError, StorageError
 from memfs.files import folder, open_root
 from memfs.files import read as read_file
 from memfs.upkeep.findings import Finding
@@ -70,7 +70,7 @@ def place_of(root: Path, word: str) -> str:
     for path in (plain, f"{plain}.md") if ".." not in plain.split("/") else ():
         if os.path.lexists(os.path.join(root, path)):
             return path
-    raise MemoryNotFoundError(word)
+    raise PlaceNotFoundError(word, "file, directory or namespace")
 
 
 def read(root: Path, paths: Iterable[str]) -> Iterator[Source]:

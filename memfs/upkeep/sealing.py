@@ -18,8 +18,10 @@ from memfs.upkeep.cipher import Cipher
 from memfs.upkeep.keys import Keys, find
 
 BODY = "body"
+MOST_KEYS = 10  # that a hint names
 READ_BY_MEMFS = TIME_KEYS | {"id", "type", "status", "importance", "pinned", "supersedes"}
 OTHER = "another key, or it was altered, or it comes from another memory or field"
+_ONLY_BODY = "Its header has no key that can be encrypted; name body."
 _TOKEN = re.compile(rf"{SEALED}([a-z][a-z0-9_]{{0,31}}):([A-Za-z0-9_-]+)")
 Swap = Callable[[str], Any]  # an encrypted value -> what stands in its place
 
@@ -141,7 +143,10 @@ def check_field(field: str, values: Mapping[str, Any], path: str) -> None:
     if field in READ_BY_MEMFS:
         raise InvalidMemoryError(f"{path}: {field}", "cannot be encrypted: memfs goes by it")
     if field not in values:
-        raise InvalidMemoryError(f"{path}: {field}", "is not in the header")
+        error = InvalidMemoryError(f"{path}: {field}", "is not in the header")
+        others = sorted(key for key in values if key not in READ_BY_MEMFS)
+        error.hint = f"Name a key of its header ({', '.join(others[:MOST_KEYS])}), or body." if others else _ONLY_BODY
+        raise error
     try:
         canonical(field, values[field])
     except InvalidMemoryError:
