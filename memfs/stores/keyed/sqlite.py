@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from memfs.errors import (
     InvalidSetupError,
@@ -30,12 +31,14 @@ from memfs.stores.keyed.seam import (
     check_value,
     folder_of,
 )
+from memfs.stores.keyed.still import PATIENCE, Run, is_locked, look, unreadable, unwritable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 APPLICATION = 0x6D656D66  # "memf": by which the file is known for ours
 TIMEOUT = 30.0  # seconds that another writer is waited for
+PAUSE = 0.01  # seconds between two tries to read where nothing can be written
 CANDIDATES = 200  # texts that SQLite finds best, among which ours are chosen
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # ERROR: a table is not as we made it
 
@@ -44,11 +47,14 @@ _VALUE = "SELECT value FROM entries WHERE key = ?"
 _BEST = """SELECT entries.key, words.terms FROM words JOIN entries ON entries.id = words.rowid
     WHERE words MATCH ? ORDER BY words.rank LIMIT ?"""
 _COUNT = "SELECT doc FROM vocabulary WHERE term = ?"
-Run = Callable[..., list[tuple[Any, ...]]]  # a statement and its values -> rows
+T = TypeVar("T")
 
 
 class SqliteStore(MemoryStore[str]):
-    """Texts by key in a file, made when it is not there. Safe with many processes and threads at once."""
+    """Texts by key in a file, made when it is not there. Safe with many processes and threads at once.
+
+    Where nothing can be written, it can be read.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = TIMEOUT) -> None:
         if not isinstance(path, str | os.PathLike) or not str(path) or ":memory:" in str(path):
@@ -107,7 +113,8 @@ class SqliteStore(MemoryStore[str]):
         if not asked:
             return []
         wanted = " OR ".join(f'"{term}"' for term in asked)  # terms are letters and digits, and quoted
-        with self._reading() as run:
+
+        def best(run: Run) -> list[tuple[str, str, float]]:
             found = [(key, terms.split()) for key, terms in run(_BEST, wanted, max(CANDIDATES, 4 * limit))]
             ((total, length),) = run("SELECT entries, length FROM totals")
             counted = {term: rows[0][0] for term in asked if (rows := run(_COUNT, term))}
@@ -119,6 +126,8 @@ class SqliteStore(MemoryStore[str]):
                 mean_length=length / max(total, 1),
             )
             return [(key, run(_VALUE, key)[0][0], score) for key, score in ranked[:limit]]
+
+        return self._look(best)
 
     def forget(self, key: str) -> bool:
         """Let go of a text."""
@@ -151,23 +160,39 @@ class SqliteStore(MemoryStore[str]):
     # --- connections
 
     def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._reading() as run:
-            return run(statement, *values)
+        return self._look(lambda run: run(statement, *values))
 
-    @contextmanager
-    def _reading(self) -> Iterator[Run]:
-        """One state of the file, for several statements."""
-        with self._connected() as connection:
-            connection.exec_driver_sql("BEGIN")
-            yield _runner(connection)
+    def _look(self, ask: Callable[[Run], T]) -> T:
+        """What is asked of one state of the file, by several statements."""
+        deadline = monotonic() + PATIENCE
+        while True:
+            with _worded(self.path):
+                answer = look(self.path, ask)
+            if answer is not None:
+                return answer
+            try:
+                with self._connected() as connection:
+                    connection.exec_driver_sql("BEGIN")
+                    return ask(_runner(connection))
+            except StoreUnavailableError as error:
+                if not is_locked(self.path):
+                    raise
+                if monotonic() > deadline:
+                    raise (unreadable(self.path) or error) from error
+            sleep(PAUSE)  # whoever has it open is just coming, or going
 
     @contextmanager
     def _writing(self) -> Iterator[Run]:
         """The file to ourselves; all of it is written, or nothing."""
-        with self._connected() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield _runner(connection)
-            connection.exec_driver_sql("COMMIT")
+        try:
+            with self._connected() as connection:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield _runner(connection)
+                connection.exec_driver_sql("COMMIT")
+        except StoreUnavailableError as error:
+            if is_locked(self.path):
+                raise unwritable(self.path) from error
+            raise
 
     @contextmanager
     def _connected(self) -> Iterator["Connection"]:
@@ -200,8 +225,7 @@ class SqliteStore(MemoryStore[str]):
             run(f"PRAGMA application_id = {APPLICATION}")
 
     def _version(self) -> int:
-        with self._reading() as run:
-            return self._checked(run)
+        return self._look(self._checked)
 
     def _checked(self, run: Run) -> int:
         """The version of the schema; 0 of a new file."""
