@@ -1,8 +1,10 @@
 """The graph of a vault: which memory a link means, when a triple holds, what is around a memory, what leads nowhere."""
 
 import asyncio
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -663,3 +665,73 @@ def test_of_several_stores_the_one_that_has_the_memory_answers(example: Path) ->
             return await manager.call_tool("memory", {"action": "graph", "memory": "atlas-deadline"})
 
     assert asyncio.run(ask())["store_name"] == "facts"
+
+
+# --- kept between two calls of the tool
+
+
+def told(store: VaultStore) -> list[tuple[str, str]]:
+    """What the tool says of tea: relations, and titles at the other end."""
+    facts = asyncio.run(store.graph("tea"))
+    return sorted((one["relation"], one["title"]) for one in (*facts["out"], *facts["in"]))
+
+
+def test_a_graph_is_kept_while_nothing_changes(vault: Vault) -> None:
+    write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country."})
+    store = VaultStore(vault, tools=("graph",))
+
+    assert told(store) == [("from", "japan")]
+    before = store._relations._graph()
+    assert told(store) == [("from", "japan")]
+    assert store._relations._graph() is before
+
+
+def edit_in_place(root: Path) -> None:
+    """As many bytes, in the same file, with the time it had: only the bytes tell."""
+    file = root / "tea.md"
+    times = file.stat()
+    file.write_text(file.read_text(encoding="utf-8").replace("japan", "china"), encoding="utf-8")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], list[tuple[str, str]]]] = {
+    "an edit in place": (edit_in_place, [("from", "china")]),
+    "a new memory": (
+        lambda root: (root / "cup.md").write_text("- holds [[tea]]", encoding="utf-8"),
+        [("from", "japan"), ("holds", "cup")],
+    ),
+    "a memory that goes": (lambda root: (root / "japan.md").unlink(), [("from", "japan")]),
+    "a memory that is called otherwise": (
+        lambda root: (root / "japan.md").write_text("---\ntitle: Nippon\n---\n\nA country.", encoding="utf-8"),
+        [("from", "Nippon")],
+    ),
+    "one that is in force no more": (
+        lambda root: (root / "tea.md").write_text("---\nstatus: deprecated\n---\n\n- from [[japan]]", encoding="utf-8"),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_graph_is_made_anew_after_any_change(vault: Vault, name: str) -> None:
+    write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country.", "china.md": "A country."})
+    store = VaultStore(vault, tools=("graph",))
+    change, expected = CHANGES[name]
+    told(store)
+    before = store._relations._graph()
+
+    change(vault.root)
+    assert told(store) == expected
+    assert store._relations._graph() is not before
+    assert told(store) == told(VaultStore(vault, tools=("graph",)))
+
+
+def test_when_a_memory_was_made_counts_for_a_kept_graph(vault: Vault) -> None:
+    """A file without `created` was made when it was last modified, and supersedes from then on."""
+    new = '---\nsupersedes: "[[tea]]"\n---\n\nNew.'
+    write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country.", "new.md": new})
+    store = VaultStore(vault, tools=("graph",))
+
+    assert told(store) == [("supersedes", "new")]
+    os.utime(vault.root / "new.md", (4e9, 4e9))
+    assert told(store) == [("from", "japan"), ("supersedes", "new")]

@@ -1,7 +1,7 @@
 """The graph of a vault: its memories, and what their links say, as triples. A value: it is as the files were."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, Self
@@ -92,13 +92,20 @@ class Graph:
         place = vault.namespace if namespace is None else Namespace.parse(namespace)
         if not vault.namespace.holds(place.segments):
             raise InvalidNamespaceError(str(place), f"outside the scope {vault.namespace}")
-        memories = [one for one in vault.list(archived=True) if not is_conflict_copy(one.path)]
+        return cls.made_of(vault.list(archived=True), vault.namespace, place, progress=progress)
+
+    @classmethod
+    def made_of(
+        cls, listed: Iterable[Memory], scope: Namespace, place: Namespace, *, progress: Progress | None = None
+    ) -> Self:
+        """The graph of these memories, all that a handle can reach, as far as those below `place` say something."""
+        memories = [one for one in listed if not is_conflict_copy(one.path)]
         nodes = {one.path: Node(one.path, one.id, one.title) for one in memories}
         targets = Targets()
         for memory in memories:
             targets.add(memory, nodes[memory.path])
         speaking = [memory for memory in memories if not nodes[memory.path].is_archived]
-        reader = _Reader(targets, vault.namespace, superseded_since(speaking))
+        reader = _Reader(targets, scope, superseded_since(speaking))
         for number, memory in enumerate(speaking, 1):
             reader.read(memory)
             if progress:
