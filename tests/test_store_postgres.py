@@ -49,6 +49,8 @@ def keeper(postgres: Server) -> Iterator[str]:
 class TestPostgresStore(StoreContract):
     """As a tenant, bound by the policy of the tables. Every test has a store of another name."""
 
+    by_score = True
+
     @pytest.fixture
     def place(self, keeper: str) -> Any:
         return keeper, f"store-{next(_NUMBERS)}"

@@ -23,6 +23,8 @@ LONG = 600.0  # seconds: longer than any test
 
 
 class TestRedisStore(StoreContract):
+    by_score = True
+
     @pytest.fixture
     def place(self, redis_url: str) -> Any:
         return redis_url
@@ -32,6 +34,8 @@ class TestRedisStore(StoreContract):
 
 
 class TestRedisStoreWithAnEnd(StoreContract):
+    by_score = True
+
     @pytest.fixture
     def place(self, redis_url: str) -> Any:
         return redis_url

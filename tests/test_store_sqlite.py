@@ -43,6 +43,8 @@ for turn in range(40):
 
 
 class TestSqliteStore(StoreContract):
+    by_score = True
+
     def make_store(self, place: Any) -> MemoryStore[str]:
         return SqliteStore(place / "memories.db")
 

@@ -28,6 +28,7 @@ class Counting:
 
 
 class TestVectorMemoryStore(StoreContract):
+    by_score = True
     lasts, by_words = False, False
 
     def make_store(self, place: Any) -> MemoryStore[str]:
@@ -35,6 +36,7 @@ class TestVectorMemoryStore(StoreContract):
 
 
 class TestVectorMemoryStoreOverAFile(StoreContract):
+    by_score = True
     by_words = False
 
     def make_store(self, place: Any) -> MemoryStore[str]:

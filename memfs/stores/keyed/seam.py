@@ -59,7 +59,8 @@ class MemoryStore(ABC, Generic[T]):
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, T, float]]:
         """The values nearest to a question, best first: key, value, and a score from 0 to 1.
 
-        Any text is a question; one without words finds nothing.
+        Any text is a question; one without words finds nothing. The score tells how near a value is. A store may go by
+        more than that, as a vault does, which puts first what matters more: scores need not fall from hit to hit.
         """
 
     @abstractmethod
