@@ -222,6 +222,8 @@ def _understood(url: str) -> tuple[dict[str, Any], str]:
         raise MissingExtraError("PostgreSQL", "postgres") from None
     if not isinstance(url, str) or not url.startswith(SCHEMES):
         raise _wrong_url(f"does not begin with {SCHEMES[0]}")
+    if _is_torn(url.partition("://")[2]):
+        raise _wrong_url("has an @ behind the host: a password with a / in it, it seems")
     try:
         options = dict(conninfo_to_dict(url))
     except ProgrammingError:
@@ -233,6 +235,12 @@ def _understood(url: str) -> tuple[dict[str, Any], str]:
     options.setdefault("application_name", "memfs")
     place = f"{host or 'localhost'}:{port}" if port else host or "localhost"
     return options, f"postgresql://{place}/{options.get('dbname') or ''}"
+
+
+def _is_torn(rest: str) -> bool:
+    """Tell whether a part of what seems to be a password would be taken for the name of a database."""
+    who, _, what = rest.partition("/")
+    return "@" in what.partition("?")[0] or ("@" in what and "@" not in who)
 
 
 def _wrong_url(reason: str) -> SettingsError:

@@ -47,6 +47,9 @@ def test_making_a_database_connects_to_nothing() -> None:
         "postgresql://alice:hunter2@db:hunter2/memories",
         "postgresql://alice:hunter2@db/memories?hunter2=1",
         "postgresql://alice:hunter2@db/memories?options=%zz",
+        "postgresql://alice:1/hunter2@db/memories",
+        "postgresql://alice:1/2?dbname=hunter2@db/memories",
+        "postgresql://alice@work:1/hunter2@db/memories",
     ],
 )
 def test_a_wrong_url_is_an_error_that_shows_nothing_of_it(url: str) -> None:
@@ -63,6 +66,12 @@ def refused(url: str) -> StoreUnavailableError:
         Database(url).rows("SELECT 1")
     assert PASSWORD not in f"{caught.value!r}{caught.value}{caught.value.hint}"
     return caught.value
+
+
+def test_an_at_sign_may_stand_where_it_is_no_end_of_a_password() -> None:
+    assert Database("postgresql://alice:x@db/memories?application_name=a@b").address == "postgresql://db/memories"
+    assert Database("postgresql://alice:1%2F2@db/a%40b").address == "postgresql://db/a@b"
+    assert Database("postgresql://db/memories?user=a%40b").address == "postgresql://db/memories"
 
 
 def test_a_server_that_is_not_there_is_told_with_its_address() -> None:

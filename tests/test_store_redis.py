@@ -276,7 +276,7 @@ def test_a_password_opens_the_server_and_is_never_told(guarded: RedisServer) -> 
 
 NO_ADDRESSES = (
     "", "http://x", "redis://u:hidden@host:port", "redis://:hidden@h/notadb", "redis://:hidden@h?ttl=5", "unix://",
-    None, 5, "redis://[::hidden",
+    None, 5, "redis://[::hidden", "redis://:1#hidden@h/0", "redis://:1?db=hidden@h/0", "redis://:1/hidden@h",
 )  # fmt: skip
 
 

@@ -205,13 +205,16 @@ def _public(url: object) -> tuple[str, str]:
         is_local = parts is not None and parts.scheme == "unix" and len(parts.path) > 1
         if parts and (is_local or (parts.scheme in {"redis", "rediss"} and _DATABASE.fullmatch(parts.path))):
             _ = parts.port  # a ValueError if it is no number
-            known = RedisStore.url_parameters
-            if all(any(fnmatchcase(name, one) for one in known) for name, _ in parse_qsl(parts.query)):
+            known, behind = RedisStore.url_parameters, f"{parts.path}{parts.query}{parts.fragment}"
+            is_torn = "#" in str(url) or "@" in behind  # a password with such a sign in it, it seems
+            if not is_torn and all(any(fnmatchcase(name, one) for one in known) for name, _ in parse_qsl(parts.query)):
                 host = parts.netloc.rpartition("@")[2]
                 return f"{parts.scheme}://{host}{parts.path}", unquote(parts.password or "")
     except ValueError:
         pass
-    raise InvalidSetupError("RedisStore", f"not an address such as {URL}, or unix:///path/to/socket")
+    error = InvalidSetupError("RedisStore", f"not an address such as {URL}, or unix:///path/to/socket")
+    error.hint = "Write redis://:PASSWORD@HOST:PORT/0; signs such as @ / : # ? in a password as %40 %2F %3A %23 %3F."
+    raise error
 
 
 def _check(is_right: bool, name: str, value: object, wanted: str) -> None:

@@ -22,7 +22,7 @@ BESIDE = ("-wal", "-journal")  # files that hold what is not in the file yet
 
 def is_locked(path: Path) -> bool:
     """Tell whether there is a file, and it or its directory cannot be written by us."""
-    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def look(path: Path, ask: Callable[[Run], T]) -> T | None:
