@@ -23,7 +23,7 @@ LONG = 600.0  # seconds: longer than any test
 
 
 class TestRedisStore(StoreContract):
-    by_score = True
+    by_score = revises_at_once = True
 
     @pytest.fixture
     def place(self, redis_url: str) -> Any:
@@ -34,7 +34,7 @@ class TestRedisStore(StoreContract):
 
 
 class TestRedisStoreWithAnEnd(StoreContract):
-    by_score = True
+    by_score = revises_at_once = True
 
     @pytest.fixture
     def place(self, redis_url: str) -> Any:

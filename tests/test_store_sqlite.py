@@ -43,7 +43,7 @@ for turn in range(40):
 
 
 class TestSqliteStore(StoreContract):
-    by_score = True
+    by_score = revises_at_once = True
 
     def make_store(self, place: Any) -> MemoryStore[str]:
         return SqliteStore(place / "memories.db")

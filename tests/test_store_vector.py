@@ -28,7 +28,7 @@ class Counting:
 
 
 class TestVectorMemoryStore(StoreContract):
-    by_score = True
+    by_score = revises_at_once = True
     lasts, by_words = False, False
 
     def make_store(self, place: Any) -> MemoryStore[str]:
@@ -36,7 +36,7 @@ class TestVectorMemoryStore(StoreContract):
 
 
 class TestVectorMemoryStoreOverAFile(StoreContract):
-    by_score = True
+    by_score = revises_at_once = True
     by_words = False
 
     def make_store(self, place: Any) -> MemoryStore[str]:

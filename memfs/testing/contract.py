@@ -27,6 +27,7 @@ class StoreContract:
 
     lasts = True  # what is kept is there for the next store on the same place
     by_score = False  # hits come in the order of their scores; a store may rank by more than how near a value is
+    revises_at_once = False  # of several who revise a value, one does, and the others are told
     by_words = True  # a value is found by words of it only; one of another meaning is not a hit
 
     def make_store(self, place: Any) -> MemoryStore[str]:
@@ -86,7 +87,11 @@ class StoreContract:
         assert people.revise("bob/car", "A bicycle.", {"n": 1}, known=known)
         assert not people.revise("bob/car", "A train.", known=known)
         assert (people.get("bob/car"), people.meta("bob/car")) == ("A bicycle.", {"n": 1})
+        for never in ("", "\0", "a\ud800", "\ud800", f"{known}\0", known.lower()):
+            assert not people.revise("bob/car", "A train.", known=never)
+        assert people.get("bob/car") == "A bicycle."
         assert not people.revise("bob/none", "A train.", known=known)
+        assert people.get("bob/none") is None
 
     def test_two_keys_may_have_the_same_value(self, store: MemoryStore[str]) -> None:
         store.add("one", "The same words.")
@@ -349,6 +354,25 @@ class StoreContract:
         assert all(store.get(f"t{n}/{turn}") == f"thread{n} says turn{turn}" for n in range(8) for turn in range(50))
         assert len(store.search("turn7 turn8", top_k=100)) >= 16
         assert (store.get("shared") or "").startswith("written by thread")
+
+    def test_of_those_who_revise_a_value_at_once_one_does(self, store: MemoryStore[str]) -> None:
+        if not self.revises_at_once:
+            return
+        store.add("count", "0 times")
+
+        def count() -> None:
+            done = 0
+            while done < 20:
+                known = store.get("count") or ""
+                done += store.revise("count", f"{int(known.split()[0]) + 1} times", known=known)
+
+        threads = [threading.Thread(target=count) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert store.get("count") == "80 times"
 
     def test_what_is_kept_lasts(self, place: Any, people: MemoryStore[str]) -> None:
         people.add("bob/car", "He rides a bicycle.", {"since": 2025})

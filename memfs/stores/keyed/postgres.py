@@ -16,12 +16,14 @@ from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
     MemoryStore,
     check_key,
+    check_known,
     check_meta,
     check_page,
     check_query,
     check_top_k,
     check_value,
     folder_of,
+    is_storable,
 )
 from memfs.stores.keyed.vectors import content_hash
 
@@ -68,13 +70,24 @@ class PostgresStore(MemoryStore[str]):
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key; it is on the server when this returns."""
+        self._put(key, value, meta)
+
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Keep another text under a key, unless somebody was faster."""
+        return self._put(key, value, meta, check_known(known))
+
+    def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         check_key(key)
         text, about = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms, vectors = terms_of(text), self._vectors([text])
         with self._session(is_whole=self._embedder is not None) as session:
-            values = (key, text, about, content_hash(text), len(terms), _as_tsvector(terms))
-            session.run(tables.ADD, self._name, *values)
-            self._keep(session, [key], [text], vectors)
+            values = (text, about, content_hash(text), len(terms), _as_tsvector(terms))
+            if known is None:
+                session.run(tables.ADD, self._name, key, *values)
+            elif not (is_storable(known) and session.run(tables.REVISE, *values, self._name, key, known)):
+                return False
+            self._keep(session, [key], [content_hash(text)], vectors)
+        return True
 
     def get(self, key: str) -> str | None:
         """The text of a key."""
@@ -181,8 +194,8 @@ class PostgresStore(MemoryStore[str]):
         """The scores with what lies near: what both words and meaning speak for comes first."""
         assert self._embedder
         while lacking := session.rows(tables.LACKING, self._embedder.name, self._name, BATCH):  # added without
-            keys, texts = [key for key, _ in lacking], [text for _, text in lacking]
-            self._keep(session, keys, texts, self._vectors(texts))
+            keys, texts, hashes = (list(column) for column in zip(*lacking, strict=True))
+            self._keep(session, keys, hashes, self._vectors(texts))
         [vector] = self._vectors([question.encode("utf-8", "replace").decode()])
         if vector is None:
             return scores
@@ -201,9 +214,8 @@ class PostgresStore(MemoryStore[str]):
             raise InvalidSetupError(f"embedder {self._embedder.name!r}", said)
         return [f"[{','.join(map(repr, vector))}]" if any(vector) else None for vector in made]
 
-    def _keep(self, session: Session, keys: list[str], texts: list[str], vectors: list[str | None]) -> None:
+    def _keep(self, session: Session, keys: list[str], hashes: list[bytes], vectors: list[str | None]) -> None:
         if self._embedder:
-            hashes = [content_hash(text) for text in texts]
             session.run(tables.PUT_VECTORS, self._embedder.name, keys, hashes, vectors, self._name)
 
 

@@ -15,6 +15,7 @@ from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
     MemoryStore,
     check_key,
+    check_known,
     check_meta,
     check_page,
     check_query,
@@ -73,12 +74,21 @@ class RedisStore(MemoryStore[str]):
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key, from now on for the time to live."""
+        self._put(key, value, meta)
+
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Keep another text under a key, unless somebody was faster."""
+        return self._put(key, value, meta, check_known(known))
+
+    def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         check_key(key)
         text, about = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms = terms_of(text)
         counts = [part for pair in Counter(terms).items() for part in pair]
+        expected = [] if known is None else [known.encode("utf-8", "surrogatepass")]
         with self._worded():
-            self._add(keys=[self._base], args=[key, text, about, len(terms), self._ttl, *counts])
+            given = [key, text, about, len(terms), self._ttl, len(expected), *expected, *counts]
+            return bool(self._add(keys=[self._base], args=given))
 
     def get(self, key: str) -> str | None:
         """The text of a key."""

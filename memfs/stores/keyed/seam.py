@@ -40,7 +40,7 @@ class MemoryStore(ABC, Generic[T]):
     def revise(self, key: str, value: T, meta: Mapping[str, Any] | None = None, *, known: T) -> bool:
         """Add to a key whose value is still the one that is `known`; tells whether it was.
 
-        A vault looks and writes in one step, so that no edit of a person is written over.
+        All of ours look and write in one step, so that nothing is written over that somebody added meanwhile.
         """
         if self.get(key) != known:
             return False
@@ -115,6 +115,13 @@ def check_value(value: object) -> str:
     return value
 
 
+def check_known(value: object) -> str:
+    """A text that somebody read, or a ValueError; any text may be, but some never are there."""
+    if not isinstance(value, str):
+        raise InvalidArgumentsError("known", f"{shown(value)} is not a text")
+    return value
+
+
 def check_meta(meta: object) -> dict[str, Any]:
     """What is said about a value, as a copy that equals its JSON, or a ValueError."""
     if meta is None:
@@ -142,6 +149,11 @@ def _check_storable(subject: str, text: str) -> None:
         raise InvalidArgumentsError(subject, "holds a lone surrogate")
     if "\0" in text:
         raise InvalidArgumentsError(subject, "holds a NUL character")
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether every backend could keep a text, as far as its characters go."""
+    return is_text(text) and "\0" not in text
 
 
 def _texts(value: Any) -> str:

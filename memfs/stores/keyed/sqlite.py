@@ -24,6 +24,7 @@ from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
     MemoryStore,
     check_key,
+    check_known,
     check_meta,
     check_page,
     check_query,
@@ -84,11 +85,20 @@ class SqliteStore(MemoryStore[str]):
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key; it is on disk when this returns."""
+        self._put(key, value, meta)
+
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Keep another text under a key, unless somebody was faster."""
+        return self._put(key, value, meta, check_known(known))
+
+    def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         check_key(key)
         text, about = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms = terms_of(text)
         with self._writing() as run:
-            row = run("SELECT id FROM entries WHERE key = ?", key)
+            row = run("SELECT id, value FROM entries WHERE key = ?", key)
+            if known is not None and [value for _, value in row] != [known]:
+                return False
             if row:
                 number = row[0][0]
                 run("UPDATE entries SET value = ?, meta = ?, length = ? WHERE id = ?", text, about, len(terms), number)
@@ -97,6 +107,7 @@ class SqliteStore(MemoryStore[str]):
                 run("INSERT INTO entries (key, value, meta, length) VALUES (?, ?, ?, ?)", key, text, about, len(terms))
                 number = run("SELECT id FROM entries WHERE key = ?", key)[0][0]
             run("INSERT INTO words (rowid, terms) VALUES (?, ?)", number, " ".join(terms))
+            return True
 
     def get(self, key: str) -> str | None:
         """The text of a key."""
