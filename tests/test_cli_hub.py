@@ -122,6 +122,24 @@ def test_without_a_hub_it_says_how_to_name_one(memfs: Memfs, monkeypatch: pytest
     assert "does not begin with postgresql://" in memfs("push", "redis://localhost").err
 
 
+@pytest.mark.parametrize("word", ["postgresql:/u:s3cret@h/db", "postgres//u:s3cret@h/db", "u:s3cret@h/db"])
+def test_an_address_that_is_none_is_not_taken_for_a_namespace(memfs: Memfs, word: str, postgres_url: str) -> None:
+    for words in ([word], [postgres_url, word]):
+        ran = memfs("push", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith("memfs: push: a hub is named by a URL such as postgresql://USER@HOST/DATABASE\n")
+        assert "s3cret" not in ran.err
+
+
+def test_a_push_of_a_namespace_that_is_not_there_says_so(memfs: Memfs) -> None:
+    ran, known = memfs("push", "/fatcs"), memfs("push", "/facts/alice")
+
+    assert (ran.code, known.code) == (0, 0)
+    assert ran.out.startswith("sent to ")
+    assert ran.err == "hint: There is no such namespace; see what there is with `memfs list`.\n"
+    assert known.err == ""
+
+
 def test_no_password_is_ever_printed(memfs: Memfs, postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMFS_LOG", "debug")
     url, wrong = postgres.loopback(), postgres.loopback(password=f"{PASSWORD}-wrong")

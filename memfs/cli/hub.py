@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from memfs.cli.commands import usage
-from memfs.cli.inputs import namespace_of, open_vault
+from memfs.cli.inputs import NOWHERE, is_there, namespace_of, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts, settle_output
 from memfs.hub import HubReport, pull, push
 
@@ -29,7 +29,11 @@ def run_push(args: argparse.Namespace) -> int:
             vault, url, namespace=namespace_of(vault, namespace), tenant=args.tenant,
             dry_run=args.dry_run, all_removals=args.all_removals, progress=progress,
         )  # fmt: skip
-    return _show(report, as_json=args.json)
+        is_nowhere = not (report.changes or is_there(vault, report.namespace))
+    code = _show(report, as_json=args.json)
+    if is_nowhere and not args.json:
+        print(f"hint: {NOWHERE}", file=sys.stderr)
+    return code
 
 
 def run_pull(args: argparse.Namespace) -> int:
@@ -47,7 +51,7 @@ def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
     """The hub and the namespace; where the environment names the hub, one word is a namespace."""
     words = [word for word in (args.url, args.namespace) if word]
     url = words.pop(0) if words and "://" in words[0] else os.environ.get(HUB, "")
-    if len(words) > 1:
+    if len(words) > 1 or any(":" in word for word in words):  # no namespace has one, and a password may follow it
         raise usage(command, "a hub is named by a URL such as postgresql://USER@HOST/DATABASE")
     if not url:
         raise usage(command, "no hub is named", f"Name one: postgresql://USER@HOST/DATABASE, or set {HUB}.")
