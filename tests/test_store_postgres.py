@@ -19,6 +19,7 @@ from memfs.errors import (
     MissingExtensionError,
     NewerSchemaError,
     ServerUnreachableError,
+    StoreDamagedError,
 )
 from memfs.stores.keyed import InMemoryStore, MemoryStore, PostgresStore
 from memfs.testing import StoreContract
@@ -215,6 +216,15 @@ def test_a_text_that_somebody_changed_in_the_database_does_not_stop_a_search(
         postgres.run("UPDATE memfs.entries SET value = 'abc', hash = 'other'")
 
         assert [(key, value) for key, value, _ in store.search("cba")] == [("a", "abc")]
+
+
+def test_what_memfs_did_not_write_is_told(store: PostgresStore, postgres: Server) -> None:
+    store.add("a", "abc", {"n": 1})
+    postgres.run("UPDATE memfs.entries SET meta = '[1]'")
+
+    with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+        store.meta("a")
+    assert store.get("a") == "abc"
 
 
 def test_vectors_of_different_models_are_never_compared(postgres_url: str) -> None:

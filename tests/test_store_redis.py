@@ -287,6 +287,27 @@ def test_what_is_no_address_is_a_clear_error_without_the_password(url: Any) -> N
     assert "hidden" not in str(caught.value)
 
 
+FOREIGN = [
+    ("values", b"\xff"), ("meta", b"{no"), ("meta", b"[1]"), ("meta", b"\xff"), ("t:tea", b"many"), ("t:tea", b"\xff"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("part", "data"), FOREIGN)
+def test_what_memfs_did_not_write_is_told_and_goes_with_the_next_add(
+    redis_url: str, raw: Any, part: str, data: bytes
+) -> None:
+    store = RedisStore(redis_url)
+    for key in ("green", "black"):
+        store.add(key, f"{key} tea")
+    raw.hset(f"{{memfs}}:{part}", "green", data)
+
+    with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+        _ = store.get("green"), store.meta("green"), store.search("tea")
+    assert store.get("black") == "black tea"
+    store.add("green", "green tea")
+    assert (store.get("green"), store.meta("green"), len(store.search("tea"))) == ("green tea", {}, 2)
+
+
 def test_keys_of_another_program_are_left_alone(redis_url: str, raw: Any) -> None:
     raw.set("{memfs}:values", "mine")
 

@@ -345,6 +345,31 @@ def test_a_file_of_an_earlier_version_is_not_migrated_where_it_cannot_be(seen: t
         SqliteStore(theirs)
 
 
+FOREIGN = [
+    "UPDATE entries SET meta = '{no' WHERE key = 'green'",
+    "UPDATE entries SET meta = '[1]' WHERE key = 'green'",
+    "UPDATE entries SET meta = x'ff' WHERE key = 'green'",
+    "UPDATE entries SET key = x'ff' WHERE key = 'green'",
+    "UPDATE totals SET entries = -5, length = 0",
+    "DELETE FROM totals",
+]
+
+
+@pytest.mark.parametrize("statement", FOREIGN)
+def test_what_memfs_did_not_write_is_told(file: Path, statement: str) -> None:
+    with SqliteStore(file) as store:
+        for key in ("green", "black"):
+            store.add(key, f"{key} tea")
+    with sqlite3.connect(file) as database:
+        database.execute(statement)
+    database.close()
+
+    with SqliteStore(file) as store:
+        with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+            _ = store.meta("green"), store.search("tea")
+        assert store.get("black") == "black tea"
+
+
 @pytest.mark.parametrize("path", ["", ":memory:", None, 5])
 def test_a_store_wants_a_file(path: Any) -> None:
     with pytest.raises(InvalidSetupError, match="path of a file"):

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-from memfs.errors import InvalidSetupError, shown
+from memfs.errors import InvalidSetupError, StoreDamagedError, shown
 from memfs.postgres import Database, Session, migrate
 from memfs.protocols import Embedder
 from memfs.stores.keyed import tables
 from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
+    FOREIGN,
     MemoryStore,
     check_key,
     check_known,
@@ -24,6 +25,7 @@ from memfs.stores.keyed.seam import (
     check_value,
     folder_of,
     is_storable,
+    read_meta,
 )
 from memfs.stores.keyed.vectors import content_hash
 
@@ -98,7 +100,10 @@ class PostgresStore(MemoryStore[str]):
         """What was said about it."""
         with self._session() as session:
             rows = session.rows(tables.META, self._name, check_key(key))
-        return dict(json.loads(rows[0][0])) if rows else {}
+        try:
+            return read_meta(rows[0][0]) if rows else {}
+        except ValueError as error:
+            raise StoreDamagedError(self.address, FOREIGN) from error
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
         """The texts that have words of a question, scored as in a vault, or that lie near to it in meaning."""

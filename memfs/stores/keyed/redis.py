@@ -13,6 +13,7 @@ from memfs.errors import InvalidSetupError, MissingExtraError, StoreDamagedError
 from memfs.stores.keyed import scripts
 from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
+    FOREIGN,
     MemoryStore,
     check_key,
     check_known,
@@ -22,6 +23,7 @@ from memfs.stores.keyed.seam import (
     check_top_k,
     check_value,
     folder_of,
+    read_meta,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +98,9 @@ class RedisStore(MemoryStore[str]):
 
     def meta(self, key: str) -> dict[str, Any]:
         """What was said about it."""
-        return dict(json.loads(self._parts("meta", [check_key(key)], 0)[0] or "{}"))
+        kept = self._parts("meta", [check_key(key)], 0)[0]
+        with self._worded():
+            return read_meta(kept or "{}")
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
         """The texts that have words of a question, by an index that the server keeps."""
@@ -106,21 +110,8 @@ class RedisStore(MemoryStore[str]):
         total, length, *having = self._now(
             ("hlen", "values"), ("get", "length"), *(("hgetall", f"t:{term}") for term in asked)
         )
-        counts: dict[str, dict[str, int]] = {}
-        lengths: dict[str, int] = {}
-        for term, keys in zip(asked, having, strict=True):
-            for key, packed in zip(keys[::2], keys[1::2], strict=True):
-                count, _, size = packed.partition(" ")
-                counts.setdefault(key, {})[term] = int(count)
-                lengths[key] = int(size)
-        frequency = {term: len(keys) // 2 for term, keys in zip(asked, having, strict=True)}
-        ranked = rank(
-            asked,
-            (Candidate(key, found, lengths[key]) for key, found in counts.items()),
-            frequency=lambda term: frequency[term],
-            total=total,
-            mean_length=max(int(length or 0), 1) / max(total, 1),
-        )[:limit]
+        with self._worded():
+            ranked = _ranked(asked, having, total, max(int(length or 0), 1) / max(total, 1))[:limit]
         values = self._parts("values", [key for key, _ in ranked], self._refresh) if ranked else []
         return [(key, value, score) for (key, score), value in zip(ranked, values, strict=True) if value is not None]
 
@@ -186,6 +177,24 @@ class RedisStore(MemoryStore[str]):
             if "WRONGTYPE" in reason:
                 raise StoreDamagedError(self.address, f"another program uses the keys {self._base}:*") from None
             raise StoreUnavailableError(self.address, reason) from None
+        except ValueError as error:
+            raise StoreDamagedError(self.address, FOREIGN) from error
+
+
+def _ranked(
+    asked: Sequence[str], having: Sequence[Sequence[str]], total: int, mean_length: float
+) -> list[tuple[str, float]]:
+    """The keys that have terms of a question, best first, by what the server knows of each term."""
+    counts: dict[str, dict[str, int]] = {}
+    lengths: dict[str, int] = {}
+    for term, keys in zip(asked, having, strict=True):
+        for key, packed in zip(keys[::2], keys[1::2], strict=True):
+            count, _, size = packed.partition(" ")
+            counts.setdefault(key, {})[term] = int(count)
+            lengths[key] = int(size)
+    frequency = {term: len(keys) // 2 for term, keys in zip(asked, having, strict=True)}
+    found = (Candidate(key, terms, lengths[key]) for key, terms in counts.items())
+    return rank(asked, found, frequency=lambda term: frequency[term], total=total, mean_length=mean_length)
 
 
 def _client(url: str, address: str, timeout: float) -> "Redis":

@@ -14,6 +14,7 @@ MAX_TOP_K = 1000
 MAX_KEY = 500  # characters
 MAX_VALUE = 4 * 1024 * 1024  # bytes
 MAX_META = 10_000  # characters, as JSON
+FOREIGN = "holds what memfs did not write"
 
 
 class MemoryStore(ABC, Generic[T]):
@@ -141,6 +142,14 @@ def check_meta(meta: object) -> dict[str, Any]:
     if len(copy) < len(meta) or any(not isinstance(key, str) for key in meta):
         raise InvalidArgumentsError("meta", "has a key that is not a text")
     return copy
+
+
+def read_meta(text: str) -> dict[str, Any]:
+    """What is kept about a value, of its JSON; a ValueError if it is not what memfs wrote."""
+    kept = json.loads(text)
+    if not isinstance(kept, dict):
+        raise ValueError("not a mapping")
+    return kept
 
 
 def _check_storable(subject: str, text: str) -> None:

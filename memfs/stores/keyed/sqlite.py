@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from memfs.errors import (
     InvalidSetupError,
+    MemfsError,
     MissingExtraError,
     NewerSchemaError,
     StoreDamagedError,
@@ -22,6 +23,7 @@ from memfs.errors import (
 from memfs.stores.keyed.migrations import STEPS, VERSION
 from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
+    FOREIGN,
     MemoryStore,
     check_key,
     check_known,
@@ -31,6 +33,7 @@ from memfs.stores.keyed.seam import (
     check_top_k,
     check_value,
     folder_of,
+    read_meta,
 )
 from memfs.stores.keyed.still import PATIENCE, Run, is_locked, look, unreadable, unwritable
 
@@ -116,7 +119,8 @@ class SqliteStore(MemoryStore[str]):
     def meta(self, key: str) -> dict[str, Any]:
         """What was said about it."""
         rows = self._read("SELECT meta FROM entries WHERE key = ?", check_key(key))
-        return dict(json.loads(rows[0][0])) if rows else {}
+        with _worded(self.path):
+            return read_meta(rows[0][0]) if rows else {}
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
         """The texts that have words of a question: SQLite finds them, and they are scored as in a vault."""
@@ -296,10 +300,14 @@ def _worded(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except MemfsError:
+        raise
     except DBAPIError as error:
         raise _translated(path, error.orig) from error
     except (sqlite3.Error, SQLAlchemyError) as error:
         raise _translated(path, error) from error
+    except (ValueError, TypeError, ZeroDivisionError) as error:  # of what was read
+        raise StoreDamagedError(str(path), FOREIGN) from error
 
 
 def _translated(path: Path, error: BaseException | None) -> StoreError:
