@@ -1,10 +1,12 @@
 """RedisStore keeps the contract of a store, on a real server, and lets go of what is over."""
 
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +287,60 @@ def test_what_is_no_address_is_a_clear_error_without_the_password(url: Any) -> N
     with pytest.raises(InvalidSetupError, match="address") as caught:
         RedisStore(url)
     assert "hidden" not in str(caught.value)
+
+
+class Severing:
+    """A door to a server that goes dark once, when a request was done and before its answer came."""
+
+    def __init__(self, port: int) -> None:
+        self._server, self._is_armed = port, threading.Event()
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = self._door.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def arm(self) -> None:
+        self._is_armed.set()
+
+    def close(self) -> None:
+        self._door.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=self._carry, args=(self._door.accept()[0],), daemon=True).start()
+
+    def _carry(self, guest: socket.socket) -> None:
+        """Requests and answers are small, and come one after the other."""
+        with guest, socket.create_connection(("127.0.0.1", self._server)) as host:
+            while asked := guest.recv(1 << 20):
+                host.sendall(asked)
+                answer = host.recv(1 << 20)
+                if self._is_armed.is_set() and b"EVALSHA" in asked and not answer.startswith(b"-NOSCRIPT"):
+                    self._is_armed.clear()
+                    return
+                guest.sendall(answer)
+
+
+def test_what_was_done_before_the_connection_broke_is_not_answered_for_a_second_time(redis_server: RedisServer) -> None:
+    """Asked again, the server would say that the value is another one by now, or that there is none."""
+    redis_server.tell("FLUSHALL")
+    door = Severing(redis_server.port)
+    with RedisStore(f"redis://127.0.0.1:{door.port}/0") as store:
+        store.add("tea", "Green tea.")
+        assert not store.revise("tea", "Black tea.", known="White tea.")
+        assert not store.forget("coffee")
+        door.arm()
+        with pytest.raises(StoreUnavailableError):
+            store.revise("tea", "Black tea.", known="Green tea.")
+        assert store.get("tea") == "Black tea."
+        door.arm()
+        with pytest.raises(StoreUnavailableError):
+            store.forget("tea")
+        door.arm()
+        store.add("tea", "Green tea.")  # the same, however often it is done
+        door.arm()
+        assert store.get("tea") == "Green tea."
+    door.close()
 
 
 FOREIGN = [

@@ -66,10 +66,12 @@ class RedisStore(MemoryStore[str]):
         self._refresh = self._ttl if refresh_on_read else 0
         self.place = f"{self.address}#{prefix}"
         self._base = f"{{{prefix}}}"  # in braces: all keys of a store are on one node of a cluster
-        self._client = _client(url, self.address, timeout)
-        self._add, self._read, self._forget, self._purge, self._ask = map(
-            self._client.register_script, (scripts.ADD, scripts.READ, scripts.FORGET, scripts.PURGE, scripts.ASK)
+        self._client = _client(url, self.address, timeout, tries=2)
+        self._add, self._read, self._purge, self._ask = map(
+            self._client.register_script, (scripts.ADD, scripts.READ, scripts.PURGE, scripts.ASK)
         )
+        self._once = _client(url, self.address, timeout, tries=0)  # done twice, these would answer for the second time
+        self._revise, self._forget = map(self._once.register_script, (scripts.ADD, scripts.FORGET))
 
     def __repr__(self) -> str:
         return f"RedisStore({self.address!r}, prefix={self._base[1:-1]!r})"
@@ -90,7 +92,7 @@ class RedisStore(MemoryStore[str]):
         expected = [] if known is None else [known.encode("utf-8", "surrogatepass")]
         with self._worded():
             given = [key, text, about, len(terms), self._ttl, len(expected), *expected, *counts]
-            return bool(self._add(keys=[self._base], args=given))
+            return bool((self._revise if expected else self._add)(keys=[self._base], args=given))
 
     def get(self, key: str) -> str | None:
         """The text of a key."""
@@ -148,6 +150,7 @@ class RedisStore(MemoryStore[str]):
         """Close the connections; the next use opens them again."""
         with self._worded():
             self._client.close()
+            self._once.close()
 
     # --- the server
 
@@ -197,7 +200,7 @@ def _ranked(
     return rank(asked, found, frequency=lambda term: frequency[term], total=total, mean_length=mean_length)
 
 
-def _client(url: str, address: str, timeout: float) -> "Redis":
+def _client(url: str, address: str, timeout: float, *, tries: int) -> "Redis":
     try:
         from redis import Redis
         from redis.backoff import ExponentialBackoff
@@ -211,7 +214,7 @@ def _client(url: str, address: str, timeout: float) -> "Redis":
             protocol=2,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
-            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),  # for a connection that the server closed meanwhile
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), tries),  # of one that the server closed
         )
     except (ValueError, TypeError):
         raise InvalidSetupError("RedisStore", f"{address}: not an address such as {URL}") from None
