@@ -9,17 +9,18 @@
 """
 
 import json
-import random
-import threading
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memfs.stores.keyed.seam import MemoryStore
-from memfs.testing.samples import METAS, NO_KEYS, NO_VALUES, ODD_KEYS, ODD_VALUES, OPERATORS, PEOPLE
+from memfs.testing import samples
+from memfs.testing.samples import METAS, NO_KEYS, NO_METAS, NO_VALUES, ODD_KEYS, ODD_VALUES, OPERATORS, PEOPLE
 
 
 class StoreContract:
@@ -160,20 +161,7 @@ class StoreContract:
             people.add("bob/car", value)
         assert people.get("bob/car") == PEOPLE["bob/car"]
 
-    @pytest.mark.parametrize(
-        "meta",
-        [
-            [("a", 1)],
-            "a",
-            {1: 2},
-            {"a": object()},
-            {"a": float("nan")},
-            {"a": "\0"},
-            {"\ud800": 1},
-            {"a": "z" * 20_000},
-        ],
-        ids=lambda meta: repr(meta)[:12],
-    )
+    @pytest.mark.parametrize("meta", NO_METAS, ids=lambda meta: repr(meta)[:12])
     def test_what_is_no_meta_is_a_value_error(self, people: MemoryStore[str], meta: Any) -> None:
         with pytest.raises(ValueError, match="meta"):
             people.add("bob/car", "Something else.", meta)
@@ -271,18 +259,7 @@ class StoreContract:
             people.search(query)
 
     def test_any_text_is_a_question(self, people: MemoryStore[str]) -> None:
-        pick = random.Random(7)  # noqa: S311  the same questions every time
-        questions = [
-            *OPERATORS,
-            *(f"peanuts {operator}" for operator in OPERATORS),
-            "x " * 5000,
-            "(" * 3000,
-            "NOT " * 2500,
-        ]
-        letters = "abc peanuts \"'()*:^-+&|!~<>{}[]\\%_;\n\0é東🙂\u0301\ud800"
-        questions += ["".join(pick.choices(letters, k=pick.randint(1, 60))) for _ in range(300)]
-
-        for question in questions:
+        for question in samples.questions():
             hits = people.search(question, top_k=2)
             assert len(hits) <= 2, question
             assert all(PEOPLE[key] == value and 0 <= score <= 1 for key, value, score in hits), question
@@ -330,26 +307,14 @@ class StoreContract:
     # --- life
 
     def test_threads_lose_nothing(self, store: MemoryStore[str]) -> None:
-        failures: list[BaseException] = []
-
         def work(number: int) -> None:
-            try:
-                for turn in range(50):
-                    store.add(f"t{number}/{turn}", f"thread{number} says turn{turn}", {"turn": turn})
-                    store.add("shared", f"written by thread{number}")
-                    if turn % 10 == 0:
-                        store.search(f"turn{turn}")
-            except BaseException as error:
-                failures.append(error)
-                raise
+            for turn in range(50):
+                store.add(f"t{number}/{turn}", f"thread{number} says turn{turn}", {"turn": turn})
+                store.add("shared", f"written by thread{number}")
+                if turn % 10 == 0:
+                    store.search(f"turn{turn}")
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-        assert failures == []
+        _run_together([partial(work, number) for number in range(8)])
         assert len(store.keys()) == 8 * 50 + 1
         assert all(store.get(f"t{n}/{turn}") == f"thread{n} says turn{turn}" for n in range(8) for turn in range(50))
         assert len(store.search("turn7 turn8", top_k=100)) >= 16
@@ -366,12 +331,7 @@ class StoreContract:
                 known = store.get("count") or ""
                 done += store.revise("count", f"{int(known.split()[0]) + 1} times", known=known)
 
-        threads = [threading.Thread(target=count) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
+        _run_together([count] * 4)
         assert store.get("count") == "80 times"
 
     def test_what_is_kept_lasts(self, place: Any, people: MemoryStore[str]) -> None:
@@ -416,6 +376,13 @@ class StoreContract:
 def _same(one: object, other: object) -> bool:
     """Tell whether two values are equal, of the same kinds: 1 is not True."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _run_together(tasks: Sequence[Callable[[], None]]) -> None:
+    """Run each in a thread of its own; what fails in one fails here."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for done in [pool.submit(task) for task in tasks]:
+            done.result()
 
 
 def _pages(page: Callable[[str], list[str]]) -> list[str]:
