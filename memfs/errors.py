@@ -398,7 +398,7 @@ class InvalidKeyError(SettingsError):
 class InvalidSetupError(SettingsError, ValueError):
     """A manager, a store or a tool that cannot be set up so."""
 
-    hint = "docs/agents.md lists what each takes."
+    hint = "docs/agents.md and docs/stores.md list what each takes."
 
 
 class MissingExtraError(SettingsError):

@@ -21,6 +21,7 @@ from memfs.errors import (
     ServerUnreachableError,
     SettingsError,
     StoreUnavailableError,
+    shown,
 )
 from memfs.locks import Mutex
 
@@ -33,6 +34,7 @@ Rows = list[tuple[Any, ...]]
 SCHEMES = ("postgresql://", "postgres://")
 TIMEOUT = 10  # seconds to wait for a connection, where the URL says nothing else
 PATIENCE = 30  # seconds to wait for another session's lock, and for a client that went away in a transaction
+MAX_ROLE = 63  # bytes
 IDLE = 4  # connections that are kept for the next use
 MIGRATION = 0x6D656D6673  # the advisory lock under which tables are made
 _HOST = re.compile(r"[\w.,:/%~+ \[\]-]*")
@@ -52,6 +54,7 @@ _CODES: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what it says
     ("", StoreUnavailableError),
 )
 _NO_EXTENSION = re.compile(r"extension .* (is not available|does not exist)|create extension|type .*vector.* does not")
+_NO_ROLE = re.compile(r"role .* does not exist")
 BEGIN: LiteralString = """\
 SELECT set_config('lock_timeout', %s || 's', true), set_config('idle_in_transaction_session_timeout', %s || 's', true),
 set_config('role', coalesce(%s, current_setting('role')), true)
@@ -94,6 +97,8 @@ class Database:
 
     def __init__(self, url: str, *, tenant: str | None = None) -> None:
         self._options, self.address = _understood(url)
+        if tenant is not None and not _is_role(tenant):
+            raise _no_role(tenant)
         self.user = str(self._options.get("user") or "")
         self.tenant = tenant
         self.statements = self.received = 0  # statements that were sent, and rows that came back
@@ -156,7 +161,7 @@ class Database:
             self._know_process()
             while self._free:
                 connection = self._free.pop()
-                if not select.select([connection.fileno()], [], [], 0)[0]:
+                if not _speaks(connection.fileno()):
                     return connection
                 connection.close()  # what a server says unasked is that it goes
         return psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)  # a pooler may be between
@@ -174,6 +179,13 @@ class Database:
                 self._free.append(connection)
             else:
                 connection.close()
+
+
+def _speaks(fd: int) -> bool:
+    """Tell whether there is something to be read from a socket, whatever its number is."""
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def migrate(database: Database, part: str, steps: Sequence[LiteralString]) -> None:
@@ -222,6 +234,8 @@ def _understood(url: str) -> tuple[dict[str, Any], str]:
         raise MissingExtraError("PostgreSQL", "postgres") from None
     if not isinstance(url, str) or not url.startswith(SCHEMES):
         raise _wrong_url(f"does not begin with {SCHEMES[0]}")
+    if _is_torn(url.partition("://")[2]):
+        raise _wrong_url("has an @ behind the host: a password with a / in it, it seems")
     try:
         options = dict(conninfo_to_dict(url))
     except ProgrammingError:
@@ -233,6 +247,24 @@ def _understood(url: str) -> tuple[dict[str, Any], str]:
     options.setdefault("application_name", "memfs")
     place = f"{host or 'localhost'}:{port}" if port else host or "localhost"
     return options, f"postgresql://{place}/{options.get('dbname') or ''}"
+
+
+def _is_role(tenant: object) -> bool:
+    """Tell whether a role may be called so: PostgreSQL cuts a longer name, and `none` is nobody's."""
+    is_name = isinstance(tenant, str) and tenant.isprintable() and tenant != "none"
+    return is_name and 0 < len(str(tenant).encode()) <= MAX_ROLE
+
+
+def _no_role(tenant: object) -> SettingsError:
+    error = SettingsError("tenant", f"{shown(tenant)} is not the name of a role")
+    error.hint = f"Name a role of the server, of up to {MAX_ROLE} bytes, that the user is a member of."
+    return error
+
+
+def _is_torn(rest: str) -> bool:
+    """Tell whether a part of what seems to be a password would be taken for the name of a database."""
+    who, _, what = rest.partition("/")
+    return "@" in what.partition("?")[0] or ("@" in what and "@" not in who)
 
 
 def _wrong_url(reason: str) -> SettingsError:
@@ -252,4 +284,7 @@ def worded(address: str, error: "psycopg.Error") -> StoreUnavailableError:
         kind = next(kind for code, kind in _CODES if error.sqlstate.startswith(code))
         if _NO_EXTENSION.search(said):
             kind = MissingExtensionError
-    return kind(address, said[:1].lower() + said[1:] or "no answer")
+        elif _NO_ROLE.search(said):
+            kind = AccessRefusedError
+    is_name = said[1:].partition(" ")[0] != said[1:].partition(" ")[0].lower()
+    return kind(address, (said if is_name else said[:1].lower() + said[1:]) or "no answer")

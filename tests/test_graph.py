@@ -1,8 +1,10 @@
 """The graph of a vault: which memory a link means, when a triple holds, what is around a memory, what leads nowhere."""
 
 import asyncio
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -191,6 +193,64 @@ def test_what_is_superseded_ends_though_its_header_does_not_say_so(vault: Vault)
     assert not graph.triples("old", as_of="2026-05-01")  # a day stands for its end
     assert graph.triples("older", as_of="2099-01-01")
     assert graph.triples("odd", as_of="2099-01-01")
+
+
+NAMED = [
+    ("[[facts/tea]]", True),
+    ("[[tea]]", True),
+    ("facts/Tea.md", True),
+    ("[[m-01k9zq6d0m2p3q4r5s6t7v8w9x|what she drank]]", True),
+    ("[[Green tea]]", False),
+    ("[[Sencha]]", False),
+    ("[[work/facts/tea]]", False),
+]
+
+
+@pytest.mark.parametrize(("link", "is_named"), NAMED)
+def test_a_graph_and_a_search_agree_on_what_is_superseded(vault: Vault, link: str, is_named: bool) -> None:
+    known = "id: m-01k9zq6d0m2p3q4r5s6t7v8w9x\ntitle: Green tea\naliases: [Sencha]"
+    graph = write(
+        vault,
+        {
+            "facts/tea.md": f"---\n{known}\n---\n\nShe drinks it.\n\n- likes [[alice]]",
+            "alice.md": "Alice.",
+            "new.md": f'---\nvalid_from: 2026-01-01\nsupersedes: "{link}"\n---\n\nShe gave it up.',
+        },
+    )
+
+    assert bool(graph.triples("facts/tea", as_of="2026-11-17")) is not is_named
+    assert bool(vault.search("drinks")) is not is_named
+    assert bool(graph.problems()) is not is_named
+
+
+def test_a_link_that_supersedes_nothing_says_how_to_write_it(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "facts/tea.md": "# Green tea\n\nShe drinks it.",
+            "new.md": '---\nsupersedes: "[[Green tea]]"\n---\n\nShe gave it up.',
+            "body.md": "- supersedes [[Green tea]]",
+            "not.md": '---\nstatus: deprecated\nsupersedes: "[[Green tea]]"\n---\n\nNothing.',
+        },
+    )
+
+    told = "supersedes nothing by that name; write the path, [[facts/tea]], or the id"
+    assert [str(one) for one in graph.problems()] == [f"new.md:2: [[Green tea]]: {told}"]
+
+
+def test_all_memories_of_a_name_are_superseded_by_it(vault: Vault) -> None:
+    graph = write(
+        vault,
+        {
+            "alice/tea.md": "She drinks it.\n\n- likes [[cup]]",
+            "bob/tea.md": "He drinks it.\n\n- likes [[cup]]",
+            "new/tea.md": '---\nvalid_from: 2026-01-01\nsupersedes: "[[tea]]"\n---\n\nNobody drinks it: [[cup]]',
+            "cup.md": "A cup.",
+        },
+    )
+
+    assert [one.subject for one in graph.triples(object="cup", as_of="2026-11-17")] == ["new/tea.md"]
+    assert [hit.memory.path for hit in vault.search("drinks")] == ["new/tea.md"]
 
 
 def test_the_first_and_the_last_day_there_is_are_days(vault: Vault) -> None:
@@ -605,3 +665,73 @@ def test_of_several_stores_the_one_that_has_the_memory_answers(example: Path) ->
             return await manager.call_tool("memory", {"action": "graph", "memory": "atlas-deadline"})
 
     assert asyncio.run(ask())["store_name"] == "facts"
+
+
+# --- kept between two calls of the tool
+
+
+def told(store: VaultStore) -> list[tuple[str, str]]:
+    """What the tool says of tea: relations, and titles at the other end."""
+    facts = asyncio.run(store.graph("tea"))
+    return sorted((one["relation"], one["title"]) for one in (*facts["out"], *facts["in"]))
+
+
+def test_a_graph_is_kept_while_nothing_changes(vault: Vault) -> None:
+    write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country."})
+    store = VaultStore(vault, tools=("graph",))
+
+    assert told(store) == [("from", "japan")]
+    before = store._relations._graph()
+    assert told(store) == [("from", "japan")]
+    assert store._relations._graph() is before
+
+
+def edit_in_place(root: Path) -> None:
+    """As many bytes, in the same file, with the time it had: only the bytes tell."""
+    file = root / "tea.md"
+    times = file.stat()
+    file.write_text(file.read_text(encoding="utf-8").replace("japan", "china"), encoding="utf-8")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], list[tuple[str, str]]]] = {
+    "an edit in place": (edit_in_place, [("from", "china")]),
+    "a new memory": (
+        lambda root: (root / "cup.md").write_text("- holds [[tea]]", encoding="utf-8"),
+        [("from", "japan"), ("holds", "cup")],
+    ),
+    "a memory that goes": (lambda root: (root / "japan.md").unlink(), [("from", "japan")]),
+    "a memory that is called otherwise": (
+        lambda root: (root / "japan.md").write_text("---\ntitle: Nippon\n---\n\nA country.", encoding="utf-8"),
+        [("from", "Nippon")],
+    ),
+    "one that is in force no more": (
+        lambda root: (root / "tea.md").write_text("---\nstatus: deprecated\n---\n\n- from [[japan]]", encoding="utf-8"),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_graph_is_made_anew_after_any_change(vault: Vault, name: str) -> None:
+    write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country.", "china.md": "A country."})
+    store = VaultStore(vault, tools=("graph",))
+    change, expected = CHANGES[name]
+    told(store)
+    before = store._relations._graph()
+
+    change(vault.root)
+    assert told(store) == expected
+    assert store._relations._graph() is not before
+    assert told(store) == told(VaultStore(vault, tools=("graph",)))
+
+
+def test_when_a_memory_was_made_counts_for_a_kept_graph(vault: Vault) -> None:
+    """A file without `created` was made when it was last modified, and supersedes from then on."""
+    new = '---\nsupersedes: "[[tea]]"\n---\n\nNew.'
+    write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country.", "new.md": new})
+    store = VaultStore(vault, tools=("graph",))
+
+    assert told(store) == [("supersedes", "new")]
+    os.utime(vault.root / "new.md", (4e9, 4e9))
+    assert told(store) == [("from", "japan"), ("supersedes", "new")]

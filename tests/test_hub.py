@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,20 @@ def test_a_scope_mirrors_its_subtree_alone(hub: Hub, desk: Vault, laptop: Vault)
         push(desk.scope("/facts"), hub, namespace="/people")
     with pytest.raises(InvalidNamespaceError, match="is not mirrored"):
         pull(desk, hub, namespace="/archive")
+
+
+def test_a_path_that_is_too_long_for_the_hub_is_told_and_keeps_no_other_from_it(hub: Hub, desk: Vault) -> None:
+    names = [sha256(bytes([number])).hexdigest() + "-" * 26 for number in range(30)]  # 90 characters each
+    deep, deeper = ("/".join((*names[:depth], "tea.md")) for depth in (20, 30))
+    for path in ("tea.md", deep, deeper):
+        save(desk, path, "Tea.\n")
+
+    report = push(desk, hub)
+    assert set(report.created) == {"tea.md", deep}
+    assert [(one.path, one.reason) for one in report.problems] == [
+        (deeper, "not mirrored: its path is longer than 2,500 bytes")
+    ]
+    assert told(push(desk, hub)) == {}
 
 
 def test_what_is_not_a_memory_stays_at_home(hub: Hub, desk: Vault) -> None:

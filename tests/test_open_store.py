@@ -1,5 +1,6 @@
 """Stores by their address: ours, those of plugins, and what is said where there is none."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -11,7 +12,7 @@ from conftest import REPOSITORY
 from redis_server import redis_server, redis_url
 
 from memfs import Vault, open_store
-from memfs.errors import InvalidSetupError, UnknownStoreError
+from memfs.errors import InvalidSetupError, MemfsError, SettingsError, UnknownStoreError
 from memfs.stores.keyed import InMemoryStore, RedisStore, SqliteStore, VaultStore, VectorMemoryStore
 from memfs.stores.keyed.urls import OURS, public
 
@@ -81,7 +82,7 @@ def test_vectors_lie_over_the_store_of_another_address(here: Path, redis_url: st
         assert store.search("dinner")[0][0] == "food"
         store.close()
 
-    assert [*(here / "notes" / ".memfs" / "vectors").glob("*.vectors")]
+    assert [*(here / "notes" / ".memfs" / "text-vectors").glob("*.vectors")]
     assert [*(here / "elsewhere").glob("*.vectors")]
 
 
@@ -106,6 +107,11 @@ def test_vectors_lie_over_the_store_of_another_address(here: Path, redis_url: st
         ("file:x?archiv=no", "known: namespace, archive"),
         ("vector:?embedder=x", "cannot be given in an address"),
         ("vector:memory:?ttl=5", "no option 'ttl'"),
+        ("no\0tes", "is not the address"),
+        ("file:///no\0tes", "is not the address"),
+        ("\ud800", "is not the address"),
+        ("sqlite:///\ud800.db", "is not the address"),
+        ("file:///notes#1", "file:///path"),
     ],
 )
 def test_an_address_that_cannot_be_says_why(address: Any, reason: str) -> None:
@@ -120,6 +126,29 @@ def test_an_option_that_cannot_be_is_refused_however_it_is_given(here: Path) -> 
     assert [*here.iterdir()] == []
 
 
+def test_the_case_of_a_scheme_does_not_matter(here: Path) -> None:
+    assert isinstance(open_store("MEMORY:"), InMemoryStore)
+    assert isinstance(open_store("Vector:Memory:"), VectorMemoryStore)
+    with open_store("SQLite:///X.db") as store:
+        assert isinstance(store, SqliteStore)
+        assert store.path == here / "X.db"
+    assert repr(open_store("REDIS://h:1/0")) == "RedisStore('redis://h:1/0', prefix='memfs')"
+    assert repr(open_store("PostgreSQL://h:1/D")) == "PostgresStore('postgresql://h:1/D', name='memories')"
+
+
+def test_a_folder_whose_name_is_no_text_is_opened(here: Path) -> None:
+    with open_store(os.fsdecode(b"caf\xe9")) as store:
+        store.add("tea", "Green tea.")
+
+    assert os.path.isdir(b"caf\xe9")
+
+
+def test_a_path_that_is_too_long_is_told(here: Path) -> None:
+    for address in ("x" * 5000, f"sqlite:///{'x' * 5000}"):
+        with pytest.raises(MemfsError):
+            open_store(address)
+
+
 def test_a_file_is_no_vault(here: Path) -> None:
     (here / "x.db").write_bytes(b"")
 
@@ -129,9 +158,10 @@ def test_a_file_is_no_vault(here: Path) -> None:
 
 def test_no_password_is_ever_shown() -> None:
     whole = ("redis://u:s3cret@h:1/0?tll=s3cret", "mongo://u:s3cret@h/x", "redis://u:s3cret@h:port/0")
-    not_encoded = ("redis://:s3cret/x@h/0?tll=1", "redis://:x/s3cret@h/0?tll=1", "postgresql://u:x?s3cret@h/d?y=1")
+    not_encoded = ("redis://:s3cret/x@h/0?tll=1", "redis://:x/s3cret@h/0?tll=1", "postgresql://u:x?s3cret@h/d?y=1",
+                   "postgresql://u:1/s3cret@h/d", "redis://:1#s3cret@h/0", "redis://:1?db=s3cret@h/0")  # fmt: skip
     for address in (*whole, *not_encoded, *(f"vector:{address}" for address in not_encoded)):
-        with pytest.raises((InvalidSetupError, UnknownStoreError)) as caught:
+        with pytest.raises((SettingsError, UnknownStoreError)) as caught:
             open_store(address)
         assert "s3cret" not in f"{caught.value} {caught.value!r} {caught.value.hint}"
     assert public("redis://u:p@h:1/0?password=x") == "redis://h:1/0"

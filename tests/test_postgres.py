@@ -1,10 +1,12 @@
 """A PostgreSQL database by its URL, on a real server."""
 
 import os
+import resource
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from postgres_server import PASSWORD, Server
@@ -47,6 +49,9 @@ def test_making_a_database_connects_to_nothing() -> None:
         "postgresql://alice:hunter2@db:hunter2/memories",
         "postgresql://alice:hunter2@db/memories?hunter2=1",
         "postgresql://alice:hunter2@db/memories?options=%zz",
+        "postgresql://alice:1/hunter2@db/memories",
+        "postgresql://alice:1/2?dbname=hunter2@db/memories",
+        "postgresql://alice@work:1/hunter2@db/memories",
     ],
 )
 def test_a_wrong_url_is_an_error_that_shows_nothing_of_it(url: str) -> None:
@@ -63,6 +68,12 @@ def refused(url: str) -> StoreUnavailableError:
         Database(url).rows("SELECT 1")
     assert PASSWORD not in f"{caught.value!r}{caught.value}{caught.value.hint}"
     return caught.value
+
+
+def test_an_at_sign_may_stand_where_it_is_no_end_of_a_password() -> None:
+    assert Database("postgresql://alice:x@db/memories?application_name=a@b").address == "postgresql://db/memories"
+    assert Database("postgresql://alice:1%2F2@db/a%40b").address == "postgresql://db/a@b"
+    assert Database("postgresql://db/memories?user=a%40b").address == "postgresql://db/memories"
 
 
 def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
@@ -196,6 +207,34 @@ def test_a_tenant_is_a_role_that_the_user_may_take(postgres: Server, postgres_ur
         assert bobs.rows("SELECT current_user::text") == [("acme",)]
         assert Database(url).rows("SELECT current_user::text") == [("bob",)]
         bobs.close()
+
+
+@pytest.mark.parametrize("tenant", ["", "none", "x" * 64, "é" * 32, "a\0b", "\ud800", "a\nb", 5, b"acme"])
+def test_what_is_no_name_of_a_role_is_no_tenant(tenant: Any) -> None:
+    """PostgreSQL takes `none` for the user himself, and the first 63 bytes of a longer name for the name."""
+    with pytest.raises(SettingsError, match=r"tenant: .* is not the name of a role") as caught:
+        Database("postgresql://nobody@127.0.0.1:1/nothing", tenant=tenant)
+    assert "up to 63 bytes" in caught.value.hint
+
+
+def test_a_role_that_is_not_there_is_told_with_what_must_be_granted(postgres_url: str) -> None:
+    with pytest.raises(AccessRefusedError, match='role "acme" does not exist') as caught:
+        Database(postgres_url, tenant="acme").rows("SELECT 1")
+    assert "docs/hub.md" in caught.value.hint
+
+
+def test_a_process_with_many_open_files_goes_on(database: Database) -> None:
+    """A socket may have a number over 1,023."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert database.rows("SELECT 1") == database.rows("SELECT 1") == [(1,)]
+    finally:
+        for fd in held:
+            os.close(fd)
+        database.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 # --- migrations

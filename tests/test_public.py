@@ -6,9 +6,13 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from conftest import REPOSITORY
+from packaging.requirements import Requirement
 
 import memfs
 
@@ -111,3 +115,13 @@ def test_log_lines_of_the_library_go_nowhere_unless_asked_for(tmp_path: Path) ->
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent)
 
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_what_judges_the_code_is_bounded_and_installed_within_its_bounds() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    wanted = {one.name: one.specifier for one in map(Requirement, project["optional-dependencies"]["dev"])}
+
+    for name, bounds in wanted.items():
+        if name.startswith(("ruff", "mypy", "types-", "import-linter", "pytest", "hypothesis")):
+            assert any(bound.operator in {"<", "<=", "=="} for bound in bounds), name
+            assert bounds.contains(version(name)), name

@@ -9,6 +9,7 @@ from memfs.testing import StoreContract
 
 
 class TestInMemoryStore(StoreContract):
+    by_score = revises_at_once = True
     lasts = False
 
     def make_store(self, place: Any) -> MemoryStore[str]:

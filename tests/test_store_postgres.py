@@ -3,8 +3,10 @@
 import itertools
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 from people import facts
 from postgres_server import PASSWORD, Server
@@ -17,10 +19,12 @@ from memfs.errors import (
     MissingExtensionError,
     NewerSchemaError,
     ServerUnreachableError,
+    StoreDamagedError,
 )
 from memfs.stores.keyed import InMemoryStore, MemoryStore, PostgresStore
 from memfs.testing import StoreContract
 
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'memfs'"
 _NUMBERS = itertools.count(1)
 
 
@@ -48,6 +52,8 @@ def keeper(postgres: Server) -> Iterator[str]:
 
 class TestPostgresStore(StoreContract):
     """As a tenant, bound by the policy of the tables. Every test has a store of another name."""
+
+    by_score = revises_at_once = True
 
     @pytest.fixture
     def place(self, keeper: str) -> Any:
@@ -182,6 +188,43 @@ def test_what_was_added_without_an_embedder_is_embedded_by_the_next_search(
         store.forget("n/0")
         assert "x" not in [key for key, _, score in meaning.search("qqq") if score > 0.5]
         assert meaning.search("v", top_k=1)[0][0] == "x"
+
+
+def test_a_search_embeds_nothing_that_is_forgotten_meanwhile(postgres: Server, postgres_url: str) -> None:
+    with PostgresStore(postgres_url) as plain, PostgresStore(postgres_url, embedder=Letters()) as by_meaning:
+        by_meaning.search("abc")
+        for key in ("a", "b", "c"):
+            plain.add(key, "abc")
+        with (
+            ThreadPoolExecutor(1) as pool,
+            psycopg.connect(postgres_url) as other,
+        ):
+            other.execute("DELETE FROM memfs.entries WHERE key = 'b'")
+            found = pool.submit(by_meaning.search, "cba")
+            while postgres.run(WAITING) == [(0,)]:
+                assert not found.done(), "the search did not wait"
+            other.commit()
+            assert [key for key, _, _ in found.result(60)] == ["a", "c"]
+        assert postgres.run("SELECT key FROM memfs.vectors ORDER BY key") == [("a",), ("c",)]
+
+
+def test_a_text_that_somebody_changed_in_the_database_does_not_stop_a_search(
+    postgres: Server, postgres_url: str
+) -> None:
+    with PostgresStore(postgres_url, embedder=Letters()) as store:
+        store.add("a", "xyz")
+        postgres.run("UPDATE memfs.entries SET value = 'abc', hash = 'other'")
+
+        assert [(key, value) for key, value, _ in store.search("cba")] == [("a", "abc")]
+
+
+def test_what_memfs_did_not_write_is_told(store: PostgresStore, postgres: Server) -> None:
+    store.add("a", "abc", {"n": 1})
+    postgres.run("UPDATE memfs.entries SET meta = '[1]'")
+
+    with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+        store.meta("a")
+    assert store.get("a") == "abc"
 
 
 def test_vectors_of_different_models_are_never_compared(postgres_url: str) -> None:

@@ -1,10 +1,12 @@
 """RedisStore keeps the contract of a store, on a real server, and lets go of what is over."""
 
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ LONG = 600.0  # seconds: longer than any test
 
 
 class TestRedisStore(StoreContract):
+    by_score = revises_at_once = True
+
     @pytest.fixture
     def place(self, redis_url: str) -> Any:
         return redis_url
@@ -32,6 +36,8 @@ class TestRedisStore(StoreContract):
 
 
 class TestRedisStoreWithAnEnd(StoreContract):
+    by_score = revises_at_once = True
+
     @pytest.fixture
     def place(self, redis_url: str) -> Any:
         return redis_url
@@ -272,7 +278,7 @@ def test_a_password_opens_the_server_and_is_never_told(guarded: RedisServer) -> 
 
 NO_ADDRESSES = (
     "", "http://x", "redis://u:hidden@host:port", "redis://:hidden@h/notadb", "redis://:hidden@h?ttl=5", "unix://",
-    None, 5, "redis://[::hidden",
+    None, 5, "redis://[::hidden", "redis://:1#hidden@h/0", "redis://:1?db=hidden@h/0", "redis://:1/hidden@h",
 )  # fmt: skip
 
 
@@ -281,6 +287,81 @@ def test_what_is_no_address_is_a_clear_error_without_the_password(url: Any) -> N
     with pytest.raises(InvalidSetupError, match="address") as caught:
         RedisStore(url)
     assert "hidden" not in str(caught.value)
+
+
+class Severing:
+    """A door to a server that goes dark once, when a request was done and before its answer came."""
+
+    def __init__(self, port: int) -> None:
+        self._server, self._is_armed = port, threading.Event()
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = self._door.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def arm(self) -> None:
+        self._is_armed.set()
+
+    def close(self) -> None:
+        self._door.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=self._carry, args=(self._door.accept()[0],), daemon=True).start()
+
+    def _carry(self, guest: socket.socket) -> None:
+        """Requests and answers are small, and come one after the other."""
+        with guest, socket.create_connection(("127.0.0.1", self._server)) as host:
+            while asked := guest.recv(1 << 20):
+                host.sendall(asked)
+                answer = host.recv(1 << 20)
+                if self._is_armed.is_set() and b"EVALSHA" in asked and not answer.startswith(b"-NOSCRIPT"):
+                    self._is_armed.clear()
+                    return
+                guest.sendall(answer)
+
+
+def test_what_was_done_before_the_connection_broke_is_not_answered_for_a_second_time(redis_server: RedisServer) -> None:
+    """Asked again, the server would say that the value is another one by now, or that there is none."""
+    redis_server.tell("FLUSHALL")
+    door = Severing(redis_server.port)
+    with RedisStore(f"redis://127.0.0.1:{door.port}/0") as store:
+        store.add("tea", "Green tea.")
+        assert not store.revise("tea", "Black tea.", known="White tea.")
+        assert not store.forget("coffee")
+        door.arm()
+        with pytest.raises(StoreUnavailableError):
+            store.revise("tea", "Black tea.", known="Green tea.")
+        assert store.get("tea") == "Black tea."
+        door.arm()
+        with pytest.raises(StoreUnavailableError):
+            store.forget("tea")
+        door.arm()
+        store.add("tea", "Green tea.")  # the same, however often it is done
+        door.arm()
+        assert store.get("tea") == "Green tea."
+    door.close()
+
+
+FOREIGN = [
+    ("values", b"\xff"), ("meta", b"{no"), ("meta", b"[1]"), ("meta", b"\xff"), ("t:tea", b"many"), ("t:tea", b"\xff"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("part", "data"), FOREIGN)
+def test_what_memfs_did_not_write_is_told_and_goes_with_the_next_add(
+    redis_url: str, raw: Any, part: str, data: bytes
+) -> None:
+    store = RedisStore(redis_url)
+    for key in ("green", "black"):
+        store.add(key, f"{key} tea")
+    raw.hset(f"{{memfs}}:{part}", "green", data)
+
+    with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+        _ = store.get("green"), store.meta("green"), store.search("tea")
+    assert store.get("black") == "black tea"
+    store.add("green", "green tea")
+    assert (store.get("green"), store.meta("green"), len(store.search("tea"))) == ("green tea", {}, 2)
 
 
 def test_keys_of_another_program_are_left_alone(redis_url: str, raw: Any) -> None:

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,18 @@ with SqliteStore(sys.argv[1]) as store:
         store.add("shared", f"last by {sys.argv[2]}")
         print(f"p{sys.argv[2]}/{turn}", flush=True)
 """
+COMING = """
+import sys
+from memfs.stores.keyed import SqliteStore
+for turn in range(40):
+    with SqliteStore(sys.argv[1]) as store:
+        store.add(f"p{sys.argv[2]}/{turn}", "Text. " * 2000)
+"""
 
 
 class TestSqliteStore(StoreContract):
+    by_score = revises_at_once = True
+
     def make_store(self, place: Any) -> MemoryStore[str]:
         return SqliteStore(place / "memories.db")
 
@@ -240,8 +250,124 @@ def test_a_directory_that_is_not_there_and_a_disk_that_takes_nothing_are_named(f
     SqliteStore(disk / "x.db").close()
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
 
-    with pytest.raises(StoreUnavailableError, match=r"x\.db: (unable to open|attempt to write a readonly) database"):
+    with pytest.raises(StoreUnavailableError, match=r"x\.db: cannot be written: .* read-only") as refused:
         SqliteStore(disk / "x.db").add("x", "One.")
+    assert "permissions" in refused.value.hint
+    with pytest.raises(StoreUnavailableError, match=r"y\.db: unable to open"):
+        SqliteStore(disk / "y.db")
+
+
+@pytest.fixture
+def seen(tmp_path: Path, mount_tmpfs: Any) -> Iterator[tuple[Path, Path]]:
+    """A file as one may write it, and the same file as another may only read it."""
+    disk, view = mount_tmpfs("size=8m"), tmp_path / "view"
+    view.mkdir()
+    subprocess.run(["mount", "--bind", disk, view], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", view], check=True)
+    yield disk / "a ?#%.db", view / "a ?#%.db"
+    subprocess.run(["umount", "-l", view], check=True)
+
+
+def test_a_file_where_nothing_can_be_written_is_read(seen: tuple[Path, Path]) -> None:
+    ours, theirs = seen
+    with SqliteStore(ours) as store:
+        for number in range(20):
+            store.add(f"n/{number}", f"Text number{number}.", {"at": number})
+    assert [file.name for file in ours.parent.iterdir()] == [ours.name]
+
+    with SqliteStore(theirs) as reader:
+        assert reader.get("n/3") == "Text number3."
+        assert reader.meta("n/3") == {"at": 3}
+        assert [key for key, _, _ in reader.search("number7")] == ["n/7"]
+        assert len(reader.items("n")) == 20
+        for write in (lambda: reader.add("x", "One."), lambda: reader.forget("n/3")):
+            with pytest.raises(StoreUnavailableError, match="cannot be written: the file or its directory is read-on"):
+                write()
+    assert [file.name for file in ours.parent.iterdir()] == [ours.name]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_who_may_only_read_sees_what_others_write(seen: tuple[Path, Path], is_closed: bool) -> None:
+    ours, theirs = seen
+    store = SqliteStore(ours)
+    store.add("n", "Text 0.")
+    store.close()
+    reader = SqliteStore(theirs)
+    for number in range(1, 30):
+        store.add("n", f"Text {number}.")
+        if is_closed:  # it leaves no files beside, so that nothing tells a reader that somebody was there
+            store.close()
+        assert reader.get("n") == f"Text {number}."
+        if is_closed:
+            reader.close()
+    store.close()
+    reader.close()
+
+
+def test_a_reader_beside_writers_that_come_and_go_sees_whole_states(seen: tuple[Path, Path]) -> None:
+    ours, theirs = seen
+    with SqliteStore(ours) as store:
+        store.add("n/0", "Text.")
+    writers = [subprocess.Popen([sys.executable, "-c", COMING, ours, str(number)]) for number in range(2)]
+    reads = 0
+    try:
+        while any(writer.poll() is None for writer in writers):
+            with SqliteStore(theirs) as reader:
+                found = dict(reader.items())
+            assert all(text in ("Text.", "Text. " * 2000) for text in found.values())
+            reads += 1
+    finally:
+        codes = [writer.wait(60) for writer in writers]
+
+    assert codes == [0, 0]
+    assert reads
+    with SqliteStore(theirs) as reader:
+        assert len(reader.keys()) == 1 + 2 * 40
+
+
+def test_a_file_with_a_part_beside_it_is_not_read_without_that_part(seen: tuple[Path, Path]) -> None:
+    ours, theirs = seen
+    with SqliteStore(ours) as store:
+        store.add("n", "Text.")
+        part = Path(f"{ours}-wal").read_bytes()
+    Path(f"{ours}-wal").write_bytes(part)
+
+    with pytest.raises(StoreUnavailableError, match=r"-wal holds a part") as refused:
+        SqliteStore(theirs)
+    assert "Copy it and" in refused.value.hint
+
+
+def test_a_file_of_an_earlier_version_is_not_migrated_where_it_cannot_be(seen: tuple[Path, Path]) -> None:
+    ours, theirs = seen
+    made_by_version(ours, 1)
+
+    with pytest.raises(StoreUnavailableError, match="cannot be written"):
+        SqliteStore(theirs)
+
+
+FOREIGN = [
+    "UPDATE entries SET meta = '{no' WHERE key = 'green'",
+    "UPDATE entries SET meta = '[1]' WHERE key = 'green'",
+    "UPDATE entries SET meta = x'ff' WHERE key = 'green'",
+    "UPDATE entries SET key = x'ff' WHERE key = 'green'",
+    "UPDATE totals SET entries = -5, length = 0",
+    "DELETE FROM totals",
+]
+
+
+@pytest.mark.parametrize("statement", FOREIGN)
+def test_what_memfs_did_not_write_is_told(file: Path, statement: str) -> None:
+    with SqliteStore(file) as store:
+        for key in ("green", "black"):
+            store.add(key, f"{key} tea")
+    with sqlite3.connect(file) as database:
+        database.execute(statement)
+    database.close()
+
+    with SqliteStore(file) as store:
+        with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+            _ = store.meta("green"), store.search("tea")
+        assert store.get("black") == "black tea"
 
 
 @pytest.mark.parametrize("path", ["", ":memory:", None, 5])

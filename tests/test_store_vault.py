@@ -23,11 +23,15 @@ LETTERS = 'aAbéÉ\u0301\u0307ßſ東😀 .-~#%25/\\:*?"<>|{}dmMDconCON0_\u200d'
 
 
 class TestVaultStore(StoreContract):
+    revises_at_once = True
+
     def make_store(self, place: Any) -> MemoryStore[str]:
         return VaultStore(place / "vault")
 
 
 class TestVaultStoreThatDeletes(StoreContract):
+    revises_at_once = True
+
     def make_store(self, place: Any) -> MemoryStore[str]:
         return VaultStore(place / "vault", "/agents/a", archive=False)
 

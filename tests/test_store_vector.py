@@ -28,6 +28,7 @@ class Counting:
 
 
 class TestVectorMemoryStore(StoreContract):
+    by_score = revises_at_once = True
     lasts, by_words = False, False
 
     def make_store(self, place: Any) -> MemoryStore[str]:
@@ -35,6 +36,7 @@ class TestVectorMemoryStore(StoreContract):
 
 
 class TestVectorMemoryStoreOverAFile(StoreContract):
+    by_score = revises_at_once = True
     by_words = False
 
     def make_store(self, place: Any) -> MemoryStore[str]:
@@ -93,6 +95,20 @@ def test_two_stores_share_a_cache_while_both_are_open(tmp_path: Path) -> None:
 
     assert len(one.asked) == 20
     assert two.asked == [f"Text number {number}." for number in range(20, 25)]
+
+
+def test_the_vectors_of_a_store_and_those_of_the_index_of_its_vault_are_kept_apart(tmp_path: Path) -> None:
+    """The index keeps files of three models in its directory, and removes all others."""
+    address = f"vector:file://{tmp_path}/vault"
+    with open_store(address) as store:
+        store.add("food", "She likes sushi and ramen.")
+        assert not (tmp_path / "vault/.memfs/vectors").exists()
+
+    for number in range(5):
+        with Vault(tmp_path / "vault", embedder=Counting(f"model {number}")) as vault:
+            assert vault.search("ramen")
+    assert len(list((tmp_path / "vault/.memfs/vectors").iterdir())) == 3
+    assert cached(tmp_path / "vault/.memfs/text-vectors")
 
 
 def test_a_vault_that_cannot_be_written_is_searched_by_meaning(mount_tmpfs: Any) -> None:

@@ -42,6 +42,25 @@ class TestForgetful(StoreContract):
         return Forgetful()
 """
 
+RANKED = """
+from memfs.stores.keyed import InMemoryStore
+from memfs.testing import StoreContract
+
+class Ranked(InMemoryStore):
+    def search(self, query, top_k=5):
+        first, rest = super().search(query, top_k)[:1], super().search(query, top_k)[1:]
+        return [*first, *sorted(rest)]
+
+class TestRanked(StoreContract):
+    lasts = False
+
+    def make_store(self, place):
+        return Ranked()
+
+class TestRankedThatPromisesMore(TestRanked):
+    by_score = True
+"""
+
 
 def run_suite(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run pytest as a user of memfs does, with its plugin as an installation registers it."""
@@ -96,6 +115,15 @@ def test_a_store_that_breaks_the_contract_fails_it_by_name(tmp_path: Path) -> No
     assert {"nothing_is_none", "what_is_forgotten_is_gone_at_once"} <= {name.partition("[")[0] for name in failed}
     assert "assert True is False" in done.stdout
     assert " passed" in done.stdout
+
+
+def test_the_scores_of_a_store_fall_only_where_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text(RANKED)
+    done = run_suite(tmp_path)
+
+    failed = [line.partition(" - ")[0] for line in done.stdout.splitlines() if "FAILED" in line]
+    name = "test_the_nearest_of_values_that_were_added_alike_comes_first"
+    assert failed == [f"FAILED test_theirs.py::TestRankedThatPromisesMore::{name}"], done.stdout
 
 
 def test_a_contract_without_a_store_says_what_it_wants(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from memfs.vault import Vault
 FEW = 20  # names that are looked up one by one
 RACY = 2_000_000_000  # nanoseconds in which a file may change once more and keep its stamp
 MAX_ID = 200
+MAX_KEY = 2500  # bytes: PostgreSQL keeps no more than 2,704 in an index
 
 
 class Survey(NamedTuple):
@@ -73,7 +74,11 @@ def survey(root: int, namespace: Namespace) -> Survey:
     problems = list(found.problems)
     for path in sorted(found.stamps):
         if not is_below(path.split("/"), ARCHIVE):
-            other = paths.setdefault(fold(path), path)
+            key = fold(path)
+            if len(key.encode()) > MAX_KEY:
+                problems.append(Problem(path, 1, f"not mirrored: its path is longer than {MAX_KEY:,} bytes"))
+                continue
+            other = paths.setdefault(key, path)
             if other != path:
                 problems.append(Problem(path, 1, f"not mirrored: the same name as {other} but for case or normal form"))
     return Survey(paths, found.stamps, found, [one for one in problems if not is_below(one.path.split("/"), ARCHIVE)])

@@ -1,9 +1,12 @@
 """What a model is told of how a memory is linked with others: plain values, few of them."""
 
+import os
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from memfs.errors import MemoryNotFoundError
+from memfs.model import Memory
 from memfs.protocols import system_clock
 from memfs.upkeep.graph import LOOSE, Graph, Triple, When
 from memfs.vault import Vault
@@ -11,9 +14,38 @@ from memfs.vault import Vault
 LONGEST = 200  # characters of a title or a note
 
 
-def relations_of(vault: Vault, ref: str, *, relation: str | None, as_of: When, limit: int) -> dict[str, Any]:
-    """What a memory says of others, and they of it, as it holds now or then; of what is forgotten the link alone."""
-    graph = Graph.of(vault)
+class Relations:
+    """How the memories of a vault are linked. The graph is kept, and made anew when any byte or stamp differs."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._kept: tuple[bytes, Graph] | None = None
+
+    def of(self, ref: str, *, relation: str | None, as_of: When, limit: int) -> dict[str, Any]:
+        """What a memory says of others, and they of it, as of now or then; of what is forgotten the link alone."""
+        return _relations(self._graph(), ref, relation, as_of, limit)
+
+    def _graph(self) -> Graph:
+        memories = self._vault.list(archived=True)
+        content, known = _content(memories), self._kept
+        if known is None or known[0] != content:
+            scope = self._vault.namespace
+            known = self._kept = content, Graph.made_of(memories, scope, scope)
+        return known[1]
+
+
+def _content(memories: Iterable[Memory]) -> bytes:
+    """What differs when anything does that a graph is made of."""
+    seen = blake2b(digest_size=32)
+    for memory in memories:
+        path = os.fsencode(memory.path)
+        seen.update(f"{len(path)} {len(memory.data)} {memory.stamp} ".encode())
+        seen.update(path)
+        seen.update(memory.data)
+    return seen.digest()
+
+
+def _relations(graph: Graph, ref: str, relation: str | None, as_of: When, limit: int) -> dict[str, Any]:
     path = graph.find(ref)
     if graph.nodes[path].is_archived:
         raise MemoryNotFoundError(ref)

@@ -29,7 +29,7 @@ from memfs.protocols import system_clock
 from memfs.retention import PRUNED
 from memfs.scope import is_below
 from memfs.stores.curation import Curated
-from memfs.stores.relations import relations_of
+from memfs.stores.relations import Relations
 from memfs.stores.store import Found, Metadata
 from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
@@ -84,6 +84,7 @@ class VaultStore(Curated):
         self._whole, self._is_owned = (vault, False) if isinstance(vault, Vault) else (Vault(vault), True)
         self.vault = self._scope(self._whole, namespace, actor)
         self.vault_root = self.vault.root
+        self._relations = Relations(self.vault)
         self.redaction = redaction or Policy.of(self._whole)
         self.place = f"{self.name}:{self.vault.namespace}"
 
@@ -163,7 +164,7 @@ class VaultStore(Curated):
         self, ref: str, *, relation: str | None = None, as_of: str | None = None, limit: int = 30
     ) -> dict[str, Any]:
         """What a memory, by id or name, says of others, and they of it; now, or as it was then."""
-        return await asyncio.to_thread(relations_of, self.vault, ref, relation=relation, as_of=as_of, limit=limit)
+        return await asyncio.to_thread(self._relations.of, ref, relation=relation, as_of=as_of, limit=limit)
 
     async def is_forgotten(self, content: str) -> bool:
         """Tell whether this very text is in the archive of the namespace, and not because it had faded."""

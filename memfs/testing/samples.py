@@ -1,5 +1,6 @@
 """What the contract of a store is tried with: plain facts, and everything odd."""
 
+import random
 from typing import Any
 
 PEOPLE = {
@@ -85,3 +86,12 @@ NO_METAS: tuple[Any, ...] = (
     {"\ud800": 1},
     {"a": "z" * 20_000},
 )
+
+
+def questions() -> list[str]:
+    """Texts that a query parser may stumble over, the same every time."""
+    pick = random.Random(7)  # noqa: S311
+    letters = "abc peanuts \"'()*:^-+&|!~<>{}[]\\%_;\n\0é東🙂\u0301\ud800"
+    random_ones = ["".join(pick.choices(letters, k=pick.randint(1, 60))) for _ in range(300)]
+    asked = [*OPERATORS, *(f"peanuts {operator}" for operator in OPERATORS)]
+    return [*asked, "x " * 5000, "(" * 3000, "NOT " * 2500, *random_ones]

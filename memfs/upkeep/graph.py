@@ -1,7 +1,7 @@
 """The graph of a vault: its memories, and what their links say, as triples. A value: it is as the files were."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, Self
@@ -10,8 +10,9 @@ from memfs.errors import AmbiguousNameError, InvalidArgumentsError, InvalidNames
 from memfs.keywords import EPOCH, ends_of
 from memfs.model import Memory, Problem
 from memfs.namespace import Namespace, fold, is_conflict_copy
+from memfs.upkeep.lineage import superseded_since
 from memfs.upkeep.links import EMBEDS, MENTIONS, links_of, target_of
-from memfs.upkeep.targets import Node, Targets, is_attachment, leaves
+from memfs.upkeep.targets import Node, Targets, is_archived, is_attachment, leaves
 from memfs.vault import Vault
 
 SHOWN = 3  # of the memories that an ambiguous link may mean
@@ -91,13 +92,20 @@ class Graph:
         place = vault.namespace if namespace is None else Namespace.parse(namespace)
         if not vault.namespace.holds(place.segments):
             raise InvalidNamespaceError(str(place), f"outside the scope {vault.namespace}")
-        memories = [one for one in vault.list(archived=True) if not is_conflict_copy(one.path)]
+        return cls.made_of(vault.list(archived=True), vault.namespace, place, progress=progress)
+
+    @classmethod
+    def made_of(
+        cls, listed: Iterable[Memory], scope: Namespace, place: Namespace, *, progress: Progress | None = None
+    ) -> Self:
+        """The graph of these memories, all that a handle can reach, as far as those below `place` say something."""
+        memories = [one for one in listed if not is_conflict_copy(one.path)]
         nodes = {one.path: Node(one.path, one.id, one.title) for one in memories}
         targets = Targets()
         for memory in memories:
             targets.add(memory, nodes[memory.path])
         speaking = [memory for memory in memories if not nodes[memory.path].is_archived]
-        reader = _Reader(targets, vault.namespace, _superseded(speaking, targets))
+        reader = _Reader(targets, scope, superseded_since(speaking))
         for number, memory in enumerate(speaking, 1):
             reader.read(memory)
             if progress:
@@ -185,7 +193,7 @@ class Graph:
                     yield Near(there, distance + 1, triple)
 
     def problems(self) -> list[Problem]:
-        """The links that lead nowhere, or that may mean several memories, by path."""
+        """The links that lead nowhere, that may mean several memories, or that supersede none, by path."""
         return [*self._problems]
 
     def orphans(self) -> list[str]:
@@ -209,21 +217,6 @@ def _chosen(triples: Sequence[Triple], relation: str | None, moment: datetime | 
     for triple in triples:
         if (wanted is None or fold(triple.relation) == wanted) and (moment is None or triple.holds(moment)):
             yield triple
-
-
-def _superseded(memories: Sequence[Memory], targets: Targets) -> dict[str, datetime]:
-    """Since when memories are superseded by one that is in force itself."""
-    since: dict[str, datetime] = {}
-    for memory in memories:
-        if b"supersedes" not in memory.data or memory.header.status == "deprecated":
-            continue
-        start = memory.header.valid_from or memory.created
-        for link in memory.header.supersedes:
-            target = target_of(link.strip().removeprefix("[[").removesuffix("]]"))
-            paths = targets.resolve(target, memory.path) if target else []
-            if len(paths) == 1 and paths[0] != memory.path:
-                since[paths[0]] = min(since.get(paths[0], start), start)
-    return since
 
 
 class _Reader:
@@ -250,14 +243,24 @@ class _Reader:
             self.linked.update((memory.path, found))
             triple = Triple(memory.path, relation, found, line, note, target, since, until, in_force)
             (self.triples if found else self.unknown).append(triple)
-            if not found and (reason := self._fault(target, memory.path, paths)):
-                self.problems.append(Problem(memory.path, line, f"[[{target}]]: {reason}", relation, target))
+            told = self._unheard(memory, relation, target, found) if found else self._fault(target, memory.path, paths)
+            if told:
+                self.problems.append(Problem(memory.path, line, f"[[{target}]]: {told}", relation, target))
 
     def _until(self, memory: Memory) -> datetime | None:
         """The last moment at which a memory is true: unless it says so itself, the one before it was superseded."""
         header, since = memory.header, self._superseded.get(memory.path)
         ends = [header.valid_until, header.expires, since - _MOMENT if since and since > _FIRST else since]
         return min(filter(None, ends), default=None)
+
+    def _unheard(self, memory: Memory, relation: str, target: str, found: str) -> str:
+        """What is wrong with a `supersedes` of a header that calls a memory by what only other links go by."""
+        if relation != "supersedes" or found in self._superseded or is_archived(found):
+            return ""
+        links = (link.strip().removeprefix("[[").removesuffix("]]") for link in memory.header.supersedes)
+        if memory.header.status == "deprecated" or target not in map(target_of, links):
+            return ""
+        return f"supersedes nothing by that name; write the path, [[{found.removesuffix('.md')}]], or the id"
 
     def _fault(self, target: str, origin: str, paths: Sequence[str]) -> str:
         """What is wrong with a link; nothing where it may lead to what this handle cannot see."""

@@ -34,6 +34,23 @@ class Lineage:
         return not (is_over or is_withdrawn(memory, self._now) or memory.path in self.superseded)
 
 
+def superseded_since(memories: Sequence[Memory]) -> dict[str, datetime]:
+    """Since when memories are superseded: path -> the first moment of another one that names it, as a search has it."""
+    named: dict[str, set[tuple[datetime, str]]] = defaultdict(set)
+    for memory in memories:
+        if b"supersedes" in memory.data and memory.header.status != "deprecated":
+            start = memory.header.valid_from or memory.created
+            for link in memory.header.supersedes:
+                named[target_of(link)].add((start, memory.path))
+    first = {name: sorted(found)[:2] for name, found in named.items()}  # a memory does not supersede itself
+    since = {}
+    for memory in memories if first else ():
+        found = [start for name in names_of(memory) for start, path in first.get(name, ()) if path != memory.path]
+        if found:
+            since[memory.path] = min(found)
+    return since
+
+
 def are_linked(one: Memory, other: Memory) -> bool:
     """Tell whether one of two memories names the other in a link."""
     return any(

@@ -10,6 +10,7 @@ from memfs.stores.keyed.scoring import Words, asked_terms, terms_of
 from memfs.stores.keyed.seam import (
     MemoryStore,
     check_key,
+    check_known,
     check_meta,
     check_page,
     check_query,
@@ -42,12 +43,22 @@ class InMemoryStore(MemoryStore[str]):
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key."""
+        self._put(key, value, meta)
+
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Keep another text under a key, unless somebody was faster."""
+        return self._put(key, value, meta, check_known(known))
+
+    def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         kept = check_value(value), check_meta(meta)
         check_key(key)
         terms = terms_of(value)
         with self._lock:
+            if known is not None and self._kept.get(key, (None,))[0] != known:
+                return False
             self._kept[key] = kept
             self._words.put(key, terms)
+            return True
 
     def get(self, key: str) -> str | None:
         """The text of a key."""

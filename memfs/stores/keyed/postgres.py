@@ -8,20 +8,24 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-from memfs.errors import InvalidSetupError, shown
+from memfs.errors import InvalidSetupError, StoreDamagedError, shown
 from memfs.postgres import Database, Session, migrate
 from memfs.protocols import Embedder
 from memfs.stores.keyed import tables
 from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
+    FOREIGN,
     MemoryStore,
     check_key,
+    check_known,
     check_meta,
     check_page,
     check_query,
     check_top_k,
     check_value,
     folder_of,
+    is_storable,
+    read_meta,
 )
 from memfs.stores.keyed.vectors import content_hash
 
@@ -68,13 +72,24 @@ class PostgresStore(MemoryStore[str]):
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key; it is on the server when this returns."""
+        self._put(key, value, meta)
+
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Keep another text under a key, unless somebody was faster."""
+        return self._put(key, value, meta, check_known(known))
+
+    def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         check_key(key)
         text, about = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms, vectors = terms_of(text), self._vectors([text])
         with self._session(is_whole=self._embedder is not None) as session:
-            values = (key, text, about, content_hash(text), len(terms), _as_tsvector(terms))
-            session.run(tables.ADD, self._name, *values)
-            self._keep(session, [key], [text], vectors)
+            values = (text, about, content_hash(text), len(terms), _as_tsvector(terms))
+            if known is None:
+                session.run(tables.ADD, self._name, key, *values)
+            elif not (is_storable(known) and session.run(tables.REVISE, *values, self._name, key, known)):
+                return False
+            self._keep(session, [key], [content_hash(text)], vectors)
+        return True
 
     def get(self, key: str) -> str | None:
         """The text of a key."""
@@ -85,7 +100,10 @@ class PostgresStore(MemoryStore[str]):
         """What was said about it."""
         with self._session() as session:
             rows = session.rows(tables.META, self._name, check_key(key))
-        return dict(json.loads(rows[0][0])) if rows else {}
+        try:
+            return read_meta(rows[0][0]) if rows else {}
+        except ValueError as error:
+            raise StoreDamagedError(self.address, FOREIGN) from error
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
         """The texts that have words of a question, scored as in a vault, or that lie near to it in meaning."""
@@ -181,8 +199,8 @@ class PostgresStore(MemoryStore[str]):
         """The scores with what lies near: what both words and meaning speak for comes first."""
         assert self._embedder
         while lacking := session.rows(tables.LACKING, self._embedder.name, self._name, BATCH):  # added without
-            keys, texts = [key for key, _ in lacking], [text for _, text in lacking]
-            self._keep(session, keys, texts, self._vectors(texts))
+            keys, texts, hashes = (list(column) for column in zip(*lacking, strict=True))
+            self._keep(session, keys, hashes, self._vectors(texts))
         [vector] = self._vectors([question.encode("utf-8", "replace").decode()])
         if vector is None:
             return scores
@@ -201,9 +219,8 @@ class PostgresStore(MemoryStore[str]):
             raise InvalidSetupError(f"embedder {self._embedder.name!r}", said)
         return [f"[{','.join(map(repr, vector))}]" if any(vector) else None for vector in made]
 
-    def _keep(self, session: Session, keys: list[str], texts: list[str], vectors: list[str | None]) -> None:
+    def _keep(self, session: Session, keys: list[str], hashes: list[bytes], vectors: list[str | None]) -> None:
         if self._embedder:
-            hashes = [content_hash(text) for text in texts]
             session.run(tables.PUT_VECTORS, self._embedder.name, keys, hashes, vectors, self._name)
 
 

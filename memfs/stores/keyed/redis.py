@@ -13,14 +13,17 @@ from memfs.errors import InvalidSetupError, MissingExtraError, StoreDamagedError
 from memfs.stores.keyed import scripts
 from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
+    FOREIGN,
     MemoryStore,
     check_key,
+    check_known,
     check_meta,
     check_page,
     check_query,
     check_top_k,
     check_value,
     folder_of,
+    read_meta,
 )
 
 if TYPE_CHECKING:
@@ -63,22 +66,33 @@ class RedisStore(MemoryStore[str]):
         self._refresh = self._ttl if refresh_on_read else 0
         self.place = f"{self.address}#{prefix}"
         self._base = f"{{{prefix}}}"  # in braces: all keys of a store are on one node of a cluster
-        self._client = _client(url, self.address, timeout)
-        self._add, self._read, self._forget, self._purge, self._ask = map(
-            self._client.register_script, (scripts.ADD, scripts.READ, scripts.FORGET, scripts.PURGE, scripts.ASK)
+        self._client = _client(url, self.address, timeout, tries=2)
+        self._add, self._read, self._purge, self._ask = map(
+            self._client.register_script, (scripts.ADD, scripts.READ, scripts.PURGE, scripts.ASK)
         )
+        self._once = _client(url, self.address, timeout, tries=0)  # done twice, these would answer for the second time
+        self._revise, self._forget = map(self._once.register_script, (scripts.ADD, scripts.FORGET))
 
     def __repr__(self) -> str:
         return f"RedisStore({self.address!r}, prefix={self._base[1:-1]!r})"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key, from now on for the time to live."""
+        self._put(key, value, meta)
+
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Keep another text under a key, unless somebody was faster."""
+        return self._put(key, value, meta, check_known(known))
+
+    def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         check_key(key)
         text, about = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms = terms_of(text)
         counts = [part for pair in Counter(terms).items() for part in pair]
+        expected = [] if known is None else [known.encode("utf-8", "surrogatepass")]
         with self._worded():
-            self._add(keys=[self._base], args=[key, text, about, len(terms), self._ttl, *counts])
+            given = [key, text, about, len(terms), self._ttl, len(expected), *expected, *counts]
+            return bool((self._revise if expected else self._add)(keys=[self._base], args=given))
 
     def get(self, key: str) -> str | None:
         """The text of a key."""
@@ -86,7 +100,9 @@ class RedisStore(MemoryStore[str]):
 
     def meta(self, key: str) -> dict[str, Any]:
         """What was said about it."""
-        return dict(json.loads(self._parts("meta", [check_key(key)], 0)[0] or "{}"))
+        kept = self._parts("meta", [check_key(key)], 0)[0]
+        with self._worded():
+            return read_meta(kept or "{}")
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
         """The texts that have words of a question, by an index that the server keeps."""
@@ -96,21 +112,8 @@ class RedisStore(MemoryStore[str]):
         total, length, *having = self._now(
             ("hlen", "values"), ("get", "length"), *(("hgetall", f"t:{term}") for term in asked)
         )
-        counts: dict[str, dict[str, int]] = {}
-        lengths: dict[str, int] = {}
-        for term, keys in zip(asked, having, strict=True):
-            for key, packed in zip(keys[::2], keys[1::2], strict=True):
-                count, _, size = packed.partition(" ")
-                counts.setdefault(key, {})[term] = int(count)
-                lengths[key] = int(size)
-        frequency = {term: len(keys) // 2 for term, keys in zip(asked, having, strict=True)}
-        ranked = rank(
-            asked,
-            (Candidate(key, found, lengths[key]) for key, found in counts.items()),
-            frequency=lambda term: frequency[term],
-            total=total,
-            mean_length=max(int(length or 0), 1) / max(total, 1),
-        )[:limit]
+        with self._worded():
+            ranked = _ranked(asked, having, total, max(int(length or 0), 1) / max(total, 1))[:limit]
         values = self._parts("values", [key for key, _ in ranked], self._refresh) if ranked else []
         return [(key, value, score) for (key, score), value in zip(ranked, values, strict=True) if value is not None]
 
@@ -147,6 +150,7 @@ class RedisStore(MemoryStore[str]):
         """Close the connections; the next use opens them again."""
         with self._worded():
             self._client.close()
+            self._once.close()
 
     # --- the server
 
@@ -176,9 +180,27 @@ class RedisStore(MemoryStore[str]):
             if "WRONGTYPE" in reason:
                 raise StoreDamagedError(self.address, f"another program uses the keys {self._base}:*") from None
             raise StoreUnavailableError(self.address, reason) from None
+        except ValueError as error:
+            raise StoreDamagedError(self.address, FOREIGN) from error
 
 
-def _client(url: str, address: str, timeout: float) -> "Redis":
+def _ranked(
+    asked: Sequence[str], having: Sequence[Sequence[str]], total: int, mean_length: float
+) -> list[tuple[str, float]]:
+    """The keys that have terms of a question, best first, by what the server knows of each term."""
+    counts: dict[str, dict[str, int]] = {}
+    lengths: dict[str, int] = {}
+    for term, keys in zip(asked, having, strict=True):
+        for key, packed in zip(keys[::2], keys[1::2], strict=True):
+            count, _, size = packed.partition(" ")
+            counts.setdefault(key, {})[term] = int(count)
+            lengths[key] = int(size)
+    frequency = {term: len(keys) // 2 for term, keys in zip(asked, having, strict=True)}
+    found = (Candidate(key, terms, lengths[key]) for key, terms in counts.items())
+    return rank(asked, found, frequency=lambda term: frequency[term], total=total, mean_length=mean_length)
+
+
+def _client(url: str, address: str, timeout: float, *, tries: int) -> "Redis":
     try:
         from redis import Redis
         from redis.backoff import ExponentialBackoff
@@ -192,7 +214,7 @@ def _client(url: str, address: str, timeout: float) -> "Redis":
             protocol=2,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
-            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),  # for a connection that the server closed meanwhile
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), tries),  # of one that the server closed
         )
     except (ValueError, TypeError):
         raise InvalidSetupError("RedisStore", f"{address}: not an address such as {URL}") from None
@@ -205,13 +227,16 @@ def _public(url: object) -> tuple[str, str]:
         is_local = parts is not None and parts.scheme == "unix" and len(parts.path) > 1
         if parts and (is_local or (parts.scheme in {"redis", "rediss"} and _DATABASE.fullmatch(parts.path))):
             _ = parts.port  # a ValueError if it is no number
-            known = RedisStore.url_parameters
-            if all(any(fnmatchcase(name, one) for one in known) for name, _ in parse_qsl(parts.query)):
+            known, behind = RedisStore.url_parameters, f"{parts.path}{parts.query}{parts.fragment}"
+            is_torn = "#" in str(url) or "@" in behind  # a password with such a sign in it, it seems
+            if not is_torn and all(any(fnmatchcase(name, one) for one in known) for name, _ in parse_qsl(parts.query)):
                 host = parts.netloc.rpartition("@")[2]
                 return f"{parts.scheme}://{host}{parts.path}", unquote(parts.password or "")
     except ValueError:
         pass
-    raise InvalidSetupError("RedisStore", f"not an address such as {URL}, or unix:///path/to/socket")
+    error = InvalidSetupError("RedisStore", f"not an address such as {URL}, or unix:///path/to/socket")
+    error.hint = "Write redis://:PASSWORD@HOST:PORT/0; signs such as @ / : # ? in a password as %40 %2F %3A %23 %3F."
+    raise error
 
 
 def _check(is_right: bool, name: str, value: object, wanted: str) -> None:

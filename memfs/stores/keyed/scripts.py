@@ -59,6 +59,8 @@ ADD = (
     _SHARED
     + """
 local key, value, meta, length, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local is_revision = tonumber(ARGV[6])  -- 1 or 0: whether the value that must be there follows
+if is_revision == 1 and (is_over(key) or redis.call('HGET', at('values'), key) ~= ARGV[7]) then return 0 end
 local room = redis.pcall('INCRBY', at('length'), 0)  -- a full server refuses the first write only: before the drop
 if type(room) == 'table' and room.err then
   purge(1000)
@@ -71,12 +73,13 @@ redis.call('HSET', at('meta'), key, meta)
 redis.call('ZADD', at('keys'), 0, key)
 redis.call('INCRBY', at('length'), length)
 local words = {length}
-for index = 6, #ARGV, 2 do
+for index = 7 + is_revision, #ARGV, 2 do
   redis.call('HSET', at('t:' .. ARGV[index]), key, ARGV[index + 1] .. ' ' .. length)
   words[#words + 1] = ARGV[index]
 end
 redis.call('HSET', at('words'), key, table.concat(words, ' '))
 keep(key, ttl)
+return 1
 """
 )
 READ = (  # a part of some keys, nothing for those that are not there; with a ttl their end is put off

@@ -14,6 +14,7 @@ MAX_TOP_K = 1000
 MAX_KEY = 500  # characters
 MAX_VALUE = 4 * 1024 * 1024  # bytes
 MAX_META = 10_000  # characters, as JSON
+FOREIGN = "holds what memfs did not write"
 
 
 class MemoryStore(ABC, Generic[T]):
@@ -40,7 +41,7 @@ class MemoryStore(ABC, Generic[T]):
     def revise(self, key: str, value: T, meta: Mapping[str, Any] | None = None, *, known: T) -> bool:
         """Add to a key whose value is still the one that is `known`; tells whether it was.
 
-        A vault looks and writes in one step, so that no edit of a person is written over.
+        All of ours look and write in one step, so that nothing is written over that somebody added meanwhile.
         """
         if self.get(key) != known:
             return False
@@ -59,7 +60,8 @@ class MemoryStore(ABC, Generic[T]):
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, T, float]]:
         """The values nearest to a question, best first: key, value, and a score from 0 to 1.
 
-        Any text is a question; one without words finds nothing.
+        Any text is a question; one without words finds nothing. The score tells how near a value is. A store may go by
+        more than that, as a vault does, which puts first what matters more: scores need not fall from hit to hit.
         """
 
     @abstractmethod
@@ -114,6 +116,13 @@ def check_value(value: object) -> str:
     return value
 
 
+def check_known(value: object) -> str:
+    """A text that somebody read, or a ValueError; any text may be, but some never are there."""
+    if not isinstance(value, str):
+        raise InvalidArgumentsError("known", f"{shown(value)} is not a text")
+    return value
+
+
 def check_meta(meta: object) -> dict[str, Any]:
     """What is said about a value, as a copy that equals its JSON, or a ValueError."""
     if meta is None:
@@ -135,12 +144,25 @@ def check_meta(meta: object) -> dict[str, Any]:
     return copy
 
 
+def read_meta(text: str) -> dict[str, Any]:
+    """What is kept about a value, of its JSON; a ValueError if it is not what memfs wrote."""
+    kept = json.loads(text)
+    if not isinstance(kept, dict):
+        raise ValueError("not a mapping")
+    return kept
+
+
 def _check_storable(subject: str, text: str) -> None:
     """Refuse what some backend cannot keep."""
     if not is_text(text):
         raise InvalidArgumentsError(subject, "holds a lone surrogate")
     if "\0" in text:
         raise InvalidArgumentsError(subject, "holds a NUL character")
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether every backend could keep a text, as far as its characters go."""
+    return is_text(text) and "\0" not in text
 
 
 def _texts(value: Any) -> str:

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from memfs.errors import (
     InvalidSetupError,
+    MemfsError,
     MissingExtraError,
     NewerSchemaError,
     StoreDamagedError,
@@ -21,21 +23,26 @@ from memfs.errors import (
 from memfs.stores.keyed.migrations import STEPS, VERSION
 from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 from memfs.stores.keyed.seam import (
+    FOREIGN,
     MemoryStore,
     check_key,
+    check_known,
     check_meta,
     check_page,
     check_query,
     check_top_k,
     check_value,
     folder_of,
+    read_meta,
 )
+from memfs.stores.keyed.still import PATIENCE, Run, is_locked, look, unreadable, unwritable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 APPLICATION = 0x6D656D66  # "memf": by which the file is known for ours
 TIMEOUT = 30.0  # seconds that another writer is waited for
+PAUSE = 0.01  # seconds between two tries to read where nothing can be written
 CANDIDATES = 200  # texts that SQLite finds best, among which ours are chosen
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # ERROR: a table is not as we made it
 
@@ -44,11 +51,14 @@ _VALUE = "SELECT value FROM entries WHERE key = ?"
 _BEST = """SELECT entries.key, words.terms FROM words JOIN entries ON entries.id = words.rowid
     WHERE words MATCH ? ORDER BY words.rank LIMIT ?"""
 _COUNT = "SELECT doc FROM vocabulary WHERE term = ?"
-Run = Callable[..., list[tuple[Any, ...]]]  # a statement and its values -> rows
+T = TypeVar("T")
 
 
 class SqliteStore(MemoryStore[str]):
-    """Texts by key in a file, made when it is not there. Safe with many processes and threads at once."""
+    """Texts by key in a file, made when it is not there. Safe with many processes and threads at once.
+
+    Where nothing can be written, it can be read.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = TIMEOUT) -> None:
         if not isinstance(path, str | os.PathLike) or not str(path) or ":memory:" in str(path):
@@ -78,11 +88,20 @@ class SqliteStore(MemoryStore[str]):
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key; it is on disk when this returns."""
+        self._put(key, value, meta)
+
+    def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
+        """Keep another text under a key, unless somebody was faster."""
+        return self._put(key, value, meta, check_known(known))
+
+    def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         check_key(key)
         text, about = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms = terms_of(text)
         with self._writing() as run:
-            row = run("SELECT id FROM entries WHERE key = ?", key)
+            row = run("SELECT id, value FROM entries WHERE key = ?", key)
+            if known is not None and [value for _, value in row] != [known]:
+                return False
             if row:
                 number = row[0][0]
                 run("UPDATE entries SET value = ?, meta = ?, length = ? WHERE id = ?", text, about, len(terms), number)
@@ -91,6 +110,7 @@ class SqliteStore(MemoryStore[str]):
                 run("INSERT INTO entries (key, value, meta, length) VALUES (?, ?, ?, ?)", key, text, about, len(terms))
                 number = run("SELECT id FROM entries WHERE key = ?", key)[0][0]
             run("INSERT INTO words (rowid, terms) VALUES (?, ?)", number, " ".join(terms))
+            return True
 
     def get(self, key: str) -> str | None:
         """The text of a key."""
@@ -99,7 +119,8 @@ class SqliteStore(MemoryStore[str]):
     def meta(self, key: str) -> dict[str, Any]:
         """What was said about it."""
         rows = self._read("SELECT meta FROM entries WHERE key = ?", check_key(key))
-        return dict(json.loads(rows[0][0])) if rows else {}
+        with _worded(self.path):
+            return read_meta(rows[0][0]) if rows else {}
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
         """The texts that have words of a question: SQLite finds them, and they are scored as in a vault."""
@@ -107,7 +128,8 @@ class SqliteStore(MemoryStore[str]):
         if not asked:
             return []
         wanted = " OR ".join(f'"{term}"' for term in asked)  # terms are letters and digits, and quoted
-        with self._reading() as run:
+
+        def best(run: Run) -> list[tuple[str, str, float]]:
             found = [(key, terms.split()) for key, terms in run(_BEST, wanted, max(CANDIDATES, 4 * limit))]
             ((total, length),) = run("SELECT entries, length FROM totals")
             counted = {term: rows[0][0] for term in asked if (rows := run(_COUNT, term))}
@@ -119,6 +141,8 @@ class SqliteStore(MemoryStore[str]):
                 mean_length=length / max(total, 1),
             )
             return [(key, run(_VALUE, key)[0][0], score) for key, score in ranked[:limit]]
+
+        return self._look(best)
 
     def forget(self, key: str) -> bool:
         """Let go of a text."""
@@ -151,23 +175,39 @@ class SqliteStore(MemoryStore[str]):
     # --- connections
 
     def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._reading() as run:
-            return run(statement, *values)
+        return self._look(lambda run: run(statement, *values))
 
-    @contextmanager
-    def _reading(self) -> Iterator[Run]:
-        """One state of the file, for several statements."""
-        with self._connected() as connection:
-            connection.exec_driver_sql("BEGIN")
-            yield _runner(connection)
+    def _look(self, ask: Callable[[Run], T]) -> T:
+        """What is asked of one state of the file, by several statements."""
+        deadline = monotonic() + PATIENCE
+        while True:
+            with _worded(self.path):
+                answer = look(self.path, ask)
+            if answer is not None:
+                return answer
+            try:
+                with self._connected() as connection:
+                    connection.exec_driver_sql("BEGIN")
+                    return ask(_runner(connection))
+            except StoreUnavailableError as error:
+                if not is_locked(self.path):
+                    raise
+                if monotonic() > deadline:
+                    raise (unreadable(self.path) or error) from error
+            sleep(PAUSE)  # whoever has it open is just coming, or going
 
     @contextmanager
     def _writing(self) -> Iterator[Run]:
         """The file to ourselves; all of it is written, or nothing."""
-        with self._connected() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield _runner(connection)
-            connection.exec_driver_sql("COMMIT")
+        try:
+            with self._connected() as connection:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield _runner(connection)
+                connection.exec_driver_sql("COMMIT")
+        except StoreUnavailableError as error:
+            if is_locked(self.path):
+                raise unwritable(self.path) from error
+            raise
 
     @contextmanager
     def _connected(self) -> Iterator["Connection"]:
@@ -200,8 +240,7 @@ class SqliteStore(MemoryStore[str]):
             run(f"PRAGMA application_id = {APPLICATION}")
 
     def _version(self) -> int:
-        with self._reading() as run:
-            return self._checked(run)
+        return self._look(self._checked)
 
     def _checked(self, run: Run) -> int:
         """The version of the schema; 0 of a new file."""
@@ -261,10 +300,14 @@ def _worded(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except MemfsError:
+        raise
     except DBAPIError as error:
         raise _translated(path, error.orig) from error
     except (sqlite3.Error, SQLAlchemyError) as error:
         raise _translated(path, error) from error
+    except (ValueError, TypeError, ZeroDivisionError) as error:  # of what was read
+        raise StoreDamagedError(str(path), FOREIGN) from error
 
 
 def _translated(path: Path, error: BaseException | None) -> StoreError:

@@ -52,6 +52,10 @@ VALUES (%s, %s, %s, %s::json, %s, %s, %s::text::tsvector)
 ON CONFLICT (tenant, store, key) DO UPDATE SET value = excluded.value, meta = excluded.meta, hash = excluded.hash,
     length = excluded.length, words = excluded.words
 """
+REVISE: LiteralString = f"""
+UPDATE memfs.entries SET value = %s, meta = %s::json, hash = %s, length = %s, words = %s::text::tsvector
+WHERE {MINE} AND key = %s AND value = %s
+"""  # noqa: S608  texts of ours
 GET: LiteralString = f"SELECT value FROM memfs.entries WHERE {MINE} AND key = %s"  # noqa: S608  texts of ours
 GET_MANY: LiteralString = f"SELECT key, value FROM memfs.entries WHERE {MINE} AND key = ANY(%s)"  # noqa: S608
 META: LiteralString = f"SELECT meta::text FROM memfs.entries WHERE {MINE} AND key = %s"  # noqa: S608
@@ -90,11 +94,11 @@ PUT_VECTORS: LiteralString = f"""
 INSERT INTO memfs.vectors (store, key, model, hash, embedding)
 SELECT store, key, %s, made.hash, made.vector::vector
 FROM unnest(%s::text[], %s::bytea[], %s::text[]) AS made (name, hash, vector) JOIN memfs.entries ON key = name
-WHERE {MINE}
+WHERE {MINE} FOR KEY SHARE OF entries -- so that nobody forgets one before its vector is there
 ON CONFLICT (tenant, store, key, model) DO UPDATE SET hash = excluded.hash, embedding = excluded.embedding
 """  # noqa: S608
 LACKING: LiteralString = f"""
-SELECT entries.key, entries.value FROM memfs.entries LEFT JOIN memfs.vectors
+SELECT entries.key, entries.value, entries.hash FROM memfs.entries LEFT JOIN memfs.vectors
     ON vectors.tenant = entries.tenant AND vectors.store = entries.store AND vectors.key = entries.key
     AND vectors.model = %s AND vectors.hash = entries.hash
 WHERE {MINE} AND vectors.key IS NULL ORDER BY entries.key LIMIT %s

@@ -46,11 +46,14 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> MemoryStore[str]:
     """
     if not isinstance(url, str | os.PathLike) or not str(url).strip():
         raise InvalidSetupError("open_store", f"{shown(url)} is not the address of a store")
-    found = _SCHEME.match(url) if isinstance(url, str) else None
+    address = os.fspath(url)
+    if not isinstance(address, str) or not _is_a_name(address):
+        raise InvalidSetupError("open_store", f"{shown(url)} is not the address of a store")
+    found = _SCHEME.match(address) if isinstance(url, str) else None
     if not found:
-        return _at_path(os.fspath(url), options)
-    address = str(url)
-    kind = store_class(found[1].lower())
+        return _at_path(address, options)
+    scheme = found[1].lower()
+    kind, address = store_class(scheme), scheme + address[len(scheme) :]
     rest, given = _asked(kind, address)
     _check_names(kind, address, options)
     try:
@@ -59,6 +62,14 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> MemoryStore[str]:
         raise
     except (TypeError, ValueError) as error:  # of a plugin
         raise InvalidSetupError(f"store {public(address)!r}", str(error)) from error
+
+
+def _is_a_name(address: str) -> bool:
+    """Tell whether a text can be the name of a file: it has no NUL, and no surrogate that stands for no byte."""
+    try:
+        return b"\0" not in os.fsencode(address)
+    except UnicodeEncodeError:
+        return False
 
 
 def _at_path(path: str, options: Mapping[str, Any]) -> MemoryStore[str]:

@@ -64,7 +64,7 @@ class VaultStore(MemoryStore[str]):
     def from_url(cls, url: str, **options: Any) -> Self:
         """The store of the vault at `file:///path`, `file:path`, or the same with `vault:`."""
         parts = urlsplit(url)
-        if parts.netloc not in {"", "localhost"} or not parts.path:
+        if parts.netloc not in {"", "localhost"} or not parts.path or "#" in url:  # a part of the path, as %23
             raise InvalidSetupError("VaultStore", f"{shown(url)}: not an address such as file:///path/of/vault")
         return cls(unquote(parts.path), **options)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
+CACHE = "text-vectors"  # in a vault; those of its own index are elsewhere, and swept by other rules
 BATCH = 500  # texts that are handed to the embedder at once
 
 
@@ -66,7 +67,7 @@ class VectorMemoryStore(MemoryStore[str]):
         store = open_store(inner) if inner.strip("/") else None
         if isinstance(store, VaultStore) and "cache" not in options:
             with suppress(InvalidSetupError):  # a vault that cannot be written is searched all the same
-                return cls(store=store, cache=store.vault.root / STATE / "vectors", **options)
+                return cls(store=store, cache=store.vault.root / STATE / CACHE, **options)
         return cls(store=store, **options)
 
     def __repr__(self) -> str:
