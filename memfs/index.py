@@ -85,7 +85,7 @@ class Index:
             self._schema, self._searcher = index.schema, index.searcher()
             self.memories = self._searcher.num_docs
         self._frequency = lru_cache(maxsize=4096)(self._searcher.doc_freq)
-        self._parts: dict[Clause, list[tuple[Occur, Query]]] = {}  # of clauses that nearly every question has
+        self._left_out: dict[tuple[str, ...], list[tuple[Occur, Query]]] = {}  # by terms, the same in most questions
 
     def frequency(self, term: str) -> int:
         """The number of memories that have a term."""
@@ -238,10 +238,7 @@ class Index:
         return Query.boost_query(query, sum(known) / len(known)) if known else query
 
     def _restricted(self, query: Query, clauses: Sequence[Clause]) -> Query:
-        parts = []
-        for clause in clauses:
-            known = self._parts.get(clause)
-            parts += self._clause(clause) if known is None else known
+        parts = [part for clause in clauses for part in self._clause(clause)]
         return Query.boolean_query([(Occur.Must, query), *parts]) if parts else query
 
     def _clause(self, clause: Clause) -> list[tuple[Occur, Query]]:
@@ -249,15 +246,21 @@ class Index:
         if isinstance(clause, Between):
             return self._between(clause)
         if isinstance(clause, NoneOf):
-            known = [term for term in clause.terms if self._frequency("keys", spell(term))]
-            parts = [(Occur.MustNot, self._keyword(term)) for term in known]
-            if len(self._parts) < MAX_TERMS:
-                self._parts[clause] = parts
-            return parts
+            return self._without(clause.terms)
         terms: Sequence[str] = clause.terms if isinstance(clause, AnyOf) else ()
         if isinstance(clause, Value):
             terms = [f"{clause.key}={value}" for value in self.values(clause.key) if clause.accepts(value)]
         return [(Occur.Must, Query.const_score_query(self._any(terms), 0.0))]
+
+    def _without(self, terms: tuple[str, ...]) -> list[tuple[Occur, Query]]:
+        """None of some keywords, as far as there are any."""
+        parts = self._left_out.get(terms)
+        if parts is None:
+            known = [term for term in terms if self._frequency("keys", spell(term))]
+            parts = [(Occur.MustNot, self._keyword(term)) for term in known]
+            if len(self._left_out) < MAX_TERMS:
+                self._left_out[terms] = parts
+        return parts
 
     def _any(self, terms: Sequence[str]) -> Query:
         """Any of some keywords; a set of terms costs more to begin with, and less for each."""

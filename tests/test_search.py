@@ -302,6 +302,16 @@ def test_a_memory_that_names_itself_is_not_superseded(vault: Vault) -> None:
     assert paths(vault, "gate code") == [added.path]
 
 
+def test_the_archive_can_be_asked_for_after_it_was_left_out(vault: Vault) -> None:
+    forgotten = vault.forget(vault.add("Tea is hot.", namespace="/facts").id)
+    vault.add("Coffee is hot.", namespace="/facts")
+    vault.sync()
+
+    assert paths(vault, "tea") == []
+    assert [hit.memory.path for hit in vault.search("tea", "/archive")] == [forgotten.path]
+    assert [hit.memory.path for hit in vault.search("hot", "/archive")] == [forgotten.path]
+
+
 def test_filters_narrow_pending_and_published_memories(vault: Vault) -> None:
     tea = vault.add("Tea at five.", "actors/alice", type="preference", tags=["Food"], importance=7, project="atlas")
     vault.add("Tea at six.", "actors/alice2", type="fact", importance=2)
