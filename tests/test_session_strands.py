@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import Snapshot
 from strands import Agent, tool
+from strands.agent.conversation_manager import NullConversationManager
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
@@ -44,6 +45,11 @@ def talk(vault: Vault, *replies: Any, session: str = "s-1", **options: Any) -> A
     return Agent(
         model=model, agent_id="main", session_manager=sessions, tools=[picture], callback_handler=None, **options
     )
+
+
+def talk_long(vault: Vault) -> Agent:
+    """One that keeps in mind all it heard, be it more than Strands' window."""
+    return talk(vault, conversation_manager=NullConversationManager())
 
 
 def agent_of(name: str, **state: Any) -> SessionAgent:
@@ -96,6 +102,7 @@ def test_what_is_injected_is_not_in_the_log(vault: Vault) -> None:
 TALKER = """
 import itertools, sys
 from strands import Agent, tool
+from strands.agent.conversation_manager import NullConversationManager
 from strands.session.repository_session_manager import RepositorySessionManager
 from memfs.integrations.strands import ScriptedModel, VaultSessionRepository
 
@@ -106,7 +113,8 @@ def look(at: str) -> str:
 
 turn = itertools.cycle([{"tool": "look", "input": {"at": sys.argv[2]}}, "seen"])
 sessions = RepositorySessionManager("s-1", VaultSessionRepository(sys.argv[1]))
-agent = Agent(ScriptedModel(turn), agent_id="main", session_manager=sessions, tools=[look], callback_handler=None)
+options = {"conversation_manager": NullConversationManager(), "callback_handler": None}
+agent = Agent(ScriptedModel(turn), agent_id="main", session_manager=sessions, tools=[look], **options)
 print(len(agent.messages), flush=True)
 sys.stdin.readline()
 for number in range(int(sys.argv[3])):
@@ -148,16 +156,16 @@ def test_a_turn_that_was_cut_short_by_kill_9_loses_nothing_before_it(vault: Vaul
 
         log = SessionLog(vault, "s-1")
         assert len(log.messages()) >= told
-        restored = talk(vault)
+        restored = talk_long(vault)
         assert len(restored.messages) >= told
         assert len(log.problems()) <= 1  # a line that was cut short
 
     restored("Is all well?")
-    assert talk(vault).messages == restored.messages
+    assert talk_long(vault).messages == restored.messages
 
 
 def test_two_processes_on_one_session_lose_nothing(vault: Vault) -> None:
-    talk(vault)
+    talk_long(vault)
     processes = [start(vault, name, 5) for name in "ab"]
     let_go(*processes)
     assert [process.wait(60) for process in processes] == [0, 0]

@@ -541,7 +541,7 @@ class Walk(RuleBasedStateMachine):
             others = {other: text for other, text in self._texts.items() if other != path}
             assert others == {other: text for other, text in before.items() if other != path}
             if "error" in answer:
-                assert answer["error"] == "MemoryNotFoundError", answer
+                assert answer["error"] in {"MemoryNotFoundError", "VersionNotFoundError"}, answer
                 is_kept = path not in before and self._kept[path] and path not in self._astray
                 assert not is_kept, f"{path}: {answer}, after {self._tally.last}"
                 assert self._texts == before
