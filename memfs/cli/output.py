@@ -193,7 +193,7 @@ def problem_facts(problem: Problem) -> dict[str, Any]:
 
 def print_problem(problem: Problem) -> None:
     """Print a problem where an editor finds it."""
-    print(f"{paint(plain(f'{problem.path}:{problem.line}:'), 'bold')} {plain(problem.reason)}")
+    print(f"{paint(plain(problem.place), 'bold')} {plain(problem.reason)}")
     if problem.hint:
         print(f"    {plain(problem.hint)}")
 

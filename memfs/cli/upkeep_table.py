@@ -108,7 +108,7 @@ TABLE: tuple[Command, ...] = (
     ),
     Command(
         "push", "hub", "Send what changed to a hub, a PostgreSQL database that vaults share; exit code 3 on conflicts.",
-        (*_HUB, flag("--all-removals", help="send removals also where most memories are gone")),
+        (*_HUB, flag("--all-removals", help="send removals also where most memories, or whole namespaces, are gone")),
         "memfs push postgresql://alice@db.example.org/memories\n"
         "MEMFS_HUB=postgresql://alice@db.example.org/memories memfs push /projects --dry-run",
     ),
