@@ -98,6 +98,24 @@ def test_add_writes_the_header_that_was_given(memfs: Memfs) -> None:
     }  # fmt: skip
 
 
+def test_add_of_what_is_there_says_which_keys_stay_as_they_are(memfs: Memfs) -> None:
+    words = ("add", "Tea is hot.", "--tag", "Drinks", "--importance", "3", "--type", "fact")
+    memfs(*words)
+    again = memfs("add", "Tea is hot.", "--tag", "drinks", "--tag", "tea", "--title", "Tea", "--importance", "3")
+
+    assert (again.code, again.out) == (0, "duplicate of tea-is-hot.md\n")
+    assert again.err == "note: its tags and title stay as they are; `memfs update tea-is-hot.md` changes them\n"
+    assert memfs(*words).err == ""
+    assert memfs("add", "Tea is hot.", "--type", "note", "--json").err == ""
+
+
+def test_a_tag_that_is_empty_is_a_usage_error(memfs: Memfs) -> None:
+    for words in (("add", "Tea.", "--tag", ""), ("update", "people/bob", "--untag", " "), ("search", "x", "--tag", "")):
+        ran = memfs(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert "a tag cannot be empty" in ran.err
+
+
 def test_a_template_takes_the_actor_of_the_environment_or_the_settings(
     memfs: Memfs, example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

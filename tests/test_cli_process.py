@@ -190,6 +190,17 @@ def test_remove_asks_at_a_terminal(example: Path) -> None:
     )
 
 
+def test_remove_at_a_terminal_goes_on_after_a_failure(example: Path) -> None:
+    code, seen = on_terminal(example, "remove", "people/emma", "people/nobody", typed="y\n")
+
+    assert code == 1
+    assert "people/emma.md  Emma Moreau\nDelete 1 memory with all kept versions? [y/N] removed people/emma.md\n" in seen
+    assert "memfs: 'people/nobody': no such memory\n" in seen
+    assert not (example / "people/emma.md").exists()
+    code, seen = on_terminal(example, "remove", "people/nobody", typed="y\n")
+    assert (code, "Delete" in seen, "'people/nobody': no such memory" in seen) == (1, False, True)
+
+
 def test_lines_fit_the_terminal(example: Path) -> None:
     for words in (("list",), ("list", "--table"), ("list", "--archived", "--table")):
         _, seen = on_terminal(example, *words, columns=72, NO_COLOR="1")
@@ -289,6 +300,21 @@ def test_an_editor_that_fails_changes_nothing(
     assert (done.returncode, done.stdout) == (code, b"")
     assert re.sub(r"\S+/emma-\S+\.md", "COPY", done.stderr.decode().splitlines()[0]) == words
     assert (example / "people/emma.md").read_bytes() == before
+
+
+def test_edit_without_a_terminal_starts_no_vi(example: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin" / "vi", 'echo "Sings alto." >> "$1"')
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = run(example, "edit", "people/emma", PATH=path, TMPDIR=str(tmp_path))
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().splitlines() == [
+        "memfs: edit: vi wants a terminal, and there is none",
+        "hint: Set VISUAL or EDITOR to what edits a file without one, or use `memfs update` or `memfs append`.",
+    ]
+    assert list(tmp_path.glob("*.md")) == []
+    assert on_terminal(example, "edit", "people/emma", PATH=path) == (0, "updated people/emma.md\n")
 
 
 def test_edit_tells_what_it_cannot_understand(example: Path) -> None:

@@ -300,6 +300,11 @@ def test_update_answers_with_the_new_stamp(vault: Vault) -> None:
     assert vault.update(added.id, importance=3, seen=written.stamp).outcome == "updated"
 
 
+def test_a_new_memory_has_a_tag_once_and_no_empty_list(vault: Vault) -> None:
+    assert vault.read(vault.add("Tea.", tags=["Lyon", "food", "lyon"]).path).header.tags == ("Lyon", "food")
+    assert b"tags" not in vault.read(vault.add("Coffee.", tags=[], aliases="").path).data
+
+
 def test_tags_are_added_and_removed(vault: Vault) -> None:
     added = vault.add("Tea.", "n", tags=["a", "b"])
 
@@ -311,7 +316,10 @@ def test_tags_are_added_and_removed(vault: Vault) -> None:
     assert vault.read(added.id).header.tags == ("only",)
     vault.update(added.id, tags="p, q", add_tags=["r"])
     assert vault.read(added.id).header.tags == ("p", "q", "r")
-    vault.update(added.id, remove_tags=["p", "q", "r", "nothing"])
+    assert vault.update(added.id, add_tags=["P", "Q"]).outcome == "unchanged"
+    vault.update(added.id, add_tags=["Straße", "STRASSE"], remove_tags=["R"])
+    assert vault.read(added.id).header.tags == ("p", "q", "Straße")
+    vault.update(added.id, remove_tags=["p", "q", "strasse", "nothing"])
     assert vault.read(added.id).header.tags == ()
     assert vault.update(added.id, remove_tags=["nothing"]).outcome == "unchanged"
 

@@ -70,6 +70,13 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def tag(text: str) -> str:
+    """Read a tag; an empty one may be a shell's variable that is not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a tag cannot be empty")
+    return text
+
+
 def positive(text: str) -> int:
     """Read a whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
@@ -147,7 +154,7 @@ FILTERS = (
     argument("--offset", metavar="N", type=whole, default=0, help="without the first N hits"),
     argument("--min-relevance", metavar="X", type=number, default=0.0, help="only hits at least this relevant, 0 to 1"),
     several("--type", help="only this type; repeated: any of them", completes=" ".join(TYPES)),
-    several("--tag", metavar="TAG", help="only with this tag; repeated: all of them"),
+    several("--tag", metavar="TAG", type=tag, help="only with this tag; repeated: all of them"),
     several("--status", help="only this status; repeated: any of them", completes=" ".join(STATUSES)),
     argument("--created", metavar="SPAN", help="created then: 2026-01-01..2026-02-01, 2026-01-01.., ..2026-02-01"),
     argument("--updated", metavar="SPAN", help="updated then"),

@@ -21,6 +21,7 @@ from memfs.cli.arguments import (
     number,
     positive,
     several,
+    tag,
 )
 
 TABLE = (
@@ -35,7 +36,7 @@ TABLE = (
             TEXT,
             argument("-n", "--namespace", metavar="NS", help="where it goes (default: /)", completes="namespace"),
             argument("--type", help=f"{', '.join(TYPES)} (the default), or your own", completes=" ".join(TYPES)),
-            several("--tag", metavar="TAG", help="a tag; may be repeated"),
+            several("--tag", metavar="TAG", type=tag, help="a tag; may be repeated"),
             argument("--title", help="its title"),
             argument("--importance", metavar="N", type=positive, help="1 to 10 (default: 1)"),
             SET,
@@ -53,8 +54,8 @@ TABLE = (
             REF,
             SET,
             several("--unset", metavar="KEY", help="remove a header key"),
-            several("--tag", metavar="TAG", help="add a tag"),
-            several("--untag", metavar="TAG", help="remove a tag"),
+            several("--tag", metavar="TAG", type=tag, help="add a tag"),
+            several("--untag", metavar="TAG", type=tag, help="remove a tag"),
             argument("--body", metavar="TEXT", help="the new body; - reads it from stdin"),
             argument("--seen", metavar="STAMP", help="refuse if the file changed since `read --json` gave this stamp"),
         ),
