@@ -285,6 +285,33 @@ def test_progress_is_shown_on_a_terminal_once_it_takes_a_moment(monkeypatch: pyt
     assert seen == shown
 
 
+@pytest.mark.parametrize(
+    ("words", "doing"),
+    [
+        (["list"], "reading memories"),
+        (["check"], "reading memories"),
+        (["graph"], "reading memories"),
+        (["stats"], "reading memories"),
+        (["prune"], "reading memories"),
+        (["doctor"], "comparing the index with the files"),
+        (["audit"], "looking for"),
+    ],
+)
+def test_whoever_waits_is_told_what_for(
+    memfs: Memfs, monkeypatch: pytest.MonkeyPatch, words: list[str], doing: str
+) -> None:
+    master, slave = pty.openpty()
+    with open(slave, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(output, "PATIENCE", 0.0)
+        memfs(*words)
+        seen = os.read(master, 4000).decode()
+    os.close(master)
+
+    assert seen.startswith("\r\x1b[K")
+    assert f"\r\x1b[K{doing}" in seen
+
+
 def test_progress_is_for_terminals_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(output, "PATIENCE", 0.0)
     with Progress() as progress:

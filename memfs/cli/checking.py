@@ -27,12 +27,12 @@ def checked(vault: Vault, where: str | None = None) -> Checked:
     """Look at all memories below a namespace, at their links and, in a whole vault, at the logs of sessions."""
     from memfs.upkeep.graph import Graph
 
-    problems, total = vault.check(where), len(vault.list(where, archived=True))
-    if where is None:
-        from memfs.agent.session.sessions import Sessions
+    with Progress("looked for links in", doing="reading memories") as progress:
+        problems, total = vault.check(where), len(vault.list(where, archived=True))
+        if where is None:
+            from memfs.agent.session.sessions import Sessions
 
-        problems += Sessions(vault).check()
-    with Progress("read") as progress:
+            problems += Sessions(vault).check()
         graph = Graph.of(vault, where, progress=progress)
     has_links = bool(graph.triples() or graph.problems())
     return Checked(total, problems, graph.problems(), len(graph.orphans()) if has_links else 0)

@@ -186,8 +186,9 @@ def status_rows(status: IndexStatus, now: datetime) -> Iterator[tuple[str, str]]
 def run_doctor(args: argparse.Namespace) -> int:
     """Check and mend what is derived, then tell what a person should see to; exit code 1 if anything is left."""
     with open_vault(args.vault) as vault:
-        found = vault.doctor(repair=not args.check)
-        left = found if args.check or not found else vault.doctor(repair=False)
+        with Progress(doing="comparing the index with the files"):
+            found = vault.doctor(repair=not args.check)
+            left = found if args.check or not found else vault.doctor(repair=False)
         files = checked(vault)
     own = len(files.problems) + len(files.links)
     if args.json:

@@ -7,7 +7,20 @@ from itertools import groupby
 
 from memfs.cli.commands import usage
 from memfs.cli.inputs import namespace_of, open_vault
-from memfs.cli.output import columns, count, cut, label, memory_facts, pad, paint, plain, print_json, print_table, width
+from memfs.cli.output import (
+    Progress,
+    columns,
+    count,
+    cut,
+    label,
+    memory_facts,
+    pad,
+    paint,
+    plain,
+    print_json,
+    print_table,
+    width,
+)
 from memfs.model import Memory
 from memfs.namespace import ARCHIVE, Namespace
 
@@ -20,7 +33,8 @@ def run_list(args: argparse.Namespace) -> int:
         raise usage("list", "--tree, --table and --paths exclude each other")
     with open_vault(args.vault) as vault:
         where = namespace_of(vault, args.namespace)
-        found = vault.list(where, archived=args.archived)
+        with Progress(doing="reading memories"):
+            found = vault.list(where, archived=args.archived)
     shown = found[: args.limit]
     if args.json:
         print_json([memory_facts(memory) for memory in shown])

@@ -54,6 +54,7 @@ TABLE: tuple[Command, ...] = (
             WITHIN,
             argument("--below", metavar="X", type=share, help="less than this is left, 0 to 1 (default: 0.05)"),
             AT,
+            flag("--all", help="show all of them, not only the first 20"),
             flag("-y", "--yes", help="move them to archive/"),
         ),
         "memfs prune\nmemfs prune /facts --below 0.1 --yes",
