@@ -20,6 +20,7 @@ from memfs.errors import (
     NewerSchemaError,
     ServerUnreachableError,
     SettingsError,
+    StoreLockedError,
     StoreUnavailableError,
 )
 from memfs.locks import Mutex
@@ -47,10 +48,12 @@ _CODES: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what it says
     ("3D000", MissingDatabaseError),
     ("42P01", MissingTablesError),
     ("3F000", MissingTablesError),
+    ("55P03", StoreLockedError),
     ("08", ServerUnreachableError),
     ("57P", ServerUnreachableError),
     ("", StoreUnavailableError),
 )
+_NO_ROLE = re.compile(r'role ".*" does not exist')
 _NO_EXTENSION = re.compile(r"extension .* (is not available|does not exist)|create extension|type .*vector.* does not")
 BEGIN: LiteralString = """\
 SELECT set_config('lock_timeout', %s || 's', true), set_config('idle_in_transaction_session_timeout', %s || 's', true),
@@ -252,4 +255,8 @@ def worded(address: str, error: "psycopg.Error") -> StoreUnavailableError:
         kind = next(kind for code, kind in _CODES if error.sqlstate.startswith(code))
         if _NO_EXTENSION.search(said):
             kind = MissingExtensionError
-    return kind(address, said[:1].lower() + said[1:] or "no answer")
+    made = kind(address, said[:1].lower() + said[1:] or "no answer")
+    if error.sqlstate and _NO_ROLE.search(said):
+        made = AccessRefusedError(made.place, made.reason)
+        made.hint = "Check the name of the tenant: it is a role of the server, see docs/hub.md."
+    return made
