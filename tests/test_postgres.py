@@ -114,8 +114,8 @@ def test_what_another_holds_is_told_as_locked(database: Database) -> None:
     migrate(database, "things", STEPS)
     with database.transaction() as holder:
         holder.run("LOCK TABLE memfs.things")
-        with pytest.raises(StoreLockedError, match="could not obtain lock") as caught:
-            database.rows("SELECT * FROM memfs.things FOR UPDATE NOWAIT")
+        with pytest.raises(StoreLockedError, match="could not obtain lock") as caught, database.transaction() as other:
+            other.run("LOCK TABLE memfs.things NOWAIT")
 
     assert caught.value.exit_code == 4
 
