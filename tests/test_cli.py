@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Memfs
+from conftest import Memfs, Snapshot
 
 from memfs import Vault
 from memfs.cli.main import split
@@ -68,6 +68,36 @@ def test_init_of_a_vault_says_so(memfs: Memfs) -> None:
 
     assert ran.value == {"vault": os.getcwd(), "added": [], "lacking": {}, "memories": 43}
     assert "is a vault already; nothing changed" in memfs("init").out
+
+
+def test_init_inside_a_vault_is_refused(
+    memfs: Memfs, example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
+) -> None:
+    before = snapshot(example)
+    ran = memfs("init", "people/work")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"memfs: init: people/work is in the vault {example}",
+        "hint: It is the namespace /people/work there; a vault of its own wants a directory outside.",
+    ]
+    monkeypatch.chdir(example / "people")
+    assert memfs("init").code == 2
+    assert memfs("init", "..").code == 0
+    assert memfs("init", str(tmp_path / "beside")).code == 0
+    assert snapshot(example, ".memfs") == {path: seen for path, seen in before.items() if not path.startswith(".memfs")}
+
+
+def test_a_directory_without_a_name_is_a_usage_error(
+    memfs: Memfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    for words in (("init", ""), ("init", "--vault", ""), ("list", "--vault", "")):
+        ran = memfs(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert "empty" in ran.err
+    assert list((tmp_path / "empty").iterdir()) == []
 
 
 def test_init_where_a_file_is_in_the_way_is_an_error(memfs: Memfs) -> None:

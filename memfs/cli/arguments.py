@@ -77,6 +77,13 @@ def tag(text: str) -> str:
     return text
 
 
+def folder(text: str) -> str:
+    """Read the name of a directory; an empty one may be a shell's variable that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a directory cannot be empty")
+    return text
+
+
 def positive(text: str) -> int:
     """Read a whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
@@ -136,7 +143,9 @@ def condition(text: str) -> tuple[str, str, str | None]:
     return found["key"], operator, found["value"] or None
 
 
-VAULT = argument("--vault", metavar="DIR", help="the vault; else MEMFS_VAULT or the nearest parent", completes="folder")
+VAULT = argument(
+    "--vault", metavar="DIR", type=folder, help="the vault; else MEMFS_VAULT or the nearest parent", completes="folder",
+)  # fmt: skip
 COMMON = (VAULT, flag("--json", help="print JSON, and errors as JSON too"))
 REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="ref")
 REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
