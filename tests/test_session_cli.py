@@ -66,6 +66,30 @@ def test_what_is_not_there_says_so(memfs: Memfs) -> None:
     assert json.loads(memfs("sessions", "show", "nothing", "--json").err)["exit_code"] == 1
 
 
+def test_nothing_that_fulfils_a_condition_is_exit_code_1(memfs: Memfs) -> None:
+    for action in ("show", "tail", "export"):
+        done = memfs("sessions", action, NAME, "--where", "role = nope")
+        assert (done.code, done.err) == (1, f"nothing in {NAME} fulfils --where\n")
+        assert memfs("sessions", action, NAME, "--where", "role = user").code == 0
+    assert memfs("sessions", "show", NAME, "--where", "role = nope", "--json").value["events"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", NAME, "--format", "markdown"], "--format is for export, not for show"),
+        (["export", NAME, "--follow"], "--follow is for tail, not for export"),
+        (["show", NAME, "--actor", "nobody"], "--actor is for list, not for show"),
+        (["list", "--agent", "main"], "--agent is for show and tail and export, not for list"),
+    ],
+)
+def test_an_option_that_an_action_does_not_know_is_refused(memfs: Memfs, words: list[str], said: str) -> None:
+    done = memfs("sessions", *words)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"memfs: sessions: {said}\nhint: See `memfs sessions --help`.\n"
+
+
 def test_an_export_is_the_lines_of_the_log(memfs: Memfs, example: Path) -> None:
     SessionLog(example, NAME).append({"role": "user", "content": [{"image": {"bytes": b"\x00"}}, {"text": "ü"}]})
     lines = (example / f"sessions/{NAME}/main.agent.jsonl").read_text().splitlines()
