@@ -249,9 +249,9 @@ def test_check_prints_problems_and_ends_with_1(memfs: Memfs, example: Path) -> N
     clean = memfs("check")
 
     reason = "importance: 'high' is not a whole number from 1 to 10"
-    assert found == (1, f"notes/dentist.md:4: {reason}\n1 problem in 45 memories\n", "")
-    assert clean == (0, "no problems in 45 memories\n", "")
-    assert memfs("check", "/people", "--json").value == {"memories": 7, "problems": [], "orphans": 0}
+    assert found == (1, f"notes/dentist.md:4: {reason}\n1 problem in 45 memories, 2 of them in archive/\n", "")
+    assert clean == (0, "no problems in 45 memories, 2 of them in archive/\n", "")
+    assert memfs("check", "/people", "--json").value == {"memories": 7, "archived": 0, "problems": [], "orphans": 0}
 
 
 def test_check_indents_the_hint(memfs: Memfs, example: Path) -> None:
@@ -279,6 +279,15 @@ def test_list_json_has_stable_keys(memfs: Memfs) -> None:
         "id", "path", "namespace", "type", "title", "tags", "importance", "created", "updated", "stamp",
     ]  # fmt: skip
     assert first["namespace"] == "/people"
+
+
+def test_a_tree_that_is_cut_short_counts_what_is_there(memfs: Memfs) -> None:
+    lines = memfs("list", "--limit", "2").out.splitlines()
+
+    assert lines[:3] == ["/ (43)", "└── episodes (2)", "    └── alice (2)"]
+    assert lines[-1] == "43 memories, 41 not shown"
+    cut = memfs("list", "/facts", "--limit", "1").out.splitlines()
+    assert cut[:2] == ["/facts (15)", "└── alice (7)"]
 
 
 def test_list_limits_and_says_how_many_are_left(memfs: Memfs) -> None:

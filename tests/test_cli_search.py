@@ -592,10 +592,13 @@ def test_doctor_mends_the_index_and_tells_what_is_left_to_a_person(memfs: Memfs,
     well = memfs("doctor", "--json")
 
     assert mended.code == 1
-    assert re.search(r"index: \d problems?, mended\nfiles: 1 problem in 45 memories; see `memfs check`\n$", mended.out)
+    assert re.search(
+        r"index: \d problems?, mended\nfiles: 1 problem in 45 memories, 2 of them in archive/; see `memfs check`\n$",
+        mended.out,
+    )
     assert well.code == 0
     assert well.value == {"found": [], "mended": 0, "left": [], "problems": 0}
-    assert memfs("doctor").out == "index: no problems\nfiles: no problems in 45 memories\n"
+    assert memfs("doctor").out == "index: no problems\nfiles: no problems in 45 memories, 2 of them in archive/\n"
 
 
 def test_doctor_check_tells_and_ends_with_1(memfs: Memfs, example: Path) -> None:

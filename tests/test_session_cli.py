@@ -152,7 +152,7 @@ def test_check_shows_what_is_wrong_with_logs(memfs: Memfs, example: Path) -> Non
     assert done.code == 1
     assert f"sessions/{NAME}/main.agent.jsonl:6: a conflict marker of git: skipped\n" in done.out
     assert f"sessions/{NAME}/main.agent (copy).jsonl:1: a copy of a log, or a file of an editor: not read" in done.out
-    assert "3 problems in 45 memories" in done.out
+    assert "3 problems in 45 memories, 2 of them in archive/" in done.out
     assert memfs("sessions", "show", NAME).code == 0
     assert "sessions/" not in memfs("check", "/facts").out
 

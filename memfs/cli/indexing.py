@@ -199,7 +199,7 @@ def run_doctor(args: argparse.Namespace) -> int:
             print_problem(problem)
         print(f"index: {_verdict(len(found), len(left), is_check=args.check)}")
         wrong = count(own, "problem") if own else "no problems"
-        print(f"files: {wrong} in {count(files.memories, 'memory')}" + ("; see `memfs check`" if own else ""))
+        print(f"files: {wrong} in {files.looked_at}" + ("; see `memfs check`" if own else ""))
     return 1 if left or own else 0
 
 
