@@ -46,6 +46,7 @@ command line.
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 
 class MemfsError(Exception):
@@ -60,6 +61,11 @@ class MemfsError(Exception):
 
     def __str__(self) -> str:
         return self.template.format(*self.args)
+
+    def with_hint(self, hint: str) -> Self:
+        """The error, with another way on than those of its kind have."""
+        self.hint = hint
+        return self
 
 
 class VaultError(MemfsError):

@@ -40,6 +40,47 @@ def test_no_vault_is_a_usage_error_that_says_how_to_make_one(memfs: Memfs, monke
     assert ran.err.startswith("memfs: /: no vault here\nhint: Make one with `memfs init DIR`")
 
 
+def test_a_vault_of_the_environment_that_is_none_is_told_as_such(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMFS_VAULT", "/nope")
+
+    assert memfs("list").err == (
+        "memfs: /nope: no vault here\n"
+        "hint: MEMFS_VAULT names it: set it to a vault, unset it, or name one with --vault DIR.\n"
+    )
+    assert "hint: Make one with" in memfs("list", "--vault", "/nope").err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("add", " "), "Give a text with at least one word."),
+        (("scan", "--staged"), "Run it in a vault that git keeps, or scan without --staged."),
+        (("eval", "--file", "nope.yaml"), "Check the name, and from which directory it is meant."),
+        (("eval", "--file", "people"), "Name a file."),
+        (("strategies", "run", "s", "--script", "nope"), "Check the name, and from which directory it is meant."),
+        (("strategies", "run", "s", "--script", "README.md"), "Write a JSON array of a model's replies, such as "),
+        (
+            ("strategies", "run", "s", "--model", "nope:x"),
+            "Name an object of a module that Python finds here, ",
+        ),
+    ],
+)
+def test_a_hint_says_what_to_do(memfs: Memfs, words: tuple[str, ...], hint: str) -> None:
+    ran = memfs(*words)
+
+    assert ran.code in {1, 2}
+    assert ran.err.splitlines()[1].startswith(f"hint: {hint}")
+
+
+def test_settings_of_a_later_version_want_a_later_memfs(memfs: Memfs, example: Path) -> None:
+    (example / "memfs.yaml").write_text("version: 9\n")
+
+    assert memfs("list").err.splitlines() == [
+        "memfs: memfs.yaml: version 9 was made by a newer memfs; this one knows up to 1",
+        "hint: Install a later memfs: pip install --upgrade memfs-vault.",
+    ]
+
+
 def test_options_before_the_command_are_cut_off() -> None:
     assert split(["--vault", "add", "--json", "read", "x"]) == (["--vault", "add", "--json"], "read", ["x"])
     assert split(["--json"]) == (["--json"], "", [])

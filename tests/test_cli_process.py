@@ -76,7 +76,10 @@ def test_a_log_level_that_does_not_exist_is_a_usage_error(example: Path) -> None
     done = run(example, "list", MEMFS_LOG="loud")
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"memfs: MEMFS_LOG: 'loud' is not debug, info, warning or error\n")
+    assert done.stderr.decode().splitlines() == [
+        "memfs: MEMFS_LOG: 'loud' is not debug, info, warning or error",
+        "hint: Set it to one of these, or unset it.",
+    ]
 
 
 # --- stdin and stdout
