@@ -361,6 +361,19 @@ def test_move_takes_a_namespace_or_a_path(memfs: Memfs) -> None:
     assert memfs("move", "people/emma-m", "people/bob.md").code == 3
 
 
+def test_move_takes_no_file_of_another_kind_for_a_namespace(memfs: Memfs, example: Path) -> None:
+    ran = memfs("move", "people/bob", "bob.txt")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "memfs: move: 'bob.txt': the name of a memory ends in .md",
+        "hint: Name it bob.md, or, if it is to be a namespace, bob.txt/ with a slash.",
+    ]
+    assert memfs("move", "people/bob", "bob.txt/").out == "moved to bob.txt/bob.md\n"
+    assert memfs("move", "people/yuki", "/bob.txt").out == "moved to bob.txt/yuki.md\n"
+    assert memfs("move", "people/emma", "/v1.2").out == "moved to v1.2/emma.md\n"
+
+
 def test_forget_goes_on_after_a_failure(memfs: Memfs, example: Path) -> None:
     ran = memfs("forget", "people/nobody", "people/emma", "--json")
 

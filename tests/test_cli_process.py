@@ -204,6 +204,20 @@ def test_remove_at_a_terminal_goes_on_after_a_failure(example: Path) -> None:
     assert (code, "Delete" in seen, "'people/nobody': no such memory" in seen) == (1, False, True)
 
 
+def test_move_at_a_terminal_tells_of_links_that_name_the_old_path(example: Path) -> None:
+    code, seen = on_terminal(example, "move", "people/bob", "/team", NO_COLOR="1")
+    told = [line for line in run(example, "check", "--all").stdout.decode().splitlines() if "[[people/bob]]" in line]
+
+    assert code == 0
+    assert len(told) > 5
+    assert seen == (f"moved to team/bob.md\nnote: {len(told)} links name the old path; `memfs check` shows them\n")
+    _, seen = on_terminal(example, "move", "notes/dentist", "/health")
+    assert seen == "moved to health/dentist.md\nnote: 1 link names the old path; `memfs check` shows it\n"
+    run(example, "add", "Tea.", "--namespace", "/notes")
+    assert on_terminal(example, "move", "notes/tea", "/t") == (0, "moved to t/tea.md\n")
+    assert run(example, "move", "people/yuki", "/team").stderr == b""
+
+
 def test_lines_fit_the_terminal(example: Path) -> None:
     for words in (("list",), ("list", "--table"), ("list", "--archived", "--table")):
         _, seen = on_terminal(example, *words, columns=72, NO_COLOR="1")

@@ -8,12 +8,24 @@ from typing import Any, TypeVar
 
 from memfs.cli.commands import usage
 from memfs.cli.inputs import at_terminal, header_keys, namespace_of, open_vault, reference, text_of
-from memfs.cli.output import count, label, plain, print_json, print_written, settle_output, written_facts
+from memfs.cli.output import (
+    Progress,
+    count,
+    is_seen,
+    label,
+    plain,
+    print_json,
+    print_written,
+    settle_output,
+    written_facts,
+)
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.model import Memory, Written
 from memfs.namespace import fold
+from memfs.vault import Vault
 
 T = TypeVar("T")
+DOCUMENTS = frozenset("csv doc docx htm html json markdown mdx odt org pdf rst text txt yaml yml".split())  # endings
 
 
 def run_add(args: argparse.Namespace) -> int:
@@ -69,9 +81,35 @@ def run_update(args: argparse.Namespace) -> int:
 def run_move(args: argparse.Namespace) -> int:
     """Move a memory."""
     with open_vault(args.vault) as vault:
-        written = vault.move(reference(vault, args.ref), namespace_of(vault, args.to) or "/")
+        to = namespace_of(vault, args.to) or "/"
+        _refuse_file_name(vault, to)
+        before = vault.read(reference(vault, args.ref))
+        written = vault.move(before.path, to)
         print_written(written, as_json=args.json)
+        if is_seen() and not args.json and written.path != before.path:
+            _print_left_behind(vault, before.path)
     return 0
+
+
+def _refuse_file_name(vault: Vault, to: str) -> None:
+    """What looks like a file of another kind is not taken for a namespace, unless it is one."""
+    name, dot, ending = to.rpartition("/")[2].rpartition(".")
+    if dot and ending.lower() in DOCUMENTS and not (vault.root / to.strip("/")).is_dir():
+        hint = f"Name it {name}.md, or, if it is to be a namespace, {name}.{ending}/ with a slash."
+        raise usage("move", f"{to!r}: the name of a memory ends in .md", hint)
+
+
+def _print_left_behind(vault: Vault, old: str) -> None:
+    """Tell a person, who can wait for it, how many links lead to where the memory was."""
+    from memfs.upkeep.graph import Graph
+
+    with Progress("looked for links in", doing="reading memories") as progress:
+        problems = Graph.of(vault, progress=progress).problems()
+    gone = fold(old.removesuffix(".md"))
+    if number := sum(fold(problem.value.removesuffix(".md")) == gone for problem in problems):
+        names, them = ("names", "it") if number == 1 else ("name", "them")
+        settle_output()
+        print(f"note: {count(number, 'link')} {names} the old path; `memfs check` shows {them}", file=sys.stderr)
 
 
 def run_restore(args: argparse.Namespace) -> int:
