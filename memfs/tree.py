@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memfs.edit import canonical, compose, distinct
+from memfs.edit import canonical, compose
 from memfs.errors import (
     MalformedMemoryError,
     MemoryChangedError,
@@ -151,7 +151,6 @@ class Tree:
     def add(self, segments: tuple[str, ...], text: str, values: Mapping[str, Any], dirty: Dirty) -> Written:
         """Add a memory, unless the same text is in the namespace."""
         keys = {key: canonical(key, value) for key, value in values.items() if value is not None}
-        keys = {key: distinct(value) if key == "tags" else value for key, value in keys.items() if value != ()}
         encode(text, "text")
         return self._while_there(lambda: self._add(segments, text, keys, dirty))
 

@@ -180,6 +180,13 @@ def test_add_of_what_is_there_says_which_keys_stay_as_they_are(memfs: Memfs) -> 
     assert memfs("add", "Tea is hot.", "--type", "note", "--json").err == ""
 
 
+def test_a_tag_that_is_given_twice_is_there_once(memfs: Memfs) -> None:
+    memfs("add", "Tea is hot.", "--tag", "Lyon", "--tag", "food", "--tag", "lyon")
+    memfs("update", "tea-is-hot", "--tag", "LYON", "--untag", "FOOD", "--tag", "tea")
+
+    assert memfs("read", "tea-is-hot", "--json").value["header"]["tags"] == ["Lyon", "tea"]
+
+
 def test_a_tag_that_is_empty_is_a_usage_error(memfs: Memfs) -> None:
     for words in (("add", "Tea.", "--tag", ""), ("update", "people/bob", "--untag", " "), ("search", "x", "--tag", "")):
         ran = memfs(*words)

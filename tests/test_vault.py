@@ -300,11 +300,6 @@ def test_update_answers_with_the_new_stamp(vault: Vault) -> None:
     assert vault.update(added.id, importance=3, seen=written.stamp).outcome == "updated"
 
 
-def test_a_new_memory_has_a_tag_once_and_no_empty_list(vault: Vault) -> None:
-    assert vault.read(vault.add("Tea.", tags=["Lyon", "food", "lyon"]).path).header.tags == ("Lyon", "food")
-    assert b"tags" not in vault.read(vault.add("Coffee.", tags=[], aliases="").path).data
-
-
 def test_tags_are_added_and_removed(vault: Vault) -> None:
     added = vault.add("Tea.", "n", tags=["a", "b"])
 

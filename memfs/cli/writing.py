@@ -19,6 +19,7 @@ from memfs.cli.output import (
     settle_output,
     written_facts,
 )
+from memfs.edit import distinct
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.model import Memory, Written
 from memfs.namespace import fold
@@ -31,7 +32,7 @@ DOCUMENTS = frozenset("csv doc docx htm html json markdown mdx odt org pdf rst t
 def run_add(args: argparse.Namespace) -> int:
     """Add a memory."""
     keys = header_keys(args.set)
-    given = {"type": args.type, "tags": args.tag, "title": args.title, "importance": args.importance}
+    given = {"type": args.type, "tags": distinct(args.tag), "title": args.title, "importance": args.importance}
     keys |= {key: value for key, value in given.items() if value}
     with open_vault(args.vault) as vault:
         where = namespace_of(vault, args.namespace)
