@@ -305,6 +305,7 @@ def test_whoever_waits_is_told_what_for(
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setattr(output, "PATIENCE", 0.0)
         memfs(*words)
+        assert select.select([master], [], [], LIMIT)[0], "nothing was shown"
         seen = os.read(master, 4000).decode()
     os.close(master)
 
