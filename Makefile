@@ -3,10 +3,11 @@ PYTHON ?= python3
 SIZE ?= small
 DATA ?= ../shared/data/locomo-dev.json
 BIN := .venv/bin
+DEMO := $(firstword $(wildcard .venv/ready) .venv/core)
 
 .PHONY: demo test lint bench torture strands-suite session-suite locomo clean
 
-demo: .venv/ready
+demo: $(DEMO)
 	@$(BIN)/python examples/demo.py
 
 test: lint
@@ -35,7 +36,14 @@ session-suite: .venv/ready
 locomo: .venv/ready
 	$(BIN)/python -m benchmarks.locomo --fit $(DATA)
 
+.venv/core: pyproject.toml
+	@echo 'installing memfs into .venv, once'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
 .venv/ready: pyproject.toml
+	@echo 'installing memfs and what its tests need into .venv, once: about a minute'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@

@@ -36,7 +36,8 @@ def load(text: str) -> Mapping[str, Any]:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SettingsError(NAME, f"version: {version!r} is not a whole number from 1")
     if version > VERSION:
-        raise SettingsError(NAME, f"version {version} was made by a newer memfs; this one knows up to {VERSION}")
+        error = SettingsError(NAME, f"version {version} was made by a newer memfs; this one knows up to {VERSION}")
+        raise error.with_hint("Install a later memfs: pip install --upgrade memfs-vault.")
     if set(values) <= {"version"}:
         return values
     return _checked(values)

@@ -5,7 +5,7 @@ quotes, order, unknown keys, line ends) is copied as it is, which is proved by r
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from types import NoneType
 from typing import Any
@@ -14,7 +14,7 @@ from memfs.errors import InvalidMemoryError, shown
 from memfs.flat import CHECKS, NUMBER
 from memfs.frontmatter import Entry, Fault, Parsed, Parts, parse, scan
 from memfs.model import as_time
-from memfs.namespace import is_text
+from memfs.namespace import fold, is_text
 from memfs.protocols import Clock
 
 _KEY = re.compile(r"[^\W\d][\w-]{0,99}")
@@ -119,14 +119,24 @@ def revise(text: str, changes: Mapping[str, Any], body: str | None, clock: Clock
     return new
 
 
-def retagged(text: str, keys: Mapping[str, Any], added: Iterable[str], dropped: Container[str]) -> list[str]:
-    """The tags that `keys` gives, or else a text has, without those dropped and with those added."""
+def retagged(text: str, keys: Mapping[str, Any], added: Iterable[str], dropped: Iterable[str]) -> list[str]:
+    """The tags that `keys` gives, or else a text has, without those dropped and with those added; case is no matter."""
     _, values, faults = parse(text)
     if "tags" not in keys and (bad := [fault for fault in faults if fault.key == "tags"]):
         raise bad[0]
     tags = canonical("tags", keys.get("tags", values.get("tags", ())) or ())
-    kept = [tag for tag in tags if tag not in dropped]
-    return kept + [tag for tag in dict.fromkeys(added) if tag not in kept]
+    gone = {fold(tag) for tag in dropped}
+    kept = [tag for tag in tags if fold(tag) not in gone]
+    there = {fold(tag) for tag in kept}
+    return kept + [tag for tag in distinct(added) if fold(tag) not in there]
+
+
+def distinct(tags: Iterable[str]) -> tuple[str, ...]:
+    """Tags without those that differ from an earlier one by nothing but case or normal form, as a search takes them."""
+    found: dict[str, str] = {}
+    for tag in tags:
+        found.setdefault(fold(tag), tag)
+    return tuple(found.values())
 
 
 def _is_so(before: Parsed, key: str, value: Any) -> bool:

@@ -22,6 +22,7 @@ MemfsError
 │       └── NoSpaceError          the disk is full
 ├── StoreError                    the backend of a store
 │   ├── StoreUnavailableError     it cannot be reached, opened or written
+│   │   ├── StoreLockedError      another writer held it for too long
 │   │   ├── ServerUnreachableError    nobody answers at the address
 │   │   ├── AccessRefusedError    a wrong password, or something that this user may not do
 │   │   ├── MissingDatabaseError  the server has no database of this name
@@ -47,6 +48,7 @@ command line.
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 
 class MemfsError(Exception):
@@ -61,6 +63,11 @@ class MemfsError(Exception):
 
     def __str__(self) -> str:
         return self.template.format(*self.args)
+
+    def with_hint(self, hint: str) -> Self:
+        """The error, with another way on than those of its kind have."""
+        self.hint = hint
+        return self
 
 
 class VaultError(MemfsError):
@@ -293,6 +300,12 @@ class StoreUnavailableError(StoreError):
     """The backend cannot be reached, opened or written; what was acknowledged before is kept."""
 
     hint = "See to what it says, and repeat."
+
+
+class StoreLockedError(StoreUnavailableError):
+    """Another writer held it until the deadline; nothing was written."""
+
+    hint = "Try again; if nobody should be writing, look for a stopped process."
     exit_code = 4
 
 
@@ -300,35 +313,30 @@ class ServerUnreachableError(StoreUnavailableError):
     """Nobody answers at the address, or the connection broke."""
 
     hint = "Check that the server runs, and the host and port in the URL."
-    exit_code = 1
 
 
 class AccessRefusedError(StoreUnavailableError):
     """The server does not know the user or the password, or does not let them do this."""
 
     hint = "Check user and password; docs/hub.md lists what a user must be granted."
-    exit_code = 1
 
 
 class MissingDatabaseError(StoreUnavailableError):
     """The server has no database of this name."""
 
     hint = "Check the name behind the last slash of the URL, or make the database with `createdb`."
-    exit_code = 1
 
 
 class MissingTablesError(StoreUnavailableError):
     """The database holds nothing of memfs yet."""
 
     hint = "Push to it first, or check the name of the database."
-    exit_code = 1
 
 
 class MissingExtensionError(StoreUnavailableError):
     """The server lacks an extension that is wanted."""
 
     hint = "Have an administrator install pgvector and run `CREATE EXTENSION vector`, or go without an embedder."
-    exit_code = 1
 
 
 class StoreDamagedError(StoreError):

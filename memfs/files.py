@@ -345,8 +345,10 @@ class Dirty:
 
 def encode(text: str, subject: str) -> bytes:
     """Text as bytes; refused before the disk is touched if it cannot be stored."""
-    if not isinstance(text, str) or (subject == "text" and not text.strip()):
-        raise InvalidMemoryError(subject, "is empty" if isinstance(text, str) else f"{shown(text)} is not a text")
+    if not isinstance(text, str):
+        raise InvalidMemoryError(subject, f"{shown(text)} is not a text")
+    if subject == "text" and not text.strip():
+        raise InvalidMemoryError(subject, "is empty").with_hint("Give a text with at least one word.")
     try:
         data = text.encode()
     except UnicodeEncodeError as error:

@@ -63,7 +63,7 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a file that could not be understood, and where."""
+    """Something in a file that could not be understood, and where; of a whole namespace the line is 0."""
 
     path: str
     line: int
@@ -72,8 +72,13 @@ class Problem:
     value: str = ""
     hint: str = ""
 
+    @property
+    def place(self) -> str:
+        """Where an editor finds it."""
+        return f"{self.path}:{self.line}:" if self.line else f"{self.path}:"
+
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.reason}"
+        return f"{self.place} {self.reason}"
 
 
 _NONE: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from memfs.errors import (
     NewerSchemaError,
     ServerUnreachableError,
     SettingsError,
+    StoreLockedError,
     StoreUnavailableError,
     shown,
 )
@@ -49,12 +50,13 @@ _CODES: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what it says
     ("3D000", MissingDatabaseError),
     ("42P01", MissingTablesError),
     ("3F000", MissingTablesError),
+    ("55P03", StoreLockedError),
     ("08", ServerUnreachableError),
     ("57P", ServerUnreachableError),
     ("", StoreUnavailableError),
 )
+_NO_ROLE = re.compile(r'role ".*" does not exist')
 _NO_EXTENSION = re.compile(r"extension .* (is not available|does not exist)|create extension|type .*vector.* does not")
-_NO_ROLE = re.compile(r"role .* does not exist")
 BEGIN: LiteralString = """\
 SELECT set_config('lock_timeout', %s || 's', true), set_config('idle_in_transaction_session_timeout', %s || 's', true),
 set_config('role', coalesce(%s, current_setting('role')), true)
@@ -284,7 +286,9 @@ def worded(address: str, error: "psycopg.Error") -> StoreUnavailableError:
         kind = next(kind for code, kind in _CODES if error.sqlstate.startswith(code))
         if _NO_EXTENSION.search(said):
             kind = MissingExtensionError
-        elif _NO_ROLE.search(said):
-            kind = AccessRefusedError
     is_name = said[1:].partition(" ")[0] != said[1:].partition(" ")[0].lower()
-    return kind(address, (said if is_name else said[:1].lower() + said[1:]) or "no answer")
+    made = kind(address, (said if is_name else said[:1].lower() + said[1:]) or "no answer")
+    if error.sqlstate and _NO_ROLE.search(said):
+        made = AccessRefusedError(made.place, made.reason)
+        made.hint = "Check the name of the tenant: it is a role of the server, see docs/hub.md."
+    return made

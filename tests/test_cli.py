@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Memfs
+from conftest import Memfs, Snapshot
 
 from memfs import Vault
 from memfs.cli.main import split
@@ -40,6 +40,47 @@ def test_no_vault_is_a_usage_error_that_says_how_to_make_one(memfs: Memfs, monke
     assert ran.err.startswith("memfs: /: no vault here\nhint: Make one with `memfs init DIR`")
 
 
+def test_a_vault_of_the_environment_that_is_none_is_told_as_such(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMFS_VAULT", "/nope")
+
+    assert memfs("list").err == (
+        "memfs: /nope: no vault here\n"
+        "hint: MEMFS_VAULT names it: set it to a vault, unset it, or name one with --vault DIR.\n"
+    )
+    assert "hint: Make one with" in memfs("list", "--vault", "/nope").err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("add", " "), "Give a text with at least one word."),
+        (("scan", "--staged"), "Run it in a vault that git keeps, or scan without --staged."),
+        (("eval", "--file", "nope.yaml"), "Check the name, and from which directory it is meant."),
+        (("eval", "--file", "people"), "Name a file."),
+        (("strategies", "run", "s", "--script", "nope"), "Check the name, and from which directory it is meant."),
+        (("strategies", "run", "s", "--script", "README.md"), "Write a JSON array of a model's replies, such as "),
+        (
+            ("strategies", "run", "s", "--model", "nope:x"),
+            "Name an object of a module that Python finds here, ",
+        ),
+    ],
+)
+def test_a_hint_says_what_to_do(memfs: Memfs, words: tuple[str, ...], hint: str) -> None:
+    ran = memfs(*words)
+
+    assert ran.code in {1, 2}
+    assert ran.err.splitlines()[1].startswith(f"hint: {hint}")
+
+
+def test_settings_of_a_later_version_want_a_later_memfs(memfs: Memfs, example: Path) -> None:
+    (example / "memfs.yaml").write_text("version: 9\n")
+
+    assert memfs("list").err.splitlines() == [
+        "memfs: memfs.yaml: version 9 was made by a newer memfs; this one knows up to 1",
+        "hint: Install a later memfs: pip install --upgrade memfs-vault.",
+    ]
+
+
 def test_options_before_the_command_are_cut_off() -> None:
     assert split(["--vault", "add", "--json", "read", "x"]) == (["--vault", "add", "--json"], "read", ["x"])
     assert split(["--json"]) == (["--json"], "", [])
@@ -70,11 +111,41 @@ def test_init_of_a_vault_says_so(memfs: Memfs) -> None:
     assert "is a vault already; nothing changed" in memfs("init").out
 
 
+def test_init_inside_a_vault_is_refused(
+    memfs: Memfs, example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot
+) -> None:
+    before = snapshot(example)
+    ran = memfs("init", "people/work")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"memfs: init: people/work is in the vault {example}",
+        "hint: It is the namespace /people/work there; a vault of its own wants a directory outside.",
+    ]
+    monkeypatch.chdir(example / "people")
+    assert memfs("init").code == 2
+    assert memfs("init", "..").code == 0
+    assert memfs("init", str(tmp_path / "beside")).code == 0
+    assert snapshot(example, ".memfs") == {path: seen for path, seen in before.items() if not path.startswith(".memfs")}
+
+
+def test_a_directory_without_a_name_is_a_usage_error(
+    memfs: Memfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    for words in (("init", ""), ("init", "--vault", ""), ("list", "--vault", "")):
+        ran = memfs(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert "empty" in ran.err
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
 def test_init_where_a_file_is_in_the_way_is_an_error(memfs: Memfs) -> None:
     ran = memfs("init", "README.md")
 
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("memfs: README.md: ")
+    assert ran.err == "memfs: README.md: is a file\nhint: Name a directory, new or not.\n"
 
 
 # --- add, append, update
@@ -96,6 +167,31 @@ def test_add_writes_the_header_that_was_given(memfs: Memfs) -> None:
         "id": added["id"], "type": "fact", "tags": ["a", "b"], "title": "2026", "importance": 4,
         "pinned": True, "floor": 4, "room": "007",
     }  # fmt: skip
+
+
+def test_add_of_what_is_there_says_which_keys_stay_as_they_are(memfs: Memfs) -> None:
+    words = ("add", "Tea is hot.", "--tag", "Drinks", "--importance", "3", "--type", "fact")
+    memfs(*words)
+    again = memfs("add", "Tea is hot.", "--tag", "drinks", "--tag", "tea", "--title", "Tea", "--importance", "3")
+
+    assert (again.code, again.out) == (0, "duplicate of tea-is-hot.md\n")
+    assert again.err == "note: its tags and title stay as they are; `memfs update tea-is-hot.md` changes them\n"
+    assert memfs(*words).err == ""
+    assert memfs("add", "Tea is hot.", "--type", "note", "--json").err == ""
+
+
+def test_a_tag_that_is_given_twice_is_there_once(memfs: Memfs) -> None:
+    memfs("add", "Tea is hot.", "--tag", "Lyon", "--tag", "food", "--tag", "lyon")
+    memfs("update", "tea-is-hot", "--tag", "LYON", "--untag", "FOOD", "--tag", "tea")
+
+    assert memfs("read", "tea-is-hot", "--json").value["header"]["tags"] == ["Lyon", "tea"]
+
+
+def test_a_tag_that_is_empty_is_a_usage_error(memfs: Memfs) -> None:
+    for words in (("add", "Tea.", "--tag", ""), ("update", "people/bob", "--untag", " "), ("search", "x", "--tag", "")):
+        ran = memfs(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert "a tag cannot be empty" in ran.err
 
 
 def test_a_template_takes_the_actor_of_the_environment_or_the_settings(
@@ -201,9 +297,9 @@ def test_check_prints_problems_and_ends_with_1(memfs: Memfs, example: Path) -> N
     clean = memfs("check")
 
     reason = "importance: 'high' is not a whole number from 1 to 10"
-    assert found == (1, f"notes/dentist.md:4: {reason}\n1 problem in 45 memories\n", "")
-    assert clean == (0, "no problems in 45 memories\n", "")
-    assert memfs("check", "/people", "--json").value == {"memories": 7, "problems": [], "orphans": 0}
+    assert found == (1, f"notes/dentist.md:4: {reason}\n1 problem in 45 memories, 2 of them in archive/\n", "")
+    assert clean == (0, "no problems in 45 memories, 2 of them in archive/\n", "")
+    assert memfs("check", "/people", "--json").value == {"memories": 7, "archived": 0, "problems": [], "orphans": 0}
 
 
 def test_check_indents_the_hint(memfs: Memfs, example: Path) -> None:
@@ -231,6 +327,15 @@ def test_list_json_has_stable_keys(memfs: Memfs) -> None:
         "id", "path", "namespace", "type", "title", "tags", "importance", "created", "updated", "stamp",
     ]  # fmt: skip
     assert first["namespace"] == "/people"
+
+
+def test_a_tree_that_is_cut_short_counts_what_is_there(memfs: Memfs) -> None:
+    lines = memfs("list", "--limit", "2").out.splitlines()
+
+    assert lines[:3] == ["/ (43)", "└── episodes (2)", "    └── alice (2)"]
+    assert lines[-1] == "43 memories, 41 not shown"
+    cut = memfs("list", "/facts", "--limit", "1").out.splitlines()
+    assert cut[:2] == ["/facts (15)", "└── alice (7)"]
 
 
 def test_list_limits_and_says_how_many_are_left(memfs: Memfs) -> None:
@@ -288,6 +393,19 @@ def test_move_takes_a_namespace_or_a_path(memfs: Memfs) -> None:
     assert memfs("move", "people/emma", "/family").out == "moved to family/emma.md\n"
     assert memfs("move", "family/emma", "people/emma-m.md").out == "moved to people/emma-m.md\n"
     assert memfs("move", "people/emma-m", "people/bob.md").code == 3
+
+
+def test_move_takes_no_file_of_another_kind_for_a_namespace(memfs: Memfs, example: Path) -> None:
+    ran = memfs("move", "people/bob", "bob.txt")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "memfs: move: 'bob.txt': the name of a memory ends in .md",
+        "hint: Name it bob.md, or, if it is to be a namespace, bob.txt/ with a slash.",
+    ]
+    assert memfs("move", "people/bob", "bob.txt/").out == "moved to bob.txt/bob.md\n"
+    assert memfs("move", "people/yuki", "/bob.txt").out == "moved to bob.txt/yuki.md\n"
+    assert memfs("move", "people/emma", "/v1.2").out == "moved to v1.2/emma.md\n"
 
 
 def test_forget_goes_on_after_a_failure(memfs: Memfs, example: Path) -> None:

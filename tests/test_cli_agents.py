@@ -1,5 +1,6 @@
 """`memfs retry`: what no model could read, and what is pending of agents that are gone."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,13 +38,25 @@ def test_what_failed_and_what_is_pending_are_listed_apart(memfs: Memfs, garden: 
     pending = left(garden, "7-aaaaaaaaaaaa/1", ALICE, "notes:/gone")
 
     lines = memfs("retry").out.splitlines()
-    assert lines[1].split()[:1] + lines[1].split()[2:] == [name, ALICE, "1", "message", "no", "JSON"]
-    assert lines[5].split()[:1] + lines[5].split()[2:] == [
+    assert lines[0].split() == ["batch", "time", "store", "size", "reason"]
+    assert re.fullmatch(rf"{name}  \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\dZ  {ALICE}  1 message  no JSON", lines[1])
+    assert lines[4].split() == ["pending", "time", "size", "stores"]
+    assert lines[5].split()[:1] + lines[5].split()[3:] == [
         pending, "3", "turns,", "1", "fact", f"{ALICE},", "notes:/gone",
     ]  # fmt: skip
     assert lines[6] == (
         "The next agent with these stores takes them up by itself; `memfs retry --drop PENDING` gives one up."
     )
+
+
+def test_where_nothing_failed_all_says_that_nothing_was_done(memfs: Memfs, garden: Vault) -> None:
+    pending = left(garden)
+
+    for words, done in ((("--all", "--drop"), "dropped"), (("--all",), "put back")):
+        first, _, line, _ = memfs("retry", *words).out.splitlines()
+        assert first == f"No batch failed: nothing was {done}. What is pending:"
+        assert line.startswith(pending)
+    assert memfs("retry", "--all", "--vault", str(garden.root)).code == 0
 
 
 def test_json_has_keys_that_stay(memfs: Memfs, garden: Vault) -> None:

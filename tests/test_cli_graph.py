@@ -248,7 +248,7 @@ def test_check_shows_links_that_lead_nowhere_or_to_several(memfs: Memfs, example
     assert shown.code == 1
     assert "notes/lost.md:3: [[people/nobody]]: no such memory\n" in shown.out
     assert "notes/lost.md:4: [[summary]]: ambiguous, it may mean summaries/alice/s-2026-11-08/summary.md, " in shown.out
-    assert shown.out.endswith("3 problems in 46 memories\n")
+    assert shown.out.endswith("3 problems in 46 memories, 2 of them in archive/\n")
     assert [problem["line"] for problem in memfs("check", "--json").value["problems"]] == [4, 3, 4]
     assert memfs("check", "/people").code == 0
     assert memfs("check", "/archive").code == 0
@@ -257,7 +257,9 @@ def test_check_shows_links_that_lead_nowhere_or_to_several(memfs: Memfs, example
 def test_doctor_counts_the_same_problems(memfs: Memfs, example: Path) -> None:
     (example / "notes/lost.md").write_text("- asks [[people/nobody]]\n", encoding="utf-8")
 
-    assert "files: 2 problems in 46 memories; see `memfs check`\n" in memfs("doctor", "--check").out
+    assert (
+        "files: 2 problems in 46 memories, 2 of them in archive/; see `memfs check`\n" in memfs("doctor", "--check").out
+    )
 
 
 def test_orphans_are_no_problem(memfs: Memfs, example: Path) -> None:
@@ -268,7 +270,7 @@ def test_orphans_are_no_problem(memfs: Memfs, example: Path) -> None:
     )
     (example / "notes/dentist.md").write_text("Dr Faure.\n", encoding="utf-8")
     assert memfs("check").code == 0
-    assert memfs("check", "--json").value == {"memories": 46, "problems": [], "orphans": 1}
+    assert memfs("check", "--json").value == {"memories": 46, "archived": 2, "problems": [], "orphans": 1}
 
 
 def test_of_thousands_of_broken_links_some_are_shown_and_the_most_wanted_named(memfs: Memfs, example: Path) -> None:
@@ -279,6 +281,6 @@ def test_of_thousands_of_broken_links_some_are_shown_and_the_most_wanted_named(m
     lines = memfs("check").out.splitlines()
     assert len(lines) == 1 + 20 + 1 + 1
     assert lines[-2] == "… and 279 more; most often [[Topic]] (100), [[Most]] (99), [[Other 0]] (1); --all prints them"
-    assert lines[-1] == "300 problems in 145 memories"
+    assert lines[-1] == "300 problems in 145 memories, 2 of them in archive/"
     assert len(memfs("check", "--all").out.splitlines()) == 300 + 1
     assert len(memfs("check", "--json").value["problems"]) == 300

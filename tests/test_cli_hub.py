@@ -181,3 +181,13 @@ def test_a_tenant_may_be_named(memfs: Memfs, postgres: Server) -> None:
         assert postgres.run("SELECT tenant, count(*) FROM memfs.files GROUP BY 1 ORDER BY 1") == [
             ("initech", 43), ("postgres", 43),
         ]  # fmt: skip
+
+
+def test_a_tenant_that_is_no_role_is_told(memfs: Memfs) -> None:
+    memfs("push")
+    ran = memfs("push", "--tenant", "nobody")
+
+    assert (ran.code, ran.out) == (1, "")
+    first, hint = ran.err.splitlines()
+    assert first.endswith(': role "nobody" does not exist')
+    assert hint == "hint: Check the name of the tenant: it is a role of the server, see docs/hub.md."

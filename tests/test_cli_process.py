@@ -76,7 +76,10 @@ def test_a_log_level_that_does_not_exist_is_a_usage_error(example: Path) -> None
     done = run(example, "list", MEMFS_LOG="loud")
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"memfs: MEMFS_LOG: 'loud' is not debug, info, warning or error\n")
+    assert done.stderr.decode().splitlines() == [
+        "memfs: MEMFS_LOG: 'loud' is not debug, info, warning or error",
+        "hint: Set it to one of these, or unset it.",
+    ]
 
 
 # --- stdin and stdout
@@ -190,6 +193,31 @@ def test_remove_asks_at_a_terminal(example: Path) -> None:
     )
 
 
+def test_remove_at_a_terminal_goes_on_after_a_failure(example: Path) -> None:
+    code, seen = on_terminal(example, "remove", "people/emma", "people/nobody", typed="y\n")
+
+    assert code == 1
+    assert "people/emma.md  Emma Moreau\nDelete 1 memory with all kept versions? [y/N] removed people/emma.md\n" in seen
+    assert "memfs: 'people/nobody': no such memory\n" in seen
+    assert not (example / "people/emma.md").exists()
+    code, seen = on_terminal(example, "remove", "people/nobody", typed="y\n")
+    assert (code, "Delete" in seen, "'people/nobody': no such memory" in seen) == (1, False, True)
+
+
+def test_move_at_a_terminal_tells_of_links_that_name_the_old_path(example: Path) -> None:
+    code, seen = on_terminal(example, "move", "people/bob", "/team", NO_COLOR="1")
+    told = [line for line in run(example, "check", "--all").stdout.decode().splitlines() if "[[people/bob]]" in line]
+
+    assert code == 0
+    assert len(told) > 5
+    assert seen == (f"moved to team/bob.md\nnote: {len(told)} links name the old path; `memfs check` shows them\n")
+    _, seen = on_terminal(example, "move", "notes/dentist", "/health")
+    assert seen == "moved to health/dentist.md\nnote: 1 link names the old path; `memfs check` shows it\n"
+    run(example, "add", "Tea.", "--namespace", "/notes")
+    assert on_terminal(example, "move", "notes/tea", "/t") == (0, "moved to t/tea.md\n")
+    assert run(example, "move", "people/yuki", "/team").stderr == b""
+
+
 def test_lines_fit_the_terminal(example: Path) -> None:
     for words in (("list",), ("list", "--table"), ("list", "--archived", "--table")):
         _, seen = on_terminal(example, *words, columns=72, NO_COLOR="1")
@@ -289,6 +317,21 @@ def test_an_editor_that_fails_changes_nothing(
     assert (done.returncode, done.stdout) == (code, b"")
     assert re.sub(r"\S+/emma-\S+\.md", "COPY", done.stderr.decode().splitlines()[0]) == words
     assert (example / "people/emma.md").read_bytes() == before
+
+
+def test_edit_without_a_terminal_starts_no_vi(example: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin" / "vi", 'echo "Sings alto." >> "$1"')
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = run(example, "edit", "people/emma", PATH=path, TMPDIR=str(tmp_path))
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().splitlines() == [
+        "memfs: edit: vi wants a terminal, and there is none",
+        "hint: Set VISUAL or EDITOR to what edits a file without one, or use `memfs update` or `memfs append`.",
+    ]
+    assert list(tmp_path.glob("*.md")) == []
+    assert on_terminal(example, "edit", "people/emma", PATH=path) == (0, "updated people/emma.md\n")
 
 
 def test_edit_tells_what_it_cannot_understand(example: Path) -> None:

@@ -300,6 +300,34 @@ def test_progress_is_shown_on_a_terminal_once_it_takes_a_moment(monkeypatch: pyt
     assert seen == shown
 
 
+@pytest.mark.parametrize(
+    ("words", "doing"),
+    [
+        (["list"], "reading memories"),
+        (["check"], "reading memories"),
+        (["graph"], "reading memories"),
+        (["stats"], "reading memories"),
+        (["prune"], "reading memories"),
+        (["doctor"], "comparing the index with the files"),
+        (["audit"], "looking for"),
+    ],
+)
+def test_whoever_waits_is_told_what_for(
+    memfs: Memfs, monkeypatch: pytest.MonkeyPatch, words: list[str], doing: str
+) -> None:
+    master, slave = pty.openpty()
+    with open(slave, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(output, "PATIENCE", 0.0)
+        memfs(*words)
+        assert select.select([master], [], [], LIMIT)[0], "nothing was shown"
+        seen = os.read(master, 4000).decode()
+    os.close(master)
+
+    assert seen.startswith("\r\x1b[K")
+    assert f"\r\x1b[K{doing}" in seen
+
+
 def test_progress_is_for_terminals_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(output, "PATIENCE", 0.0)
     with Progress() as progress:
@@ -592,10 +620,13 @@ def test_doctor_mends_the_index_and_tells_what_is_left_to_a_person(memfs: Memfs,
     well = memfs("doctor", "--json")
 
     assert mended.code == 1
-    assert re.search(r"index: \d problems?, mended\nfiles: 1 problem in 45 memories; see `memfs check`\n$", mended.out)
+    assert re.search(
+        r"index: \d problems?, mended\nfiles: 1 problem in 45 memories, 2 of them in archive/; see `memfs check`\n$",
+        mended.out,
+    )
     assert well.code == 0
     assert well.value == {"found": [], "mended": 0, "left": [], "problems": 0}
-    assert memfs("doctor").out == "index: no problems\nfiles: no problems in 45 memories\n"
+    assert memfs("doctor").out == "index: no problems\nfiles: no problems in 45 memories, 2 of them in archive/\n"
 
 
 def test_doctor_check_tells_and_ends_with_1(memfs: Memfs, example: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,15 @@ def test_a_python_block_runs(page: str, code: str, tmp_path: Path, request: pyte
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **hub}, capture_output=True, text=True)
 
     assert done.returncode == 0, f"{page}: {done.stderr}"
+
+
+def test_who_tries_the_readme_may_try_it_again(tmp_path: Path) -> None:
+    codes = [code for page, code in python_blocks() if page == "README.md"]
+    assert len(codes) >= 3
+    for code in codes * 2:
+        command = [sys.executable, "-W", "error", "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
@@ -60,6 +70,28 @@ def test_the_architecture_names_every_room() -> None:
     rooms = {path.name for path in (ROOT / "memfs").glob("*.py")}
 
     assert [room for room in sorted(rooms) if f"memfs/{room}" not in text] == []
+
+
+def made(folder: Path, target: str) -> str:
+    """The commands that `make` would run for a target."""
+    done = subprocess.run(["make", "-n", "-C", folder, target], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_the_demo_installs_memfs_alone_and_the_tests_what_they_need(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy2(ROOT / name, tmp_path)
+    assert "-e .\n" in made(tmp_path, "demo")
+    assert "[dev]" not in made(tmp_path, "demo")
+    assert "-e '.[dev]'" in made(tmp_path, "lint")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "core").touch()
+    assert "pip" not in made(tmp_path, "demo")
+    assert "-e '.[dev]'" in made(tmp_path, "lint")
+    (tmp_path / ".venv" / "ready").touch()
+    (tmp_path / ".venv" / "core").unlink()
+
+    assert "pip" not in made(tmp_path, "demo") + made(tmp_path, "lint")
 
 
 def test_the_demo_shows_the_main_job() -> None:

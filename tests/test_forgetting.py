@@ -228,6 +228,21 @@ def test_prune_is_a_dry_run_by_default(memfs: Memfs, example: Path, snapshot: Sn
     assert snapshot(example, ".memfs") == before
 
 
+def test_prune_shows_the_first_twenty_unless_all_are_asked_for(vault: Vault, memfs: Memfs) -> None:
+    for number in range(25):
+        vault.add(f"Tea number {number}.", "/t", created="2020-01-01")
+    words = ("prune", "--vault", str(vault.root))
+    ran, all_of_them = memfs(*words), memfs(*words, "--all")
+
+    assert (ran.out.count("Tea number"), all_of_them.out.count("Tea number")) == (20, 25)
+    assert "\n5 more; --all shows them\n\n25 memories have faded below 5%; " in ran.out
+    assert "more" not in all_of_them.out
+    assert len(memfs(*words, "--json").value["memories"]) == 25
+    moved = memfs(*words, "--yes").out
+    assert moved.count("archived as") == 20
+    assert moved.endswith("5 more; --all shows them\n25 memories moved to archive/; `memfs move` brings one back\n")
+
+
 def test_prune_with_yes_moves_and_reading_and_restoring_still_work(memfs: Memfs, example: Path) -> None:
     memfs("update", "facts/atlas/staging-runs-under-bobs-desk", "--set", "importance=1")
     ran = memfs("prune", "/facts/atlas", "--at", "2027-08-01", "--yes")

@@ -1,6 +1,7 @@
 """Two vaults and a hub: what one sends the other has, and nothing is lost on the way."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -349,11 +350,45 @@ def test_most_memories_gone_at_once_are_not_taken_for_removed(hub: Hub, desk: Va
     report = push(desk, hub)
 
     assert report.removed == ()
-    assert [str(problem) for problem in report.problems] == [
-        "/:1: 30 of 40 memories are gone: their removal is not sent"
-    ]
+    assert [str(problem) for problem in report.problems] == ["/: 30 of 40 memories are gone: their removal is not sent"]
     assert len(push(desk, hub, all_removals=True).removed) == 30
     assert len(pull(laptop, hub).created) == 10
+
+
+def test_a_namespace_that_is_gone_is_not_taken_for_removed_whatever_is_pushed(
+    hub: Hub, desk: Vault, laptop: Vault
+) -> None:
+    for number in range(8):
+        save(desk, f"People/work/{number}.md", f"Person {number}.\n")
+    for number in range(20):
+        save(desk, f"facts/{number}.md", f"Fact {number}.\n")
+    push(desk, hub)
+    shutil.rmtree(desk.root / "People")
+    (desk.root / "facts" / "7.md").unlink()
+    reports = [push(desk, hub), push(desk, hub, namespace="/People"), push(desk, hub, namespace="/people/work")]
+
+    assert [report.removed for report in reports] == [("facts/7.md",), (), ()]
+    for report, place in zip(reports, ("/People", "/People", "/people/work"), strict=True):
+        [problem] = report.problems
+        assert str(problem) == f"{place}: 8 of 8 memories are gone: their removal is not sent"
+        assert problem.hint == "If they are meant to be, push with --all-removals."
+    assert len(push(desk, hub, namespace="/People", all_removals=True).removed) == 8
+    assert len(pull(laptop, hub).created) == 19
+
+
+def test_a_handful_that_is_gone_is_removed_and_so_is_what_was_forgotten(hub: Hub, desk: Vault) -> None:
+    for number in range(3):
+        save(desk, f"facts/{number}.md", f"Fact {number}.\n")
+    for number in range(5):
+        save(desk, f"notes/{number}.md", f"Note {number}.\n")
+    push(desk, hub)
+    shutil.rmtree(desk.root / "facts")
+    for number in range(5):
+        desk.forget(f"notes/{number}.md")
+    report = push(desk, hub)
+
+    assert report.problems == ()
+    assert len(report.removed) == 8
 
 
 def test_an_unreadable_namespace_is_not_taken_for_removed(hub: Hub, desk: Vault, shared: None) -> None:

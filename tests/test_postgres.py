@@ -20,6 +20,7 @@ from memfs.errors import (
     ServerUnreachableError,
     SettingsError,
     StoreError,
+    StoreLockedError,
     StoreUnavailableError,
 )
 from memfs.postgres import Database, migrate
@@ -118,6 +119,16 @@ def test_what_a_statement_holds_is_not_in_its_error(database: Database) -> None:
         database.rows("SELECT %s::jsonb", "a secret text")
 
     assert "secret" not in str(caught.value)
+
+
+def test_what_another_holds_is_told_as_locked(database: Database) -> None:
+    migrate(database, "things", STEPS)
+    with database.transaction() as holder:
+        holder.run("LOCK TABLE memfs.things")
+        with pytest.raises(StoreLockedError, match="could not obtain lock") as caught, database.transaction() as other:
+            other.run("LOCK TABLE memfs.things NOWAIT")
+
+    assert caught.value.exit_code == 4
 
 
 def test_a_missing_table_is_told(database: Database) -> None:

@@ -66,6 +66,30 @@ def test_what_is_not_there_says_so(memfs: Memfs) -> None:
     assert json.loads(memfs("sessions", "show", "nothing", "--json").err)["exit_code"] == 1
 
 
+def test_nothing_that_fulfils_a_condition_is_exit_code_1(memfs: Memfs) -> None:
+    for action in ("show", "tail", "export"):
+        done = memfs("sessions", action, NAME, "--where", "role = nope")
+        assert (done.code, done.err) == (1, f"nothing in {NAME} fulfils --where\n")
+        assert memfs("sessions", action, NAME, "--where", "role = user").code == 0
+    assert memfs("sessions", "show", NAME, "--where", "role = nope", "--json").value["events"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", NAME, "--format", "markdown"], "--format is for export, not for show"),
+        (["export", NAME, "--follow"], "--follow is for tail, not for export"),
+        (["show", NAME, "--actor", "nobody"], "--actor is for list, not for show"),
+        (["list", "--agent", "main"], "--agent is for show and tail and export, not for list"),
+    ],
+)
+def test_an_option_that_an_action_does_not_know_is_refused(memfs: Memfs, words: list[str], said: str) -> None:
+    done = memfs("sessions", *words)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"memfs: sessions: {said}\nhint: See `memfs sessions --help`.\n"
+
+
 def test_an_export_is_the_lines_of_the_log(memfs: Memfs, example: Path) -> None:
     SessionLog(example, NAME).append({"role": "user", "content": [{"image": {"bytes": b"\x00"}}, {"text": "ü"}]})
     lines = (example / f"sessions/{NAME}/main.agent.jsonl").read_text().splitlines()
@@ -128,7 +152,7 @@ def test_check_shows_what_is_wrong_with_logs(memfs: Memfs, example: Path) -> Non
     assert done.code == 1
     assert f"sessions/{NAME}/main.agent.jsonl:6: a conflict marker of git: skipped\n" in done.out
     assert f"sessions/{NAME}/main.agent (copy).jsonl:1: a copy of a log, or a file of an editor: not read" in done.out
-    assert "3 problems in 45 memories" in done.out
+    assert "3 problems in 45 memories, 2 of them in archive/" in done.out
     assert memfs("sessions", "show", NAME).code == 0
     assert "sessions/" not in memfs("check", "/facts").out
 

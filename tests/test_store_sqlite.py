@@ -17,6 +17,7 @@ from memfs.errors import (
     MissingExtraError,
     NewerSchemaError,
     StoreDamagedError,
+    StoreLockedError,
     StoreUnavailableError,
 )
 from memfs.stores.keyed import InMemoryStore, MemoryStore, SqliteStore
@@ -210,7 +211,7 @@ def test_a_file_that_another_program_holds_is_waited_for_and_then_named(file: Pa
         other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
 
-        with pytest.raises(StoreUnavailableError, match=r"memories\.db: database is locked"):
+        with pytest.raises(StoreLockedError, match=r"memories\.db: database is locked"):
             store.add("x", "Two.")
         assert store.get("x") == "One."
         assert store.search("one")[0][0] == "x"

@@ -311,7 +311,10 @@ def test_tags_are_added_and_removed(vault: Vault) -> None:
     assert vault.read(added.id).header.tags == ("only",)
     vault.update(added.id, tags="p, q", add_tags=["r"])
     assert vault.read(added.id).header.tags == ("p", "q", "r")
-    vault.update(added.id, remove_tags=["p", "q", "r", "nothing"])
+    assert vault.update(added.id, add_tags=["P", "Q"]).outcome == "unchanged"
+    vault.update(added.id, add_tags=["Straße", "STRASSE"], remove_tags=["R"])
+    assert vault.read(added.id).header.tags == ("p", "q", "Straße")
+    vault.update(added.id, remove_tags=["p", "q", "strasse", "nothing"])
     assert vault.read(added.id).header.tags == ()
     assert vault.update(added.id, remove_tags=["nothing"]).outcome == "unchanged"
 

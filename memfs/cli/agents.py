@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from memfs.agent.messages import text_of
 from memfs.agent.pending import Failure, Waiting, drop, failures, retry, waiting
 from memfs.cli.inputs import open_vault
-from memfs.cli.output import count, iso, plain, print_json, print_table
+from memfs.cli.output import count, plain, print_json, print_table
 from memfs.errors import MemoryNotFoundError
 
 Kept = TypeVar("Kept", bound=Failure | Waiting)
@@ -35,6 +35,8 @@ def run_retry(args: argparse.Namespace) -> int:
         done = "dropped" if args.drop else "put back: the next agent on this vault takes them up"
         print(f"{count(len(chosen), 'batch')} {done}")
     else:
+        if args.all and pending:
+            print(f"No batch failed: nothing was {'dropped' if args.drop else 'put back'}. What is pending:")
         _show(failed, pending)
     return 0
 
@@ -61,14 +63,14 @@ def _show(failed: Sequence[Failure], pending: Sequence[Waiting]) -> None:
         rows = [
             [
                 failure.name.removesuffix(".json"),
-                iso(_time(failure)),
+                _when(failure),
                 plain(failure.store),
                 count(len(failure.messages), "message"),
                 plain(failure.reason),
             ]
             for failure in failed
         ]
-        print_table(["BATCH", "TIME", "STORE", "SIZE", "REASON"], rows)
+        print_table(["batch", "time", "store", "size", "reason"], rows)
         print("`memfs retry BATCH` has one tried again by the next agent on this vault, `memfs retry --all` all.")
     if failed and pending:
         print()
@@ -76,13 +78,13 @@ def _show(failed: Sequence[Failure], pending: Sequence[Waiting]) -> None:
         rows = [
             [
                 plain(one.name),
-                iso(_time(one)),
+                _when(one),
                 f"{count(one.turns, 'turn')}, {count(one.facts, 'fact')}",
                 plain(", ".join(one.stores)) or "unknown",
             ]
             for one in pending
         ]
-        print_table(["PENDING", "TIME", "SIZE", "STORES"], rows)
+        print_table(["pending", "time", "size", "stores"], rows)
         print("The next agent with these stores takes them up by itself; `memfs retry --drop PENDING` gives one up.")
 
 
@@ -103,6 +105,10 @@ def _failed_facts(failure: Failure) -> dict[str, Any]:
 
 def _pending_facts(one: Waiting) -> dict[str, Any]:
     return {"name": one.name, "time": _time(one), "stores": one.stores, "turns": one.turns, "facts": one.facts}
+
+
+def _when(kept: Failure | Waiting) -> str:
+    return f"{_time(kept):%Y-%m-%d %H:%M:%S}Z"
 
 
 def _time(kept: Failure | Waiting) -> datetime:

@@ -72,6 +72,20 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def tag(text: str) -> str:
+    """Read a tag; an empty one may be a shell's variable that is not set."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("a tag cannot be empty")
+    return text
+
+
+def folder(text: str) -> str:
+    """Read the name of a directory; an empty one may be a shell's variable that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a directory cannot be empty")
+    return text
+
+
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
     """A reader of whole numbers from `low` on, or to `high`."""
 
@@ -134,7 +148,9 @@ def condition(text: str) -> tuple[str, str, str | None]:
     return found["key"], operator, found["value"] or None
 
 
-VAULT = argument("--vault", metavar="DIR", help="the vault; else MEMFS_VAULT or the nearest parent", completes="folder")
+VAULT = argument(
+    "--vault", metavar="DIR", type=folder, help="the vault; else MEMFS_VAULT or the nearest parent", completes="folder",
+)  # fmt: skip
 COMMON = (VAULT, flag("--json", help="print JSON, and errors as JSON too"))
 REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="ref")
 REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
@@ -144,7 +160,7 @@ WITHIN = (
     argument("-n", "--namespace", dest="within", metavar="NS", help="NS as an option", completes="namespace"),
 )
 TYPE = several("--type", help="only this type; repeated: any of them", completes=" ".join(TYPES))
-TAG = several("--tag", metavar="TAG", help="only with this tag; repeated: all of them")
+TAG = several("--tag", metavar="TAG", type=tag, help="only with this tag; repeated: all of them")
 AT = argument("--at", metavar="DATE", type=instant, help="as if it were then (default: now)")
 SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
 LIST = flag("--list", help="show the kept versions, and change nothing")

@@ -15,9 +15,14 @@ SHOWN = 20  # of each kind, unless all are asked for
 
 def run_audit(args: argparse.Namespace) -> int:
     """Print what a person should look at, where an editor finds it; exit code 1 if there is anything."""
-    with open_vault(args.vault) as vault, Progress("audited") as progress:
+    kinds = [kind for kind in KINDS if kind in (args.kind or KINDS)]
+    with open_vault(args.vault) as vault, Progress(doing="reading memories") as progress:
+
+        def tell(number: int, total: int) -> None:
+            progress.step(f"looking for {kinds[number]}, {number + 1} of {count(total, 'kind')}")
+
         where = known_namespace(vault, args.namespace)
-        found = audit(vault, where, kinds=args.kind or KINDS, now=args.at, progress=progress)
+        found = audit(vault, where, kinds=kinds, now=args.at, progress=tell)
         total = len(vault.list(where))
     if args.json:
         print_json({"memories": total, "findings": [one._asdict() for one in found]})

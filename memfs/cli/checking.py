@@ -9,6 +9,8 @@ from memfs.cli.commands import addressed
 from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts
 from memfs.model import Problem
+from memfs.namespace import ARCHIVE
+from memfs.scope import is_below
 from memfs.vault import Vault
 
 MOST_LINKS = 20  # that lead nowhere, in one listing: the vaults of some people have thousands
@@ -19,24 +21,32 @@ class Checked(NamedTuple):
     """What there is to see to, and how many memories have no links in a vault that has some."""
 
     memories: int
+    archived: int  # of these
     problems: list[Problem]
     links: list[Problem]
     orphans: int
+
+    @property
+    def looked_at(self) -> str:
+        """How many memories were looked at."""
+        archived = f", {self.archived:,} of them in {ARCHIVE}/" if self.archived else ""
+        return count(self.memories, "memory") + archived
 
 
 def checked(vault: Vault, where: str | None = None) -> Checked:
     """Look at all memories below a namespace, at their links and, in a whole vault, at the logs of sessions."""
     from memfs.upkeep.graph import Graph
 
-    problems, total = vault.check(where), len(vault.list(where, archived=True))
-    if where is None:
-        from memfs.agent.session.sessions import Sessions
+    with Progress("looked for links in", doing="reading memories") as progress:
+        problems, memories = vault.check(where), vault.list(where, archived=True)
+        if where is None:
+            from memfs.agent.session.sessions import Sessions
 
-        problems += Sessions(vault).check()
-    with Progress("read") as progress:
+            problems += Sessions(vault).check()
         graph = Graph.of(vault, where, progress=progress)
     has_links = bool(graph.triples() or graph.problems())
-    return Checked(total, problems, graph.problems(), len(graph.orphans()) if has_links else 0)
+    archived = sum(is_below(memory.path.split("/"), ARCHIVE) for memory in memories)
+    return Checked(len(memories), archived, problems, graph.problems(), len(graph.orphans()) if has_links else 0)
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -46,14 +56,15 @@ def run_check(args: argparse.Namespace) -> int:
     total = len(found.problems) + len(found.links)
     if args.json:
         facts = [problem_facts(problem) for problem in (*found.problems, *found.links)]
-        print_json({"memories": found.memories, "problems": facts, "orphans": found.orphans})
+        told = {"memories": found.memories, "archived": found.archived}
+        print_json(told | {"problems": facts, "orphans": found.orphans})
         return 1 if total else 0
     shown = found.links if args.all else found.links[:MOST_LINKS]
     for problem in (*found.problems, *shown):
         print_problem(problem)
     if left := found.links[len(shown) :]:
         print(f"… and {_more(left, found.links)}; --all prints them")
-    print(f"{count(total, 'problem') if total else 'no problems'} in {count(found.memories, 'memory')}")
+    print(f"{count(total, 'problem') if total else 'no problems'} in {found.looked_at}")
     if found.orphans:
         have = "has" if found.orphans == 1 else "have"
         line = (

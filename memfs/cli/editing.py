@@ -9,7 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from memfs.cli.inputs import open_vault, reference
+from memfs.cli.commands import usage
+from memfs.cli.inputs import at_terminal, open_vault, reference
 from memfs.cli.output import plain, print_written
 from memfs.errors import MalformedMemoryError, MemfsError, SettingsError
 from memfs.model import Memory, Written
@@ -22,9 +23,10 @@ def run_edit(args: argparse.Namespace) -> int:
     with open_vault(args.vault) as vault:
         memory = vault.read(reference(vault, args.ref))
         _check_editable(memory)
+        command = editor()
         copy = _copy(memory)
         try:
-            _edit(copy)
+            _edit(command, copy)
             written = _save(vault, memory, copy.read_bytes())
         except (MemfsError, OSError) as error:
             raise _keeping(error, copy, memory) from error
@@ -54,17 +56,22 @@ def _copy(memory: Memory) -> Path:
 
 
 def editor() -> list[str]:
-    """The command that edits a file."""
-    named = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip() or "vi"
+    """The command that edits a file; unless one is named it is vi, which wants a terminal."""
+    named = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
+    if not named and not (at_terminal() and sys.stdout.isatty()):
+        raise usage(
+            "edit", "vi wants a terminal, and there is none",
+            "Set VISUAL or EDITOR to what edits a file without one, or use `memfs update` or `memfs append`.",
+        )  # fmt: skip
+    named = named or "vi"
     try:
         return shlex.split(named)
     except ValueError as error:
         raise _no_editor(named, str(error)) from None
 
 
-def _edit(copy: Path) -> None:
+def _edit(command: list[str], copy: Path) -> None:
     """Wait for the editor; Ctrl-C is its own while it runs."""
-    command = editor()
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.call([*command, str(copy)])
@@ -73,7 +80,9 @@ def _edit(copy: Path) -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     if code:
-        raise MemfsError(f"editor {command[0]!r} ended with exit code {code}: nothing was changed")
+        failed = MemfsError(f"editor {command[0]!r} ended with exit code {code}: nothing was changed")
+        failed.hint = "Repeat, or set VISUAL or EDITOR to another editor."
+        raise failed
 
 
 def _no_editor(name: str, reason: str) -> SettingsError:

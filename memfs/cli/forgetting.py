@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -9,7 +10,19 @@ from typing import Any
 
 from memfs.cli.commands import addressed
 from memfs.cli.inputs import known_namespace, open_vault
-from memfs.cli.output import ago, count, iso, label, listed, memory_facts, paint, plain, print_json, print_table
+from memfs.cli.output import (
+    Progress,
+    ago,
+    count,
+    iso,
+    label,
+    listed,
+    memory_facts,
+    paint,
+    plain,
+    print_json,
+    print_table,
+)
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.model import Memory, Written
 from memfs.retention import Forgetting
@@ -17,6 +30,7 @@ from memfs.upkeep.forgetting import Faded, faded, prune
 from memfs.upkeep.stats import Bin, Stats, stats
 from memfs.usage import Ratio
 
+SHOWN = 20  # memories that are told one by one, unless all are asked for
 BAR = 24  # columns of the longest bar
 _SIZES = ("B", "KB", "MB", "GB")
 
@@ -26,10 +40,12 @@ _SIZES = ("B", "KB", "MB", "GB")
 
 def run_prune(args: argparse.Namespace) -> int:
     """Tell what has faded; with --yes, move it to the archive."""
-    with open_vault(args.vault) as vault:
+    with open_vault(args.vault) as vault, Progress(doing="reading memories") as progress:
         rules = Forgetting.of(vault.settings)
         below = rules.prune_below if args.below is None else args.below
         found = faded(vault, known_namespace(vault, args.namespace), below=below, now=args.at)
+        if args.yes:
+            progress.step("moving memories to archive/")
         results = prune(vault, found) if args.yes else []
     moved = [result for result in results if isinstance(result, Written)]
     errors = [result for result in results if isinstance(result, MemfsError)]
@@ -46,9 +62,21 @@ def run_prune(args: argparse.Namespace) -> int:
     return 0
 
 
+def _most(args: argparse.Namespace) -> int:
+    """How many memories are told one by one."""
+    return sys.maxsize if args.all else SHOWN
+
+
+def _print_rest(total: int, most: int) -> None:
+    if total > most:
+        print(paint(f"{total - most:,} more; --all shows them", "dim"))
+
+
 def _print_moved(moved: Sequence[Written], args: argparse.Namespace) -> None:
-    for written in moved:
+    most = _most(args)
+    for written in moved[:most]:
         print(f"archived as {plain(written.path)}")
+    _print_rest(len(moved), most)
     where = "; `memfs move` brings one back" if moved else ""
     print(addressed(f"{count(len(moved), 'memory')} moved to archive/{where}", args.vault))
 
@@ -57,7 +85,8 @@ def _print_faded(found: Sequence[Faded], below: float, args: argparse.Namespace)
     """What would go, and how to have it go; and how much stays, and why."""
     going = [one for one in found if not one.spared]
     if going:
-        print_table(("path", "left", "last used", "recalls", "title"), [_row(one) for one in going])
+        print_table(("path", "left", "last used", "recalls", "title"), [_row(one) for one in going[: _most(args)]])
+        _print_rest(len(going), _most(args))
         print()
     done = f"`{_again(args)}` moves {'it' if len(going) == 1 else 'them'} to archive/" if going else ""
     verb = "has" if len(going) == 1 else "have"
@@ -99,7 +128,7 @@ def _faded_facts(one: Faded) -> dict[str, Any]:
 
 def run_stats(args: argparse.Namespace) -> int:
     """Print figures of a vault; nothing is written."""
-    with open_vault(args.vault) as vault:
+    with open_vault(args.vault) as vault, Progress(doing="reading memories"):
         where = known_namespace(vault, args.namespace)
         told, root = stats(vault, where, now=args.at), str(vault.root)
     if args.json:

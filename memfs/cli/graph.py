@@ -43,7 +43,7 @@ def run_graph(args: argparse.Namespace) -> int:
     if args.orphans and (args.ref or form in ("dot", "mermaid")):
         raise usage("graph", "--orphans is a list of its own")
     with open_vault(args.vault) as vault:
-        with Progress("read") as progress:
+        with Progress("looked for links in", doing="reading memories") as progress:
             graph = Graph.of(vault, progress=progress)
         if args.orphans:
             return _orphans(graph, form)

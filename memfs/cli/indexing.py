@@ -187,8 +187,9 @@ def status_rows(status: IndexStatus, now: datetime) -> Iterator[tuple[str, str]]
 def run_doctor(args: argparse.Namespace) -> int:
     """Check and mend what is derived, then tell what a person should see to; exit code 1 if anything is left."""
     with open_vault(args.vault) as vault:
-        found = vault.doctor(repair=not args.check)
-        left = found if args.check or not found else vault.doctor(repair=False)
+        with Progress(doing="comparing the index with the files"):
+            found = vault.doctor(repair=not args.check)
+            left = found if args.check or not found else vault.doctor(repair=False)
         files = checked(vault)
     own = len(files.problems) + len(files.links)
     if args.json:
@@ -200,7 +201,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         print(addressed(f"index: {_verdict(len(found), len(left), is_check=args.check)}", args.vault))
         wrong = count(own, "problem") if own else "no problems"
         see = addressed("; see `memfs check`", args.vault) if own else ""
-        print(f"files: {wrong} in {count(files.memories, 'memory')}{plain(see)}")
+        print(f"files: {wrong} in {files.looked_at}{plain(see)}")
     return 1 if left or own else 0
 
 

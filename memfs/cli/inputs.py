@@ -9,7 +9,7 @@ from typing import Any
 
 from memfs.cli.commands import usage
 from memfs.cli.output import plain, plain_lines
-from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError
+from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError, VaultNotFoundError
 from memfs.files import open_root, spelled
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.namespace import ARCHIVE, Namespace, Template
@@ -35,7 +35,12 @@ def open_vault(named: str | None, *, watch: bool = False, semantic: bool = False
         from memfs.embedding import default_embedder
 
         embedder = default_embedder()
-    return Vault(os.path.expanduser(where) if where else Vault.find(), watch=watch, embedder=embedder)
+    try:
+        return Vault(os.path.expanduser(where) if where else Vault.find(), watch=watch, embedder=embedder)
+    except VaultNotFoundError as error:
+        if where and not named:
+            error.with_hint("MEMFS_VAULT names it: set it to a vault, unset it, or name one with --vault DIR.")
+        raise
 
 
 def _set_up_log(level: str) -> None:
@@ -45,7 +50,8 @@ def _set_up_log(level: str) -> None:
     try:
         logging.basicConfig(level=level.upper(), handlers=[handler])
     except ValueError:
-        raise SettingsError("MEMFS_LOG", f"{level!r} is not debug, info, warning or error") from None
+        error = SettingsError("MEMFS_LOG", f"{level!r} is not debug, info, warning or error")
+        raise error.with_hint("Set it to one of these, or unset it.") from None
 
 
 class LogLine(logging.Formatter):

@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         settle_output()
         return BROKEN_PIPE
     except OSError as error:
-        return _report([MemfsError(_wording(error))], words, as_json=as_json)
+        return _report([MemfsError(_wording(error)).with_hint(_way_on(error))], words, as_json=as_json)
     except AggregateMemoryError as error:
         return _report(error.errors, words, as_json=as_json)
     except MemfsError as error:
@@ -79,6 +79,18 @@ def _version(*, as_json: bool) -> int:
 def _wording(error: OSError) -> str:
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return where + (error.strerror or str(error) or type(error).__name__).lower()
+
+
+def _way_on(error: OSError) -> str:
+    """What to do about a file that was named and cannot be had."""
+    if error.filename is None:
+        return ""
+    kinds = {
+        FileNotFoundError: "Check the name, and from which directory it is meant.",
+        IsADirectoryError: "Name a file.",
+        PermissionError: "Check the permissions.",
+    }
+    return kinds.get(type(error), "")
 
 
 def _report(errors: Sequence[BaseException], words: Sequence[str], *, as_json: bool) -> int:

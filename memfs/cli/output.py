@@ -8,7 +8,9 @@ import sys
 import time
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
+from threading import Event, Lock, Thread
 from typing import Any, Self
 
 from memfs.model import Hit, Memory, Problem, Reason, Version, Written
@@ -19,6 +21,7 @@ _COLOURS = {"bold": "1", "dim": "2", "blue": "34", "magenta": "35", "red": "1;31
 _OUTCOMES = {"duplicate": "duplicate of", "moved": "moved to", "archived": "archived as"}
 PATIENCE = 0.5  # seconds of silence before progress is shown
 PACE = 0.1  # and between two figures of it
+TICK = 1.0  # and before the time is told
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 
@@ -193,7 +196,7 @@ def problem_facts(problem: Problem) -> dict[str, Any]:
 
 def print_problem(problem: Problem) -> None:
     """Print a problem where an editor finds it."""
-    print(f"{paint(plain(f'{problem.path}:{problem.line}:'), 'bold')} {plain(problem.reason)}")
+    print(f"{paint(plain(problem.place), 'bold')} {plain(problem.reason)}")
     if problem.hint:
         print(f"    {plain(problem.hint)}")
 
@@ -221,25 +224,59 @@ def print_written(written: Written, *, as_json: bool) -> None:
 
 
 class Progress:
-    """One line on a terminal behind stderr, rewritten now and then once it takes a moment, and gone at the end."""
+    """One line on a terminal behind stderr, rewritten now and then once it takes a moment, and gone at the end.
 
-    def __init__(self, done: str = "indexed") -> None:
+    Where it is known how many there are, it tells how many are `done`; else what it is `doing`, and for how long.
+    """
+
+    def __init__(self, done: str = "indexed", *, doing: str = "") -> None:
         self._done = done  # what is done with each
-        self._next = time.monotonic() + PATIENCE
+        self._doing = doing
+        self._began = time.monotonic()
+        self._next = self._began + PATIENCE
         self._shown = False
+        self._mutex, self._ended = Lock(), Event()
+        self._clock: Thread | None = None
 
     def __enter__(self) -> Self:
+        if self._doing and is_seen():
+            self._clock = Thread(target=self._tell_time, name="memfs-progress")
+            self._clock.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._clock:
+            self._clock.join()
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now >= self._next and is_seen():
-            self._next, self._shown = now + PACE, True
-            print(f"\r\x1b[K{self._done} {done:,} of {total:,}", end="", file=sys.stderr, flush=True)
+        if time.monotonic() >= self._next and is_seen():
+            self._show(f"{self._done} {done:,} of {total:,}", PACE)
+
+    def step(self, doing: str) -> None:
+        """Say what is done from here on; at once, where the line is shown already."""
+        self._doing = doing
+        if self._clock and (self._shown or time.monotonic() >= self._next):
+            self._show_time()
+
+    def _tell_time(self) -> None:
+        """Show what is done whenever nothing else was shown for a while, until the end."""
+        is_over = False
+        while not is_over:
+            is_over = self._ended.wait(max(0.0, self._next - time.monotonic()))
+            if time.monotonic() >= self._next:
+                self._show_time()
+
+    def _show_time(self) -> None:
+        seconds = time.monotonic() - self._began
+        self._show(self._doing + (f", {seconds:.0f} s" if seconds >= 1 else ""), TICK)
+
+    def _show(self, text: str, pause: float) -> None:
+        with self._mutex, suppress(OSError, ValueError):  # of a terminal that is gone
+            self._next, self._shown = time.monotonic() + pause, True
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def is_seen() -> bool:

@@ -34,6 +34,13 @@ from memfs.errors import SessionNotFoundError
 PACE = 250  # milliseconds between two looks at a log that is followed
 FACTS = tuple("session" if name == "name" else name for name in Session._fields)  # what a list can be asked for
 LAST = 10  # events that `tail` shows
+OPTIONS = {  # that only some actions take
+    "actor": ("list",),
+    "agent": ("show", "tail", "export"),
+    "branch": ("show", "tail", "export"),
+    "format": ("export",),
+    "follow": ("tail",),
+}
 
 Turn = tuple[SessionLog, Event]
 
@@ -41,12 +48,20 @@ Turn = tuple[SessionLog, Event]
 def run_sessions(args: argparse.Namespace) -> int:
     """List the sessions, or show, follow or export one."""
     with open_vault(args.vault) as vault:
+        _check_options(args)
         sessions = Sessions(vault, archived=args.archived)
         if args.action == "list":
             return _list(sessions, args)
         if not args.session:
             raise usage("sessions", f"{args.action} wants the name of a session", "See `memfs sessions list`.")
         return {"show": _show, "tail": _tail, "export": _export}[args.action](sessions, args)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse what would have no effect."""
+    for name, actions in OPTIONS.items():
+        if getattr(args, name) and args.action not in actions:
+            raise usage("sessions", f"--{name} is for {' and '.join(actions)}, not for {args.action}")
 
 
 def run_actors(args: argparse.Namespace) -> int:
@@ -142,13 +157,22 @@ def _show(sessions: Sessions, args: argparse.Namespace) -> int:
     turns, session = _limited(_turns(sessions, args), args.limit), sessions.read(args.session)
     if args.json:
         print_json({**_facts(session), "events": [_event_facts(turn) for turn in turns]})
-        return 0
+        return _found(turns, args)
     actor = f" with {plain(', '.join(session.actors))}" if session.actors else ""
     print(f"session {plain(session.name)}{actor}, {count(session.messages, 'message')}")
     for turn in turns:
         print(f"\n{paint(_speaker(turn, session), 'bold')}")
         print("".join(f"    {line}\n" for line in plain_lines(text_of(turn[1])).split("\n")), end="")
-    return 0
+    return _found(turns, args)
+
+
+def _found(turns: Sequence[Turn], args: argparse.Namespace) -> int:
+    """The exit code: 1, and a word on stderr, where nothing fulfils the conditions."""
+    if turns or not args.where:
+        return 0
+    settle_output()
+    print(f"nothing in {plain(args.session)} fulfils --where", file=sys.stderr)
+    return 1
 
 
 def _speaker(turn: Turn, session: Session) -> str:
@@ -170,11 +194,11 @@ def _export(sessions: Sessions, args: argparse.Namespace) -> int:
     if args.format == "markdown" and not args.json:
         page = markdown(f"Session {args.session}", [event for _, event in turns])
         print(plain_lines(page) if is_seen else page, end="")
-        return 0
+        return _found(turns, args)
     for _, event in turns:
         line = line_of(event.record).decode().removesuffix("\n")
         print(plain(line) if is_seen else line)
-    return 0
+    return _found(turns, args)
 
 
 # --- tail ---------------------------------------------------------------------------------------------
@@ -186,9 +210,10 @@ def _tail(sessions: Sessions, args: argparse.Namespace) -> int:
     try:
         turns = _turns(sessions, args)
         _print_turns(_limited(turns, args.limit or LAST), args)
-        if args.follow:
-            for fresh in _follow(sessions, args, turns):
-                _print_turns(fresh, args)
+        if not args.follow:
+            return _found(turns, args)
+        for fresh in _follow(sessions, args, turns):
+            _print_turns(fresh, args)
     except (KeyboardInterrupt, BrokenPipeError):
         settle_output()
     finally:

@@ -1,17 +1,26 @@
 """Making a vault: init."""
 
 import argparse
+import os
 from pathlib import Path
 
-from memfs.cli.commands import vault_option
+from memfs.cli.commands import usage, vault_option
 from memfs.cli.output import count, plain, print_json
+from memfs.errors import StorageError, VaultNotFoundError
 from memfs.files import STATE
 from memfs.vault import FILES, Vault
 
 
 def run_init(args: argparse.Namespace) -> int:
     """Make a vault of a directory, and say what that added."""
+    if args.dir == "":
+        raise usage("init", "the name of the directory is empty", "Leave it out to make a vault of this directory.")
     root = Path(args.dir or args.vault or ".").expanduser()
+    if root.exists() and not root.is_dir():
+        error = StorageError(str(root), "is a file")
+        error.hint = "Name a directory, new or not."
+        raise error
+    _refuse_inside_another(root)
     before = {name for name in (*FILES, STATE) if (root / name).exists()}
     lacking = {name: lines for name in before - {STATE} if (lines := _lacking(root / name))}
     vault = Vault.init(root)
@@ -31,6 +40,18 @@ def run_init(args: argparse.Namespace) -> int:
         )
     _print_next_steps(str(args.dir or args.vault or ""), memories)
     return 0
+
+
+def _refuse_inside_another(root: Path) -> None:
+    """A vault in a vault would have every memory belong to both."""
+    try:
+        outer = Vault.find(root)
+    except VaultNotFoundError:
+        return
+    inside = Path(os.path.abspath(root)).relative_to(outer)
+    if inside.parts:
+        hint = f"It is the namespace /{inside.as_posix()} there; a vault of its own wants a directory outside."
+        raise usage("init", f"{root} is in the vault {outer}", hint)
 
 
 def _lacking(path: Path) -> list[str]:

@@ -30,6 +30,8 @@ KINDS: Mapping[str, type[ModelStrategy]] = {
     "facts": FactStrategy,
     "episodes": EpisodeStrategy,
 }
+_SCRIPT = 'Write a JSON array of a model\'s replies, such as [[{"content": "Alice likes tea."}]].'
+_NAMED = "Name an object of a module that Python finds here, such as --model my_models:claude, or set MEMFS_MODEL so."
 BY_DEFAULT = ("summary", "preferences", "facts")
 _WORDS = {
     "off": "off: it needs a model; give one by --model",
@@ -120,22 +122,22 @@ def _replies(path: str) -> Sequence[Any]:
     try:
         replies = json.loads(text)
     except ValueError as error:
-        raise SettingsError(path, f"not JSON: {error}") from None
+        raise SettingsError(path, f"not JSON: {error}").with_hint(_SCRIPT) from None
     if not isinstance(replies, list):
-        raise SettingsError(path, "not a JSON array of replies")
+        raise SettingsError(path, "not a JSON array of replies").with_hint(_SCRIPT)
     return replies
 
 
 def _imported(named: str) -> Any:
     module, _, name = named.partition(":")
     if not module or not name:
-        raise SettingsError(f"model {named!r}", "is not MODULE:NAME")
+        raise SettingsError(f"model {named!r}", "is not MODULE:NAME").with_hint(_NAMED)
     sys.path.append(os.getcwd())  # behind all others: a module of the directory stands for none of Python's
     try:
         return as_model(getattr(importlib.import_module(module), name))
     except MemfsError:
         raise
     except Exception as error:
-        raise SettingsError(f"model {named!r}", f"cannot be had: {error}") from error
+        raise SettingsError(f"model {named!r}", f"cannot be had: {error}").with_hint(_NAMED) from error
     finally:
         sys.path.remove(os.getcwd())

@@ -54,6 +54,7 @@ TABLE: tuple[Command, ...] = (
             *WITHIN,
             argument("--below", metavar="X", type=share, help="less than this is left, 0 to 1 (default: 0.05)"),
             AT,
+            flag("--all", help="show all of them, not only the first 20"),
             flag("-y", "--yes", help="move them to archive/"),
         ),
         "memfs prune\nmemfs prune /facts --below 0.1 --yes",
@@ -109,7 +110,7 @@ TABLE: tuple[Command, ...] = (
     ),
     Command(
         "push", "hub", "Send what changed to a hub, a PostgreSQL database that vaults share; exit code 3 on conflicts.",
-        (*_HUB, flag("--all-removals", help="send removals also where most memories are gone")),
+        (*_HUB, flag("--all-removals", help="send removals also where most memories, or whole namespaces, are gone")),
         "memfs push postgresql://alice@db.example.org/memories\n"
         "MEMFS_HUB=postgresql://alice@db.example.org/memories memfs push /projects --dry-run",
     ),

@@ -101,7 +101,7 @@ def _here(memory: Memory) -> Here:
 def locate(root: int, wanted: Mapping[str, str], shared: Mapping[str, Shared]) -> dict[str, Here | Problem]:
     """The memories at some keys, which are expected at these paths; of one that is as it was, the file is not read."""
     places = {key: known.path if (known := shared.get(key)) else path for key, path in wanted.items()}
-    missing = {key: path for key, path in places.items() if not _is_there(root, path)}
+    missing = {key: path for key, path in places.items() if not is_there(root, path)}
     if len(missing) > FEW:
         names = {fold(path): path for path in scan(root, names_only=True).stamps}
         real = {key: names.get(key) for key in missing}
@@ -123,7 +123,8 @@ def locate(root: int, wanted: Mapping[str, str], shared: Mapping[str, Shared]) -
     return found
 
 
-def _is_there(root: int, path: str) -> bool:
+def is_there(root: int, path: str) -> bool:
+    """Tell whether there is anything at a path."""
     return _stamp(root, path) is not None
 
 
@@ -141,4 +142,4 @@ def _spelled(root: int, path: str) -> str | None:
         real = "/".join(spelled(root, tuple(path.split("/"))))
     except OSError:  # a directory that cannot be looked at; whoever writes there is told
         return None
-    return real if _is_there(root, real) else None
+    return real if is_there(root, real) else None

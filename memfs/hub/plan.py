@@ -1,5 +1,6 @@
 """What a push or a pull has to do: three versions of each memory in, steps out. No disk, no server, no clock."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -11,6 +12,7 @@ from memfs.model import Stamp
 T = TypeVar("T")
 BATCH = 500  # memories that are sent or fetched at once, at most
 BATCH_BYTES = 8 * 1024 * 1024
+HANDFUL = 3  # memories that may be lost at once without a doubt
 BOTH = "changed here and on the hub"
 REMOVED_HERE = "removed here and changed on the hub"
 REMOVED_THERE = "removed on the hub and changed here"
@@ -130,6 +132,40 @@ def decide_push(
     kind = "removed" if ours is None else "updated" if theirs is not None else "created"
     conflict = f"{REMOVED_THERE}: sent again" if verdict is Verdict.CONFLICT else ""
     return Sent(kind, path, (_put(one.key, path, one.here),), (_note(one.key, one.here),), conflict)
+
+
+class Loss(NamedTuple):
+    """So many of the memories below a namespace that are lost: more than anybody would remove without a word."""
+
+    namespace: str
+    lost: frozenset[str]
+    total: int
+
+
+def losses(lost: Collection[str], shared: Mapping[str, Shared], namespace: str) -> list[Loss]:
+    """What may have been lost by accident, of more than a handful: most of a namespace, or whole ones below it."""
+    if len(lost) <= HANDFUL:
+        return []
+    if len(lost) * 2 > len(shared):
+        return [Loss(namespace, frozenset(lost), len(shared))]
+    there = Counter(above for key in shared for above in _above(key))
+    gone = Counter(above for key in lost for above in _above(key))
+    whole = {above for above, number in gone.items() if number > HANDFUL and number == there[above]}
+    found: dict[str, set[str]] = {}
+    for key in sorted(lost):
+        if above := next((above for above in _above(key) if above in whole), ""):
+            found.setdefault(above, set()).add(key)
+    return [Loss(_spelled(shared[min(keys)], above), frozenset(keys), len(keys)) for above, keys in found.items()]
+
+
+def _above(key: str) -> list[str]:
+    """The namespaces that a memory lies in, outermost first."""
+    parts = key.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def _spelled(one: Shared, namespace: str) -> str:
+    return "/" + "/".join(one.path.split("/")[: namespace.count("/") + 1])
 
 
 def missed(

@@ -1,17 +1,18 @@
 """push: what changed in a vault, sent to a hub."""
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
 from memfs.errors import MissingTablesError
 from memfs.hub.ancestor import Ancestor, Shared, remembered
-from memfs.hub.local import FEW, Survey, opened, prefix_of, read, survey, within
-from memfs.hub.plan import Here, Sending, Sent, batches, decide_push, missed, moves
+from memfs.hub.local import Survey, is_there, opened, prefix_of, read, survey, within
+from memfs.hub.plan import HANDFUL, Here, Sending, Sent, batches, decide_push, losses, missed, moves
 from memfs.hub.report import HubReport, Progress, Tally
 from memfs.hub.table import Hub, Writing
 from memfs.model import Problem
-from memfs.namespace import Namespace
+from memfs.namespace import ARCHIVE, Namespace
 from memfs.vault import Vault
 
 
@@ -36,7 +37,8 @@ def push(
 ) -> HubReport:
     """Send what changed below a namespace to a hub, by its URL. What changed there too is not overwritten.
 
-    Where more than half of the memories are gone, their removal is sent only with `all_removals`.
+    Where more than three are gone that were not forgotten, and these are more than half of all, or all of a namespace,
+    their removal is sent only with `all_removals`.
     """
     began, where, tally = time.monotonic(), within(vault, namespace), Tally()
     with ExitStack() as stack:
@@ -86,13 +88,20 @@ def _wanted(
     moved = moves(gone, {new[path]: here._replace(data=b"") for path, here in looked_at if isinstance(here, Here)})
     came_from = {to: old for old, to in moved.items()}
     removed = [key for key in gone if key not in moved]
-    if len(removed) > max(FEW, len(shared) // 2) and not all_removals:
-        reason = f"{len(removed):,} of {len(shared):,} memories are gone: their removal is not sent"
-        tally.problem(str(where), reason, "If they are meant to be, push with --all-removals.")
-        removed = []
+    held: set[str] = set()
+    for loss in [] if all_removals else losses(_lost(root, shared, removed), shared, str(where)):
+        tally.held_back(loss.namespace, len(loss.lost), loss.total)
+        held |= loss.lost
     sizes = seen.stamps
     found = [Wanted(key, path, came_from.get(key), sizes[path][2]) for key, path in sorted(changed.items())]
-    return found + [Wanted(key, None, None, 0) for key in sorted(removed)]
+    return found + [Wanted(key, None, None, 0) for key in sorted(removed) if key not in held]
+
+
+def _lost(root: int, shared: Mapping[str, Shared], removed: Sequence[str]) -> list[str]:
+    """Those of a handful or more that were not forgotten, and so may have gone by accident."""
+    if len(removed) <= HANDFUL:
+        return []
+    return [key for key in removed if not is_there(root, f"{ARCHIVE}/{shared[key].path}")]
 
 
 def _read_batch(root: int, batch: list[Wanted], known: Ancestor | None, tally: Tally) -> list[Sending]:

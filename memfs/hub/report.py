@@ -56,9 +56,14 @@ class Tally:
         """Note a memory that both sides changed."""
         self.conflicts.append(Conflict(path, reason, copy))
 
-    def problem(self, path: str, reason: str, hint: str = "") -> None:
+    def problem(self, path: str, reason: str) -> None:
         """Note a file that cannot be mirrored."""
-        self.problems.append(Problem(path, 1, reason, hint=hint))
+        self.problems.append(Problem(path, 1, reason))
+
+    def held_back(self, namespace: str, gone: int, total: int) -> None:
+        """Note so many removals below a namespace that are not sent."""
+        reason = f"{gone:,} of {total:,} memories are gone: their removal is not sent"
+        self.problems.append(Problem(namespace, 0, reason, hint="If they are meant to be, push with --all-removals."))
 
     def report(self, direction: str, address: str, namespace: str, *, seconds: float, dry_run: bool) -> HubReport:
         """The report, each list by path."""

@@ -146,10 +146,11 @@ def _git(root: Path, *words: str, said: bytes = b"") -> bytes:
             [*_GIT, *words], cwd=root, env=_environment(os.environ), input=said, capture_output=True, check=False
         )
     except FileNotFoundError:
-        raise StorageError("git", "is not installed") from None
+        raise StorageError("git", "is not installed").with_hint("Install it, or scan without --staged.") from None
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip().splitlines()
-        raise StorageError(str(root), f"git: {why[-1] if why else 'failed'}")
+        error = StorageError(str(root), f"git: {why[-1] if why else 'failed'}")
+        raise error.with_hint("Run it in a vault that git keeps, or scan without --staged.")
     return done.stdout
 
 

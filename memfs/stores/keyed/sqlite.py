@@ -17,6 +17,7 @@ from memfs.errors import (
     NewerSchemaError,
     StoreDamagedError,
     StoreError,
+    StoreLockedError,
     StoreUnavailableError,
     shown,
 )
@@ -313,5 +314,6 @@ def _worded(path: Path) -> Iterator[None]:
 def _translated(path: Path, error: BaseException | None) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     is_damaged = code in _DAMAGED and "no such module" not in str(error)  # SQLite may be built without full text
-    kind = StoreDamagedError if is_damaged else StoreUnavailableError
+    is_locked = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    kind = StoreDamagedError if is_damaged else StoreLockedError if is_locked else StoreUnavailableError
     return kind(str(path), str(error))
