@@ -70,7 +70,7 @@ def by_actor(said: Sequence[Conversation], *, only: str = "", default: str = "")
         if not only or fold(only) == fold(actor):
             found.setdefault(actor, []).append(one)
     if only and said and not found:
-        error = SettingsError("actor", f"no log of the session is {only!r}'s")
+        error = SettingsError("actor", f"no log of the session is of {only!r}")
         error.hint = f"The session is of {', '.join(sorted({one.actor for one in said}))}."
         raise error
     return found
