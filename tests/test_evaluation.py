@@ -256,7 +256,9 @@ def test_questions_come_from_another_file_or_from_stdin(example: Path, tmp_path:
     assert memfs(example, "eval", "--file", "-", given="- question: x\n").stderr.startswith(
         "memfs: stdin:1: expected is missing\nhint: "
     )
-    assert memfs(example, "eval", "--file", "none.yaml").stderr == "memfs: none.yaml: no such file or directory\n"
+    assert memfs(example, "eval", "--file", "none.yaml").stderr.startswith(
+        "memfs: none.yaml: no such file or directory\nhint: Check the name"
+    )
 
 
 def test_the_json_says_what_was_found_at_which_place(example: Path) -> None:

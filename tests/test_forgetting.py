@@ -240,7 +240,8 @@ def test_prune_shows_the_first_twenty_unless_all_are_asked_for(vault: Vault, mem
     assert len(memfs(*words, "--json").value["memories"]) == 25
     moved = memfs(*words, "--yes").out
     assert moved.count("archived as") == 20
-    assert moved.endswith("5 more; --all shows them\n25 memories moved to archive/; `memfs move` brings one back\n")
+    back = f"`memfs --vault {vault.root} move` brings one back"
+    assert moved.endswith(f"5 more; --all shows them\n25 memories moved to archive/; {back}\n")
 
 
 def test_prune_with_yes_moves_and_reading_and_restoring_still_work(memfs: Memfs, example: Path) -> None:
