@@ -17,6 +17,7 @@ from memfs.locks import Mutex
 from memfs.places import Place
 
 NAME = "journal"
+LOST = -1  # in the place of an inode: where to read on from is not known
 LARGE = 1 << 20  # bytes, from which a new one is begun when the index is published
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
@@ -93,14 +94,25 @@ class Journal:
     def is_large(self) -> bool:
         return self._position > LARGE
 
+    @property
+    def is_there(self) -> bool:
+        """Whether there was a journal when it was last read."""
+        return self._inode > 0
+
     def begin_anew(self, root: int) -> None:
-        """Remove a long journal; every process then looks at all files once."""
-        with suppress(OSError, MemfsError), self._mutex:
-            self._inode, self._position = -1, 0  # what was not read of the old one is lost
-            os.unlink(f"{STATE}/{NAME}", dir_fd=root)
+        """Have another journal in the place of one that is long, or says too much; every process then looks at all
+        files once. There is one at any time but for a moment: who finds none twice cannot tell what was in between."""
+        with self._mutex:
+            with suppress(OSError):
+                os.unlink(f"{STATE}/{NAME}", dir_fd=root)
+            self.begin(root)
+            self._inode, self._position = LOST, 0  # what was not read of the old one
 
     def close(self) -> None:
-        self._place.close()
+        """Give back what is held; another journal may have the same inode then."""
+        with self._mutex:
+            self._place.close()
+            self._inode = LOST if self._inode else 0
 
 
 def _line(path: str) -> str:

@@ -193,7 +193,7 @@ class Freshness:
     def _must_look(self, root: int) -> bool:
         """Tell whether to look at every file, where the kernel tells nothing."""
         if self._is_told:
-            self._is_told = watcher_of(root) is not None
+            self._is_told = self._tree.journal.is_there and watcher_of(root) is not None
             return not self._is_told
         return self._looks < 2 or time.monotonic() - self._looked >= STALE
 

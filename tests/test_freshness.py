@@ -888,6 +888,18 @@ def in_a_fork(job: Callable[[], object], meanwhile: Callable[[], object] = lambd
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def test_who_is_told_of_changes_misses_none_though_the_journal_begins_anew_each_time(root: Path, crew: Crew) -> None:
+    with watched(crew, root) as watcher, searched(root) as vault, Vault(root) as other:
+        assert vault.status().notices == "watcher"
+        watcher.signal(signal.SIGSTOP)  # so that nobody is told again by it
+        for number in range(5):
+            added = other.add(f"Here is a kiwi{number}.", "/facts")
+            other.remove(other.add(f"Away with {number}.", "/facts").path)
+
+            assert found(vault, f"kiwi{number}") == {added.path}
+        watcher.signal(signal.SIGCONT)
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
 def test_a_forked_process_searches_and_writes(root: Path, is_watched: bool) -> None:
