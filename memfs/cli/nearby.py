@@ -5,12 +5,11 @@ import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cached_property
 from itertools import islice
 
 from memfs.errors import MemfsError
 from memfs.files import open_root, spelled, walk
-from memfs.model import Memory
+from memfs.model import Memory, lazy
 from memfs.namespace import ARCHIVE, SESSIONS, fold, split_path
 from memfs.scope import is_below
 from memfs.vault import Vault
@@ -75,7 +74,7 @@ class Names:
                 return [known[one] for one in found]
         return list(dict.fromkeys(self._titles[one] for one in _closest(name, self._titles, NEAR)))
 
-    @cached_property
+    @lazy
     def _paths(self) -> list[str]:
         """Every path, those of forgotten memories last."""
         root = open_root(self._vault.root)
@@ -85,7 +84,7 @@ class Names:
             os.close(root)
         return sorted(found, key=lambda path: path.startswith(f"{ARCHIVE}/"))
 
-    @cached_property
+    @lazy
     def _titles(self) -> dict[str, str]:
         """Titles and aliases, each with a path that has it."""
         found: dict[str, str] = {}
