@@ -9,6 +9,7 @@ from benchmarks.plot import drawn
 
 SUMMARY = (
     "question",
+    "question, for the first time",
     "question by meaning",
     "SQLite FTS5: the question as typed",
     "markdown-vault-mcp: any of the words",
@@ -48,7 +49,8 @@ _TAIL = """\
   besides, in up to 400 namespaces. A question has two to four words that count, and is about one memory.
 - A question is 5 hits with body, snippet and title. Beside it, tantivy has the bodies stored in its index, searches for
   any of the stemmed words, and fetches 5 bodies and snippets: no freshness, no relevance, no filters. Beside a question
-  that is narrowed, it has a second index: namespaces, types and tags as terms, dates and numbers as columns.
+  that is narrowed, it has a second index: namespaces, types and tags as terms, dates and numbers as columns. The hits
+  were read before, so that only the stamps of their files are looked at; for the first time, the files are read.
 - A question by meaning is 5 hits as well, with the weights of the extra `semantic`; beside it, the same vault is asked
   by words alone. All memories are embedded by a process that has the model loaded and finds the index there. The texts
   being made up, their vectors lie closer together than those of a language, and are harder to tell apart by signs.

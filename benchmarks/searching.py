@@ -21,7 +21,8 @@ def rows(place: Place) -> list[Row]:
     """A question, also with changes that no index holds yet."""
     root, raw = place.indexed, Raw(place.raw)
     with Vault(root) as vault:
-        found = [_recall(place, vault, raw), _question(place, vault, raw)]
+        first = _first(place, vault, raw)
+        found = [_recall(place, vault, raw), _question(place, vault, raw), first]
         found += [_pending(place, vault, raw, *numbers) for numbers in pairwise((0, *place.size.adds))]
     place.cleared()
     return found
@@ -48,7 +49,14 @@ def _recall(place: Place, vault: Vault, raw: Raw) -> Row:
     return Row(f"questions whose memory is among {LIMIT} hits", shares[0], FLOOR, shares[1], unit="share")
 
 
+def _first(place: Place, vault: Vault, raw: Raw) -> Row:
+    """A question about memories most of which this vault has not read before."""
+    times = _beside(place, vault, raw)
+    return Row("question, for the first time", times["ours"], FLOOR, times["floor"])
+
+
 def _question(place: Place, vault: Vault, raw: Raw) -> Row:
+    """A question about memories that were read before, as those are which tantivy has stored."""
     times = _beside(place, vault, raw)
     return Row("question", times["ours"], FLOOR, times["floor"], GOAL)
 

@@ -33,6 +33,7 @@ ROWS = [
     "memory of a process that has searched",
     "questions whose memory is among 5 hits",
     "question",
+    "question, for the first time",
     "question after 2 adds, 2 of them pending",
     "question after 4 adds, 4 of them pending",
     "question: one rare word",
