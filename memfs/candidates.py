@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from memfs.catalog import Catalog
-from memfs.index import Matches
+from memfs.index import Index, Matches
 from memfs.keywords import Clause, moments
 from memfs.model import Reason
 from memfs.overlay import has_all, rarity
@@ -58,14 +58,19 @@ class Candidates:
 
     def find(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
         """Whatever is relevant enough, by rank: its relevance, times what time has left of it."""
-        overlay, is_led = self._fresh.overlay, self._is_led(asked.question)
+        index, is_led = self._fresh.index, self._is_led(asked.question)
         wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW
         if asked.question.is_empty or not self._forgetting.enabled:
             return _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
-        if not overlay and not is_led:
-            return self._published_by_rank(asked, wanted, page.min_relevance, now)
+        if not self._fresh.overlay.entries and not is_led:
+            return self._published_by_rank(index, asked, wanted, page.min_relevance, now)
         found = _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
         return self._by_rank(found, asked.weights.information or 1.0, now)
+
+    def are_first(self, question: Question, page: Page) -> bool:
+        """Tell whether the hits of a page are the best of the index by rank, as far as there are enough."""
+        is_first = page.limit <= WINDOW and not page.offset and not page.min_relevance and self._forgetting.enabled
+        return is_first and not (self._fresh.overlay.entries or question.is_empty or self._is_led(question))
 
     def fading(self, path: str, row: int | None, now: datetime) -> list[Reason]:
         """What became of the rank of a memory with time, in words."""
@@ -80,7 +85,7 @@ class Candidates:
     # --- by rank
 
     def _by_rank(self, found: Iterator[Candidate], information: float, now: datetime) -> Iterator[Candidate]:
-        left = self._left(now)
+        left = self.left(self._fresh.index, now)
         while window := [*islice(found, WINDOW)]:
             factors = [left.of(*self._life(one[1], None)) if one[5] is None else left[one[5]] for one in window]
             ranked = [
@@ -90,27 +95,27 @@ class Candidates:
             ranked.sort(key=itemgetter(0, 1))
             yield from ranked
 
-    def _published_by_rank(self, asked: Asked, wanted: int, floor: float, now: datetime) -> Iterator[Candidate]:
+    def _published_by_rank(
+        self, index: Index, asked: Asked, wanted: int, floor: float, now: datetime
+    ) -> Iterator[Candidate]:
         """The same where nothing is pending and nothing comes from a conversation: a row is known when it is wanted."""
-        left, weights, information = self._left(now), asked.weights, asked.weights.information or 1.0
-        known = self._fresh.index.catalog.known
-        for found in self._rows(asked.question, asked.clauses, wanted):
+        left, weights, information = self.left(index, now), asked.weights, asked.weights.information or 1.0
+        known = index.catalog.known
+        for found in _rows(index, asked.question, asked.clauses, wanted):
             for start in range(0, len(found), WINDOW):
                 window = found[start : start + WINDOW]
                 if floor:
                     window = [pair for pair in window if weights.relevance(pair[0]) >= floor]
-                ranked = [((score / information) ** STEEPNESS * left[row], row, score) for score, row in window]
-                ranked.sort(key=itemgetter(0), reverse=True)
-                for rank, row, score in ranked:
+                for rank, row, score in by_rank(window, information, left):
                     path, stamp = known(row)
                     yield -rank, path, stamp, score, None, row
-                if len(ranked) < WINDOW:
+                if len(window) < WINDOW:
                     return
 
-    def _left(self, now: datetime) -> "Left":
+    def left(self, index: Index, now: datetime) -> "Left":
         """What the ranks of memories are multiplied by."""
-        seconds, recalled, catalog = now.timestamp(), self._usage.marked(), self._fresh.index.catalog
-        key = (catalog, self._usage.version, int(seconds) // HOUR)
+        seconds, recalled, catalog = now.timestamp(), self._usage.marked(), index.catalog
+        key = (catalog, self._usage.version, seconds // HOUR)
         if self._known is None or self._known[0] != key:
             self._known = key, Left(catalog, recalled, seconds, self._forgetting.half_life_days)
         return self._known[1]
@@ -127,7 +132,7 @@ class Candidates:
 
     def _is_led(self, question: Question) -> bool:
         """Tell whether more than its score may speak for a memory: what was said around it, or what it means."""
-        is_more = self._meaning is not None or self._fresh.index.has_places or self._fresh.overlay.places
+        is_more = self._meaning is not None or self._fresh.overlay.places or self._fresh.index.has_places
         return bool(is_more) and question.is_plain
 
     def _by_score(self, asked: Asked, wanted: int) -> Iterator[Candidate]:
@@ -151,21 +156,12 @@ class Candidates:
         return {term: weight / rarity(count, index.memories) for term, (count, weight) in found.items() if count}
 
     def _published(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
-        known, pending = self._fresh.index.catalog.known, self._fresh.overlay.entries
-        for score, number in chain.from_iterable(self._rows(question, clauses, wanted + (8 if pending else 0))):
+        index, pending = self._fresh.index, self._fresh.overlay.entries
+        known = index.catalog.known
+        for score, number in chain.from_iterable(_rows(index, question, clauses, wanted + (8 if pending else 0))):
             path, stamp = known(number)
             if path not in pending:
                 yield -score, path, stamp, score, None, number
-
-    def _rows(self, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
-        """The scores and rows of the index, more of them when so many were not enough."""
-        index, seen = self._fresh.index, 0
-        while True:
-            found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
-            yield found[seen:]
-            if len(found) < limit or limit >= index.memories:
-                return
-            seen, limit = len(found), limit * MORE
 
     def _pending(self, question: Question, weights: Weights) -> list[Candidate]:
         overlay = self._fresh.overlay
@@ -181,6 +177,24 @@ class Candidates:
                 score = weights.score(overlay.counts(path), len(terms), mean_length)
                 found.append((-score, path, memory.stamp, score, None, None))
         return sorted(found)
+
+
+def by_rank(found: Matches, information: float, left: Left) -> list[tuple[float, int, float]]:
+    """Some matches by rank, as (rank, row, score)."""
+    ranked = [((score / information) ** STEEPNESS * left[row], row, score) for score, row in found]
+    ranked.sort(key=itemgetter(0), reverse=True)
+    return ranked
+
+
+def _rows(index: Index, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
+    """The scores and rows of an index, more of them when so many were not enough."""
+    seen = 0
+    while True:
+        found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
+        yield found[seen:]
+        if len(found) < limit or limit >= index.memories:
+            return
+        seen, limit = len(found), limit * MORE
 
 
 def _relevant(found: Iterator[Candidate], weights: Weights, floor: float) -> Iterator[Candidate]:

@@ -9,6 +9,7 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ _HEAD = struct.Struct("<8s5q")  # magic, first row, number of rows, of dead rows
 _MAGIC = b"memfsrow"
 _STAMP = struct.Struct("<4q")
 _DIGEST = 8
+AT_HAND = 4096  # rows whose paths and stamps are kept as they are asked for
 UNREADABLE = (ValueError, IndexError, struct.error)
 
 
@@ -200,6 +202,7 @@ class Catalog:
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chunks = tuple(chunks)
         self._firsts = [chunk.first for chunk in chunks]
+        self.known = lru_cache(maxsize=AT_HAND)(partial(_known, self.chunks, self._firsts))
         if any(left.first + left.count != right.first for left, right in pairwise(chunks)) or self._firsts[:1] != [0]:
             raise ValueError("rows are missing")
 
@@ -214,13 +217,6 @@ class Catalog:
     @property
     def alive(self) -> int:
         return self.next_row - self.dead
-
-    def known(self, number: int) -> tuple[str, tuple[int, ...]]:
-        """The path and the stamp of one row."""
-        try:
-            return self.chunks[bisect_right(self._firsts, number) - 1].known(number)
-        except UNREADABLE as error:
-            raise IndexDamaged("a row cannot be read") from error
 
     def life(self, number: int) -> tuple[int, int]:
         """When the memory of a row was new and how much it matters, and the mark of its id."""
@@ -293,6 +289,14 @@ class Catalog:
         """All rows as one chunk, dead ones included, for rows keep their numbers."""
         rows = (chunk.row(number) for chunk in self.chunks for number in range(chunk.first, chunk.first + chunk.count))
         return Chunk.make(0, rows, [number for chunk in self.chunks for number in chunk.dead])
+
+
+def _known(chunks: Sequence[Chunk], firsts: Sequence[int], number: int) -> tuple[str, tuple[int, ...]]:
+    """The path and the stamp of one row."""
+    try:
+        return chunks[bisect_right(firsts, number) - 1].known(number)
+    except UNREADABLE as error:
+        raise IndexDamaged("a row cannot be read") from error
 
 
 def _paths(chunk: Chunk) -> list[str]:

@@ -93,17 +93,17 @@ class Filter:
         rules = (*_below(scope, "outside the scope"), *_usual(included), *asked)
         return cls(rules, conditions, included, scope, not (asked or conditions or words))
 
-    @property
+    @lazy
     def exact(self) -> bool:
         """The clauses let through nothing that does not match."""
         return all(condition.operator in EXISTENCE and condition.key not in VALUED for condition in self.where)
 
     def clauses(self, now: datetime) -> tuple[Clause, ...]:
         """What an index asks of a memory; all of it must hold."""
-        return self._lasting if "expired" in self.include else (_unexpired(now), *self._lasting)
+        return self.lasting if "expired" in self.include else (_unexpired(now), *self.lasting)
 
     @lazy
-    def _lasting(self) -> tuple[Clause, ...]:
+    def lasting(self) -> tuple[Clause, ...]:
         """The clauses that stay the same as time goes by."""
         rules = [rule.clause for rule in self.rules]
         return (*rules, *[clause for condition in self.where for clause in condition.clauses()])

@@ -5,9 +5,9 @@ that is not as it was published is an IndexDamaged, and rebuilt.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import tantivy
@@ -19,6 +19,7 @@ from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, joined, spell, unspell
 from memfs.model import lazy
 from memfs.origins import PLACED
+from memfs.overlay import worth
 from memfs.query import Question
 from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, prepare
 
@@ -26,7 +27,9 @@ SCHEMA = 4
 MAX_WORD = 80  # bytes; a longer one is not indexed
 MAX_PREFIXED = 200  # words a prefix stands for
 MAX_SIGHTED = 500  # memories that are looked at for what was said around others
+AT_HAND = 4096  # terms that are not looked up again
 HEAP, MIN_HEAP = 128_000_000, 15_000_000
+SHOULD = Occur.Should
 _ALWAYS = ("created", "updated")
 _TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
 
@@ -84,8 +87,9 @@ class Index:
             index.reload()
             self._schema, self._searcher = index.schema, index.searcher()
             self.memories = self._searcher.num_docs
-        self._frequency = lru_cache(maxsize=4096)(self._searcher.doc_freq)
-        self._left_out: dict[tuple[str, ...], list[tuple[Occur, Query]]] = {}  # by terms, the same in most questions
+        self._frequency = lru_cache(maxsize=AT_HAND)(self._searcher.doc_freq)
+        self.worth = lru_cache(maxsize=AT_HAND)(partial(_worth, self._frequency, self.memories))
+        self._parts: tuple[Sequence[Clause], list[tuple[Occur, Query]]] = ((), [])  # of the clauses asked for last
 
     def frequency(self, term: str) -> int:
         """The number of memories that have a term."""
@@ -126,6 +130,16 @@ class Index:
             return self._run(self._restricted(text, clauses), limit) if text else []
         except BaseException as error:
             raise _translated(error) from error
+
+    @lazy
+    def has_expiring(self) -> bool:
+        """Whether some memory expires, or has."""
+        return self.has_keyword("expires")
+
+    @lazy
+    def has_superseding(self) -> bool:
+        """Whether some memory names others that it supersedes."""
+        return self.has_keyword("supersedes")
 
     @lazy
     def has_places(self) -> bool:
@@ -202,13 +216,13 @@ class Index:
         with _guarded():
             return [row for _, row in self._run(self._restricted(Query.all_query(), clauses), max(self.memories, 1))]
 
-    def _run(self, query: Query, limit: int, *, by: str | None = None) -> list[tuple[float, int]]:
-        limit = max(1, min(limit, self.memories))  # of none, tantivy panics
+    def _run(self, query: Query, limit: int, *, by: str | None = None) -> Matches:
+        limit = min(limit, self.memories) or 1  # of none, tantivy panics
         hits = self._searcher.search(query, limit, count=False, order_by_field=by).hits
-        if not hits:
-            return []
-        rows = self._searcher.fast_field_values("row", [address for _, address in hits])
-        return [(score, int(row)) for (score, _), row in zip(hits, rows, strict=True) if row is not None]
+        rows: list[Any] = self._searcher.fast_field_values("row", [address for _, address in hits])
+        if None in rows:
+            raise IndexDamaged("a document has no row")
+        return [(score, row) for (score, _), row in zip(hits, rows, strict=True)]
 
     def _term(self, field: str, term: str) -> Query:
         return Query.term_query(self._schema, field, term, "freq")
@@ -217,11 +231,14 @@ class Index:
         return self._term("keys", spell(keyword))
 
     def _text(self, question: Question) -> Query | None:
-        boosts = question.boosts
-        parts = [(Occur.Should, self._word(term, boosts)) for term in question.terms]
-        groups = [[self._word(word, boosts) for word in group] for group in question.groups]
-        parts += [(Occur.Should, Query.disjunction_max_query(group)) for group in groups]
-        parts += [(Occur.Must, self._phrase(phrase, boosts)) for phrase in question.phrases]
+        boosts, schema, term_query = question.boosts, self._schema, Query.term_query
+        if question.is_plain and not boosts:  # most are, and one call a term is the shortest way
+            parts = [(SHOULD, term_query(schema, "text", term, "freq")) for term in question.terms]
+        else:
+            parts = [(SHOULD, self._word(term, boosts)) for term in question.terms]
+            groups = [[self._word(word, boosts) for word in group] for group in question.groups]
+            parts += [(SHOULD, Query.disjunction_max_query(group)) for group in groups]
+            parts += [(Occur.Must, self._phrase(phrase, boosts)) for phrase in question.phrases]
         if len(parts) == 1:
             return parts[0][1]
         return Query.boolean_query(parts) if parts else None
@@ -238,7 +255,10 @@ class Index:
         return Query.boost_query(query, sum(known) / len(known)) if known else query
 
     def _restricted(self, query: Query, clauses: Sequence[Clause]) -> Query:
-        parts = [part for clause in clauses for part in self._clause(clause)]
+        before, parts = self._parts
+        if clauses is not before:
+            parts = [part for clause in clauses for part in self._clause(clause)]
+            self._parts = clauses, parts
         return Query.boolean_query([(Occur.Must, query), *parts]) if parts else query
 
     def _clause(self, clause: Clause) -> list[tuple[Occur, Query]]:
@@ -254,13 +274,8 @@ class Index:
 
     def _without(self, terms: tuple[str, ...]) -> list[tuple[Occur, Query]]:
         """None of some keywords, as far as there are any."""
-        parts = self._left_out.get(terms)
-        if parts is None:
-            known = [term for term in terms if self._frequency("keys", spell(term))]
-            parts = [(Occur.MustNot, self._keyword(term)) for term in known]
-            if len(self._left_out) < MAX_TERMS:
-                self._left_out[terms] = parts
-        return parts
+        known = [term for term in terms if self._frequency("keys", spell(term))]
+        return [(Occur.MustNot, self._keyword(term)) for term in known]
 
     def _any(self, terms: Sequence[str]) -> Query:
         """Any of some keywords; a set of terms costs more to begin with, and less for each."""
@@ -388,6 +403,14 @@ def _analyzer(language: str, *, without_stop_words: bool = False) -> tantivy.Tex
         except ValueError:  # there is no list for some languages; a builder that refused is spent
             return _analyzer(language)
     return builder.filter(Step.ascii_fold()).filter(Step.stemmer(language)).build()
+
+
+def _worth(frequency: Callable[[str, str], int], total: int, term: str) -> float:
+    """How rare a term is; 0 if no memory has it."""
+    try:
+        return worth(frequency("text", term), total)
+    except BaseException as error:
+        raise _translated(error) from error
 
 
 def _translated(error: BaseException) -> BaseException:

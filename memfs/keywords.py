@@ -85,7 +85,7 @@ def terms_of(path: str, values: Mapping[str, Any]) -> list[str]:
         elif key == "created":
             terms.append(key)
         elif key == "tags":
-            terms += [_tag(tag) for tag in value if not is_sealed(tag)]
+            terms += filter(None, map(_tag, value))
         elif isinstance(value, str | int):
             terms += _terms(key, value)
         elif value is not None:
@@ -95,7 +95,8 @@ def terms_of(path: str, values: Mapping[str, Any]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _tag(tag: str) -> str:
-    return "tags=" + fold(tag)[:KEYWORD_LIMIT]
+    """The term of a tag; none of one that is encrypted."""
+    return "" if is_sealed(tag) else "tags=" + fold(tag)[:KEYWORD_LIMIT]
 
 
 def _spread_terms(key: str, value: object) -> tuple[str, ...]:

@@ -217,7 +217,7 @@ class Memory:
     def namespace(self) -> Namespace:
         return Namespace(tuple(self.path.split("/")[:-1]))
 
-    @property
+    @lazy
     def title(self) -> str:
         body = self.body
         head = self.data[: len(self.data) - len(body)]  # all of the header, at least

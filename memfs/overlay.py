@@ -128,6 +128,11 @@ def rarity(frequency: int, total: int) -> float:
     return math.log(1 + (max(total - frequency, 0) + 0.5) / (frequency + 0.5))
 
 
+def worth(frequency: int, total: int) -> float:
+    """The same, and nothing for a term that none has."""
+    return rarity(frequency, total) if frequency else 0.0
+
+
 def has_phrase(terms: Sequence[str], phrase: Sequence[str]) -> bool:
     """Tell whether the terms stand side by side in a text."""
     first, size = phrase[0], len(phrase)

@@ -22,7 +22,7 @@ from memfs.index import Document, Edit, Index, index_in_memory, open_index, publ
 from memfs.journal import Journal
 from memfs.keywords import moments_of, terms_of
 from memfs.locks import release, try_lock
-from memfs.model import Memory, id_of, is_sealed, unsealed
+from memfs.model import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
 from memfs.retention import life_of
@@ -50,7 +50,8 @@ def _names(path: str, values: Mapping[str, Any]) -> str:
     words = [path.removesuffix(".md").replace("_", " ")]
     words += [str(values[key]) for key in ("title", "description") if key in values]
     words += [*values.get("aliases", ()), *values.get("tags", ())]
-    return "\n".join([word for word in words if not is_sealed(word)])
+    names = "\n".join(words)
+    return names if SEALED not in names else "\n".join([word for word in words if not is_sealed(word)])
 
 
 def text_of(memory: Memory) -> str:
@@ -107,7 +108,7 @@ class Publisher:
         self._pause = RETRY
         self._had_one = self._is_foreign = False  # of our kind; of another
         self._journal, self._language = journal, language
-        self._seen: tuple[int, ...] | None = None  # what `current` was when the index was opened
+        self.seen: tuple[int, ...] | None = None  # what `current` was when the index was opened
         self._stamps: dict[str, Marks] | None = None
 
     def stamps(self) -> dict[str, Marks]:
@@ -131,13 +132,13 @@ class Publisher:
 
     def is_current(self) -> bool:
         """Tell whether the index that is open is the published one."""
-        return self.index is not None and self._current() == self._seen
+        return self.index is not None and self._current() == self.seen
 
     def adopt(self) -> None:
         """Open what is published; what is damaged counts as not there."""
         seen = self._current() if self._is_ours() else None
         if seen is None and self.index and not self.index.generation:
-            self._seen = seen
+            self.seen = seen
             return  # the one in memory serves as long as none is on disk
         self._take(None, seen)
         while seen and self.index is None:
@@ -277,7 +278,7 @@ class Publisher:
             progress(done, total)
 
     def _take(self, index: Index | None, seen: tuple[int, ...] | None) -> None:
-        self.index, self._seen, self._stamps = index, seen, None
+        self.index, self.seen, self._stamps = index, seen, None
 
     def _current(self) -> tuple[int, ...] | None:
         try:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from memfs.errors import InvalidSearchError, shown
 from memfs.model import Reason
 from memfs.overlay import bm25, has_all, rarity
-from memfs.words import MAX_TERMS, ask, prepare
+from memfs.words import MAX_QUESTION, MAX_TERMS, ask, is_loose, prepare
 
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 1000
@@ -64,13 +64,13 @@ def understand(text: str, cutter: Cutter) -> Question:
     """Read a question; any text is one."""
     if not isinstance(text, str):
         raise InvalidSearchError("question", f"{shown(text)} is not a text")
-    asked = ask(text.encode("utf-8", "replace").decode() if not text.isascii() else text)
-    loose = cutter.asked(asked.words) if asked.words.strip() else []
-    terms = tuple(dict.fromkeys(loose))[:MAX_TERMS]
-    if not asked.phrases and not asked.prefixes:
-        return Question(terms, text=text)
-    phrases = tuple(filter(None, (cutter.phrase(phrase)[:MAX_TERMS] for phrase in asked.phrases[:8])))
-    prefixes = tuple(dict.fromkeys(prepare(prefix, is_question=True).strip().lower() for prefix in asked.prefixes))
+    encoded = text if text.isascii() else text.encode("utf-8", "replace").decode()
+    loose, quoted, begun = (encoded[:MAX_QUESTION], (), ()) if is_loose(encoded) else ask(encoded)
+    terms = tuple(dict.fromkeys(cutter.asked(loose)))[:MAX_TERMS]
+    if not quoted and not begun:
+        return Question(terms, (), (), (), text)
+    phrases = tuple(filter(None, (cutter.phrase(phrase)[:MAX_TERMS] for phrase in quoted[:8])))
+    prefixes = tuple(dict.fromkeys(prepare(prefix, is_question=True).strip().lower() for prefix in begun))
     return Question(terms, phrases, prefixes[:8], text=text)
 
 
@@ -102,15 +102,16 @@ class Weights(NamedTuple):
         return min(1.0, score / self.information) ** STEEPNESS if self.information > 0 else 1.0
 
 
-def weigh(groups: Sequence[Sequence[str]], frequency: Callable[[str], int], total: int) -> Weights:
-    """Weigh the terms of a question by how rare they are; a group of terms stands for one word of it."""
+def weigh(groups: Sequence[Sequence[str]], worth: Callable[[str], float], total: int) -> Weights:
+    """Weigh the terms of a question: `worth` is how rare one is, 0 if none of the `total` memories has it; a group of
+    terms stands for one word of it."""
     of: dict[str, float] = {}
     information = 0.0
     for group in groups:
         most = 0.0
         for term in group:
-            if count := frequency(term):
-                of[term] = weight = rarity(count, total)
+            if weight := worth(term):
+                of[term] = weight
                 if weight > most:
                     most = weight
         information += most or UNSEEN * min(1.0, total / FEW) ** 0.5 * rarity(0, total)
@@ -119,8 +120,8 @@ def weigh(groups: Sequence[Sequence[str]], frequency: Callable[[str], int], tota
 
 def groups_of(question: Question) -> list[tuple[str, ...]]:
     """The words of a question, each as the terms that stand for it."""
-    unseen = [(prefix,) for prefix in question.prefixes] if not question.groups else []
-    return [*[(term,) for term in question.words], *question.groups, *unseen]
+    words: list[tuple[str, ...]] = [(term,) for term in question.words]
+    return [*words, *(question.groups or [(prefix,) for prefix in question.prefixes])] if question.prefixes else words
 
 
 def explain(
@@ -152,10 +153,11 @@ class Page(NamedTuple):
 
 def check_page(limit: int | None, offset: int, min_relevance: float) -> Page:
     """The bounds of a search, checked: nothing else may reach the index."""
-    page = Page(DEFAULT_LIMIT if limit is None else limit, offset, min_relevance)
-    for subject, value, low, high in (("limit", page.limit, 1, MAX_LIMIT), ("offset", offset, 0, MAX_OFFSET)):
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise InvalidSearchError(subject, f"{shown(value)} is not a whole number from {low} to {high}")
+    limit = DEFAULT_LIMIT if limit is None else limit
+    if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
+        raise InvalidSearchError("limit", f"{shown(limit)} is not a whole number from 1 to {MAX_LIMIT}")
+    if type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
+        raise InvalidSearchError("offset", f"{shown(offset)} is not a whole number from 0 to {MAX_OFFSET}")
     if not isinstance(min_relevance, (int, float)) or isinstance(min_relevance, bool) or not 0 <= min_relevance <= 1:
         raise InvalidSearchError("min_relevance", f"{shown(min_relevance)} is not a number from 0 to 1")
-    return page
+    return Page(limit, offset, min_relevance)

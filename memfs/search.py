@@ -6,19 +6,20 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from memfs.candidates import Candidate, Candidates
+from memfs.candidates import WINDOW, Candidate, Candidates, by_rank
 from memfs.catalog import IndexDamaged
 from memfs.files import open_root
 from memfs.filters import Filter
 from memfs.keywords import KEYWORD_LIMIT
 from memfs.model import Hit, Memory, Reason
 from memfs.namespace import ARCHIVE, Namespace
-from memfs.overlay import has_all
+from memfs.overlay import has_all, worth
 from memfs.publisher import text_of
-from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, groups_of, understand, weigh
+from memfs.query import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
 from memfs.ranking import ALIKE, told
 from memfs.retention import Forgetting
 from memfs.scan import read_one, stamp_of
+from memfs.shelf import Shelf, Shelved
 from memfs.snippets import Marker
 from memfs.succession import is_superseded, is_withdrawn, target_of
 from memfs.sync import Freshness
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from memfs.meaning import Meaning
 
 TRIES = (False, False, False, False, True)  # whether it is the last one
+NOBODY: frozenset[str] = frozenset()
 OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
 
 
@@ -37,7 +39,7 @@ class Stale(Exception):  # noqa: N818  it never leaves this room: the search is 
     """Memories that are not as they are known."""
 
 
-Found = tuple[Candidate, Memory]
+Found = tuple[Candidate, Shelved]
 
 
 class Search:
@@ -49,6 +51,7 @@ class Search:
         self._tree, self._fresh, self._meaning = tree, fresh, meaning
         self._candidates = Candidates(fresh, forgetting, usage, meaning)
         self._superseded: tuple[object, dict[tuple[str, ...], frozenset[str]]] = (None, {})
+        self._shelf = Shelf(tree.root)
         self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 
     def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:
@@ -76,17 +79,51 @@ class Search:
         self, question: Question, choose: Filter, page: Page, now: datetime, *, why: bool, last: bool
     ) -> list[Hit]:
         weights = self._weigh(question)
+        is_first = not why and choose.exact and self._candidates.are_first(question, page)
+        if is_first and (first := self._first(question, weights, choose, page, now)) is not None:
+            return first
         found = self._chosen(question, weights, choose, page, now, last=last)
         marker = Marker(weights.of.keys(), self._stem)
         hits = []
-        for (order, path, _, score, support, row), memory in found:  # not while reading: either is faster by itself
-            text, marks = marker.snippet(memory.legible)
+        for (order, path, _, score, support, row), (_, memory, line) in found:
+            text, marks = marker.snippet(line)
             reasons: tuple[Reason, ...] = ()
             if why:
                 words = self._reasons(memory, question, weights)
                 reasons = (*words, *told(support, weights.information), *self._candidates.fading(path, row, now))
             hits.append(Hit(memory, weights.relevance(score), -order, text, marks, reasons))
         return hits
+
+    def _first(
+        self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime
+    ) -> list[Hit] | None:
+        """The same where nothing is pending, in one piece, for each step of its own takes time: most questions go this
+        way. None where the first candidates are too few, or a file is not as it is known."""
+        index, shelf, information = self._fresh.index, self._shelf, weights.information or 1.0
+        targets = () if "superseded" in choose.include else self._targets(choose.scope, now)
+        found = index.find(question, choose.clauses(now) if index.has_expiring else choose.lasting, WINDOW)
+        known, marker, hits, root = index.catalog.known, Marker(weights.of, self._stem), list[Hit](), -1
+        try:
+            for rank, row, score in by_rank(found, information, self._candidates.left(index, now)):
+                path, stamp = known(row)
+                kept = shelf.get(path, stamp)
+                if kept is None:
+                    root = open_root(self._tree.root) if root < 0 else root
+                    kept = shelf.read(root, path, stamp)
+                    if kept is None:
+                        return None
+                _, memory, line = kept
+                if targets and is_superseded(memory, targets):
+                    continue
+                text, marks = marker.snippet(line)
+                share = score / information
+                hits.append(Hit(memory, share**STEEPNESS if share < 1.0 else 1.0, rank, text, marks))
+                if len(hits) == page.limit:
+                    return hits
+        finally:
+            if root >= 0:
+                os.close(root)
+        return hits if len(found) < WINDOW else None
 
     def _chosen(
         self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime, *, last: bool
@@ -98,26 +135,36 @@ class Search:
         found: list[Found] = []
         stale: list[str] = []
         skip = page.offset
-        asked = Asked(question, weights, choose.clauses(now), lambda memory: choose.matches(memory, now))
-        root = open_root(self._tree.root)
+        clauses = choose.clauses(now) if self._fresh.index.has_expiring else choose.lasting
+        asked = Asked(question, weights, clauses, lambda memory: choose.matches(memory, now))
+        root = -1
         try:
             for candidate in self._candidates.find(asked, page, now):
                 path, stamp = candidate[1], candidate[2]
-                memory = read_one(root, path)
-                if not isinstance(memory, Memory):
-                    stale += [path] if memory is None else []
-                elif stamp_of(memory.status) != stamp and not (last and self._answers(memory, question, weights)):
-                    stale.append(path)
-                elif not (is_exact and path not in pending) and not choose.matches(memory, now):
+                kept = self._shelf.get(path, stamp)
+                if kept is None:
+                    root = open_root(self._tree.root) if root < 0 else root
+                    memory = read_one(root, path)
+                    if not isinstance(memory, Memory):
+                        stale += [path] if memory is None else []
+                        continue
+                    if stamp_of(memory.status) != stamp and not (last and self._answers(memory, question, weights)):
+                        stale.append(path)
+                        continue
+                    kept = self._shelf.put(memory)
+                if not (is_exact and path not in pending) and not choose.matches(kept.memory, now):
                     continue
-                elif skip or (targets and is_superseded(memory, targets)):
-                    skip -= not (targets and is_superseded(memory, targets))
-                else:
-                    found.append((candidate, memory))
-                    if len(found) == page.limit:
-                        break
+                if targets and is_superseded(kept.memory, targets):
+                    continue
+                if skip:
+                    skip -= 1
+                    continue
+                found.append((candidate, kept))
+                if len(found) == page.limit:
+                    break
         finally:
-            os.close(root)
+            if root >= 0:
+                os.close(root)
         if stale and not last:
             raise Stale(*stale)
         return found
@@ -144,14 +191,17 @@ class Search:
 
     def _weigh(self, question: Question) -> Weights:
         index, overlay = self._fresh.index, self._fresh.overlay
-        if not overlay:
-            return weigh(groups_of(question), index.frequency, index.memories)
+        if not overlay.entries:
+            return weigh(groups_of(question), index.worth, index.memories)
         total = overlay.total_over(index.memories)
-        return weigh(groups_of(question), lambda term: overlay.frequency_over(index.frequency(term), term), total)
+        frequency = overlay.frequency_over
+        return weigh(groups_of(question), lambda term: worth(frequency(index.frequency(term), term), total), total)
 
     def _targets(self, scope: Namespace, now: datetime) -> frozenset[str]:
         """What the links name by which memories of the scope that are in force supersede others."""
         index, overlay = self._fresh.index, self._fresh.overlay
+        if not overlay.entries and not index.has_superseding:
+            return NOBODY
         key = (index, overlay, overlay.version, int(now.timestamp()) // 60)  # one may expire meanwhile
         if self._superseded[0] != key:
             self._superseded = key, {}

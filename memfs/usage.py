@@ -24,6 +24,7 @@ COMPACT = 1 << 16  # bytes; a log is made shorter when it has doubled since, and
 MOST = 8 << 20  # bytes of counters that are kept: of those recalled last
 LARGEST = 64 << 20  # bytes; a larger log is not ours
 PATIENCE = 0.5  # seconds to wait for one who makes the log shorter; what comes later is not counted
+PAUSE = 1.0  # seconds between two looks at what others counted, for a rank
 _APPEND = os.O_RDWR | os.O_APPEND
 _END = b"."  # of each line: one without it was cut
 _DIGITS = 15  # at most, of a number
@@ -66,10 +67,13 @@ class Usage:
         self._path = os.path.join(self._root, STATE, ROOM, NAME)
         self._writing, self._reading = Place(STATE, ROOM), Place(STATE, ROOM)
         self._mutex, self._looking = Mutex(), Mutex()
+        self._due = 0.0  # when to look at what others counted
+        self.version = 0  # is another one when something was recalled since, as far as this process knows
         self._known: tuple[int, int] | None  # inode and size of the log, when it was last looked at
         self._begin_anew()
 
     def _begin_anew(self) -> None:
+        self.version += 1
         self._tally, self._known, self._inode, self._position = Tally(), None, 0, 0
         self._view, self._marked = MappingProxyType(self._tally.counts), MappingProxyType(self._tally.marked)
 
@@ -95,6 +99,7 @@ class Usage:
                 release(fd)
             if is_due:
                 self._compact(fd)
+        self._due = 0.0
 
     def _shared(self) -> int:
         """The log, open for appending, while nobody makes it shorter."""
@@ -168,16 +173,14 @@ class Usage:
             with self._looking:
                 self._catch_up()
                 self._known = now
+                self.version += 1
         return self._view
 
-    @property
-    def version(self) -> object:
-        """What differs when something was recalled since, as far as this process knows."""
-        return self._tally, self._known
-
     def marked(self) -> Mapping[int, Recalls]:
-        """The same, by the marks of the ids."""
-        self.snapshot()
+        """The same, by the marks of the ids; what another process counts is here within a second."""
+        if (now := time.monotonic()) >= self._due:
+            self.snapshot()
+            self._due = now + PAUSE
         return self._marked
 
     def _catch_up(self) -> None:

@@ -50,6 +50,11 @@ class Asked(NamedTuple):
     prefixes: tuple[str, ...]
 
 
+def is_loose(question: str) -> bool:
+    """Tell whether a question is loose words and nothing else, as most are."""
+    return '"' not in question and "*" not in question and "“" not in question
+
+
 def ask(question: str) -> Asked:
     """Read a question; any text is one."""
     question = question[:MAX_QUESTION]

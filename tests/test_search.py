@@ -32,6 +32,42 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
         yield vault
 
 
+# --- one way or another ---------------------------------------------------------------------------------
+
+
+def test_hits_are_the_same_by_the_short_way_as_where_they_are_explained_or_more_are_wanted(tmp_path: Path) -> None:
+    fill(tmp_path / "vault", 300)
+    with Vault(tmp_path / "vault", clock=lambda: NOW) as vault:
+        first, second, third, fourth, fifth, *_ = vault.list()
+        vault.update(first.path, supersedes=[second.path])
+        vault.update(third.path, expires="2026-11-01")
+        vault.update(fourth.path, status="deprecated")
+        vault.forget(fifth.path)
+        vault.sync()
+        chance = random.Random(4)
+        words = sorted({word for memory in vault.list() for word in re.findall(r"\w+", memory.body)})
+        asked = [" ".join(chance.sample(words, chance.randint(1, 6))) for _ in range(150)]
+        asked += ['"red wine" sushi', "mar* coffee", second.body, third.body, fourth.body, fifth.body]
+        choices: list[dict[str, Any]] = [
+            {},
+            {"include": "all"},
+            {"namespace": "/people"},
+            {"where": {"status": "stable"}},
+        ]
+        options = [(chance.randint(1, 12), chance.choice(choices)) for _ in asked]
+        short = [
+            shown(vault.search(text, limit=limit, **more)) for text, (limit, more) in zip(asked, options, strict=True)
+        ]
+        for text, (limit, more), hits in zip(asked, options, short, strict=True):
+            assert hits == shown(vault.search(text, limit=limit, explain=True, **more))
+            assert hits == shown(vault.search(text, limit=13, **more)[:limit])
+        assert sum(map(len, short)) > 800
+
+
+def shown(hits: list[Hit]) -> list[tuple[object, ...]]:
+    return [(hit.memory, pytest.approx(hit.rank), pytest.approx(hit.relevance), hit.snippet, hit.marks) for hit in hits]
+
+
 # --- the right memory first -----------------------------------------------------------------------------
 
 ODD = {  # questions as people type them, and what they are about

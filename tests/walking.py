@@ -141,7 +141,7 @@ def keep_no_versions() -> None:
 def hear_nothing() -> None:
     """The kernel tells of changes, and nobody listens."""
     poll = KernelNotices.poll
-    KernelNotices.poll = lambda self: poll(self)._replace(paths=set(), folders=set(), lost=False)  # type: ignore[method-assign]
+    KernelNotices.poll = lambda self, **known: poll(self, **known)._replace(paths=set(), folders=set(), lost=False)  # type: ignore[method-assign]
 
 
 def answer_from_a_cache() -> None:

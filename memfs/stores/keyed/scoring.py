@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from memfs.overlay import worth
 from memfs.query import weigh
 from memfs.words import MAX_QUESTION, MAX_TERMS
 
@@ -47,7 +48,7 @@ def rank(
     mean_length: float,
 ) -> list[tuple[str, float]]:
     """The keys of the candidates with their scores, best first; of two that are as near, by key."""
-    weights = weigh([(term,) for term in asked], frequency, total)
+    weights = weigh([(term,) for term in asked], lambda term: worth(frequency(term), total), total)
     found = []
     for key, counts, length in candidates:
         if score := weights.score(counts, length, mean_length):

@@ -1,0 +1,57 @@
+"""Memories that were read, at hand: one whose file is as it was is not read again."""
+
+import os
+import time
+from typing import NamedTuple
+
+from memfs.model import Memory
+from memfs.scan import Marks, read_one, stamp_of
+from memfs.snippets import Line
+
+ROOM = 4 << 20  # bytes of files on a shelf
+SETTLED = 2_000_000_000  # nanoseconds; what changes so long after it changed has another stamp, on any file system
+
+
+class Shelved(NamedTuple):
+    """A memory as it was read, and its body on one line."""
+
+    stamp: Marks
+    memory: Memory
+    line: Line
+
+
+class Shelf:
+    """Memories of one vault by path. When there is no room for one more, all others go."""
+
+    def __init__(self, root: str) -> None:
+        self._start = f"{root}/"
+        self._kept: dict[str, Shelved] = {}
+        self._free = ROOM
+
+    def get(self, path: str, stamp: Marks) -> Shelved | None:
+        """A memory that is known by a stamp; None if it is not here, or its file has another stamp."""
+        kept = self._kept.get(path)
+        try:
+            if kept and kept[0] == stamp == stamp_of(os.lstat(self._start + path)):
+                return kept
+        except OSError:
+            pass  # whoever reads it tells why
+        return None
+
+    def read(self, root: int, path: str, stamp: Marks) -> Shelved | None:
+        """Read a memory that is known by a stamp; None if its file has another one, or cannot be read."""
+        memory = read_one(root, path)
+        if not isinstance(memory, Memory) or stamp_of(memory.status) != stamp:
+            return None
+        return self.put(memory)
+
+    def put(self, memory: Memory) -> Shelved:
+        """Keep a memory that was just read, unless its file may change and have the same stamp."""
+        stamp, size = stamp_of(memory.status), len(memory.data)
+        kept = Shelved(stamp, memory, Line.of(memory.legible))
+        if max(stamp[:2]) < time.time_ns() - SETTLED and size < ROOM:
+            if size > self._free:
+                self._kept, self._free = {}, ROOM
+            self._kept[memory.path] = kept
+            self._free -= size
+        return kept
