@@ -199,8 +199,18 @@ def first_line(text: str) -> str:
 
 def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
     """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32; it sorts behind the id `after`."""
-    since = (now if now.tzinfo else now.astimezone(UTC)) - _EPOCH
-    time = max((since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000, 0)
+    return id_at(milliseconds(now), kind, after)
+
+
+def milliseconds(time: datetime) -> int:
+    """From 1970 to a time."""
+    since = (time if time.tzinfo else time.astimezone(UTC)) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+
+
+def id_at(time: int, kind: str, after: str) -> str:
+    """The id that `new_id` makes, at so many milliseconds."""
+    time = max(time, 0)
     first = f"{_PAIRS[time >> 40]}{_PAIRS[time >> 30 & 1023]}{_PAIRS[time >> 20 & 1023]}"
     made = f"{kind}-{first}{_PAIRS[time >> 10 & 1023]}{_PAIRS[time & 1023]}{os.urandom(16).translate(_SIGNS).decode()}"
     return made if made > after else _next(after) or made

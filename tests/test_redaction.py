@@ -22,7 +22,7 @@ from memfs.errors import InvalidSetupError, SecretRefusedError, SettingsError
 from memfs.namespace import new_id
 from memfs.protocols import system_clock
 from memfs.upkeep.credentials import TOKENS
-from memfs.upkeep.findings import Detector, Finding
+from memfs.upkeep.findings import Detector, Finding, found_by
 from memfs.upkeep.personal import is_card, passes_luhn, passes_mod_97
 from memfs.upkeep.redaction import DEFAULTS, DETECTORS, Policy, is_secret, scan_text
 
@@ -531,6 +531,20 @@ def test_what_is_found_is_seen_at_first_look_also_as_json(text: str) -> None:
     assert EVERYTHING.may_find(json.dumps({"a": [text]}, ensure_ascii=False)) or not findings
     assert all(left.end <= right.start for left, right in pairwise(findings))
     assert all(one.line == text.count("\n", 0, one.start) + 1 for one in findings)
+
+
+BLIND = [Detector(one.kind, one.find) for one in DETECTORS]
+
+
+@given(st.lists(FRAGMENTS | st.text(max_size=8), max_size=12).map("".join))
+def test_a_text_without_a_sign_of_a_detector_holds_nothing_that_it_finds(text: str) -> None:
+    assert found_by(DETECTORS, text) == found_by(BLIND, text)
+
+
+@pytest.mark.parametrize(("kind", "said", "secret"), ALL, ids=lambda value: value[:24])
+def test_a_secret_has_a_sign_of_its_detector(kind: str, said: str, secret: str) -> None:
+    for text in (said, secret, json.dumps({"text": f"a\n{said}"}, ensure_ascii=False)):
+        assert found_by(DETECTORS, text) == found_by(BLIND, text)
 
 
 @given(st.text(max_size=300))

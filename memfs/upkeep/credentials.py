@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from memfs.upkeep.findings import CAPITALS, RUN, Detector, Find, Span, lower
+from memfs.upkeep.findings import BLOCK, RUN, Detector, Find, Span, lower
 
 _WORD = "[A-Za-z0-9]"
 _LOOSE = "[A-Za-z0-9_-]"
@@ -77,7 +77,7 @@ LIKE_TOKEN = re.compile(
 def _detector(kind: str) -> Detector:
     signs = [start for start in TOKENS[kind] if not set("_.-") & set(start)]
     pattern = LIKE_TOKEN if len(signs) < len(TOKENS[kind]) else None
-    return Detector(kind, _tokens(kind), anchors=signs, pattern=pattern, shapes=(RUN, CAPITALS))
+    return Detector(kind, _tokens(kind), anchors=signs, pattern=pattern, shape=RUN)
 
 
 def _tokens(kind: str) -> Find:
@@ -308,10 +308,10 @@ def is_placeholder(value: str) -> bool:
 
 
 SECRETS = (
-    Detector("private-key", _private_keys, anchors=("PRIVATE KEY",), shapes=(CAPITALS,)),
+    Detector("private-key", _private_keys, anchors=("PRIVATE KEY",), shape=BLOCK),
     *map(_detector, TOKENS),
-    Detector("aws-secret", _aws_secrets, words=("secret",), anchors=("AKIA", "ASIA"), shapes=(CAPITALS,)),
-    Detector("jwt", _jwts, anchors=("eyJ",), shapes=(RUN,)),
+    Detector("aws-secret", _aws_secrets, words=("secret",), anchors=("AKIA", "ASIA"), shape=RUN),
+    Detector("jwt", _jwts, anchors=("eyJ",), shape=RUN),
     Detector("authorization", _headers, words=("bearer", "authorization")),
     Detector("url-password", _url_passwords, anchors=("://",)),
     Detector("api-key", _api_keys, words=("key", "token", "secret", "credential")),

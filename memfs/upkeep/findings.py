@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 Span = tuple[int, int]
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
@@ -19,13 +20,32 @@ class Finding:
     line: int = 1
 
 
+class Shape(NamedTuple):
+    """A run of so many signs of a kind, found faster in the outline of a text than a pattern is in the text."""
+
+    outlines: bytes  # a table for bytes.translate
+    run: bytes
+
+    @classmethod
+    def of(cls, signs: bytes, length: int) -> "Shape":
+        return cls(bytes(b"~a"[byte in signs] for byte in range(256)), b"a" * length)
+
+    def is_in(self, data: bytes) -> bool:
+        return self.run in data.translate(self.outlines)
+
+
+_DIGITS, _UPPER = b"0123456789", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+RUN = Shape.of(_DIGITS + _UPPER + _UPPER.lower() + b"_+/=-", 14)  # of what tokens are made of
+BLOCK = Shape.of(_DIGITS + _UPPER + " .\u00a0-".encode(), 13)  # of digits and capitals, also in groups
+
+
 @dataclass(frozen=True, slots=True)
 class Detector:
     """Finds one kind of thing, in time linear in the text.
 
     A text with none of its signs holds none: `anchors` as they stand, `pattern`, `words` in whatever case. Anchors and
-    pattern are looked for only where the outline of the text has one of the `shapes`. All this is there also where the
-    text is spelled as JSON. A detector without any sign looks at every text.
+    pattern are looked for only where the text has the `shape`. All this is there also where it is spelled as JSON.
+    A detector without any sign looks at every text.
     """
 
     kind: str
@@ -33,39 +53,12 @@ class Detector:
     anchors: Sequence[str] = ()
     words: Sequence[str] = ()
     pattern: re.Pattern[str] | None = None
-    shapes: Sequence[bytes] = ()
+    shape: Shape | None = None
 
     @property
     def is_blind(self) -> bool:
         """Tell whether it has no sign."""
         return not (self.anchors or self.words or self.pattern)
-
-
-RUN = b"a" * 14  # in the outline of a text with a long run of what tokens are made of
-NUMBER = b"0" * 12  # of one with many digits, whatever stands between them
-CAPITALS = b"AA"  # of one with two capital letters
-_DIGITS, _UPPER = b"0123456789", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_BETWEEN = " .\u00a0-".encode()  # groups of digits
-
-
-def outline(text: str) -> bytes:
-    """A text in few letters, twice, in which a shape is found faster than a pattern is in the text."""
-    return b"".join(_outlines(text))
-
-
-def _outlines(text: str) -> tuple[bytes, bytes]:
-    """Where runs are, and where numbers and capitals are."""
-    data = text.encode(errors="surrogatepass")
-    return data.translate(_RUNS), data.translate(_GROUPS, _BETWEEN)
-
-
-def _table(**letters: bytes) -> bytes:
-    marks = {byte: mark for mark, group in letters.items() for byte in group}
-    return "".join(marks.get(byte, "~") for byte in range(256)).encode()
-
-
-_RUNS = _table(a=_DIGITS + _UPPER + _UPPER.lower() + b"_+/=-")
-_GROUPS = _table(**{"0": _DIGITS, "A": _UPPER})
 
 
 def lower(text: str) -> str:
@@ -87,13 +80,13 @@ def found_by(detectors: Iterable[Detector], text: str) -> list[Finding]:
 
 def _worth_a_look(detectors: Iterable[Detector], text: str) -> list[Detector]:
     """The detectors of which the text has a sign, and those without any."""
-    lowered, lines = lower(text), outline(text)
+    lowered, data = lower(text), text.encode(errors="surrogatepass")
     seen: dict[re.Pattern[str] | None, bool] = {None: False}
     chosen = []
     for one in detectors:
         if _has(lowered, one.words) or one.is_blind:
             chosen.append(one)
-        elif not one.shapes or any(shape in lines for shape in one.shapes):
+        elif not one.shape or one.shape.is_in(data):
             if (pattern := one.pattern) not in seen:
                 seen[pattern] = pattern is not None and pattern.search(text) is not None
             if seen[pattern] or _has(text, one.anchors):
@@ -114,9 +107,9 @@ def first_look(detectors: Iterable[Detector]) -> Callable[[str], bool]:
     if any(one.is_blind for one in active):
         return bool
     words = tuple(dict.fromkeys(word for one in active for word in one.words))
-    plain, searches = _signs(one for one in active if not one.shapes)
-    shapes = dict.fromkeys(shape for one in active for shape in one.shapes)
-    gates = tuple((shape != RUN, shape, *_signs(one for one in active if shape in one.shapes)) for shape in shapes)
+    plain, searches = _signs(one for one in active if not one.shape)
+    shapes = dict.fromkeys(one.shape for one in active if one.shape)
+    gates = tuple((*shape, *_signs(one for one in active if one.shape == shape)) for shape in shapes)
 
     def may_find(text: str) -> bool:  # of every message that is said: loops cost less than calls
         lowered = text.lower()
@@ -129,9 +122,9 @@ def first_look(detectors: Iterable[Detector]) -> Callable[[str], bool]:
         for search in searches:
             if search(text):
                 return True
-        lines = _outlines(text)
-        for which, shape, anchors, behind in gates:
-            if shape in lines[which] and (_has(text, anchors) or any(search(text) for search in behind)):
+        data = text.encode(errors="surrogatepass")
+        for outlines, run, anchors, behind in gates:
+            if run in data.translate(outlines) and (_has(text, anchors) or any(search(text) for search in behind)):
                 return True
         return False
 

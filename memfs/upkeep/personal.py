@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from memfs.upkeep.findings import CAPITALS, NUMBER, Detector, Span
+from memfs.upkeep.findings import BLOCK, Detector, Span
 
 _ESCAPED = r"(?<=\\[nrt])"  # behind a line end as JSON spells it
 _SIGN = "[ .\u00a0-]"  # between the groups of a number
@@ -171,8 +171,8 @@ def _is_ip(text: str) -> bool:
 
 
 PERSONAL = (
-    Detector("card", _cards, pattern=_IN_FOURS, shapes=(NUMBER,)),
-    Detector("iban", _ibans, pattern=_LIKE_IBAN, shapes=(CAPITALS,)),
+    Detector("card", _cards, pattern=_IN_FOURS, shape=BLOCK),
+    Detector("iban", _ibans, pattern=_LIKE_IBAN, shape=BLOCK),
     Detector("email", _emails, anchors=("@",)),
     Detector("ip", _ips, pattern=_LIKE_IP),
     Detector("phone", _phones, pattern=_LIKE_PHONE),

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from memfs.agent.messages import Message
 from memfs.errors import InvalidMemoryError
 from memfs.model import Problem, as_time
-from memfs.namespace import is_id
+from memfs.namespace import is_id, milliseconds
 
 VERSION = 1
 KIND = "e"  # begins the id of an event
@@ -110,16 +110,18 @@ def moment(value: object) -> datetime:
 
 def time_text(time: datetime) -> str:
     """A time as memfs writes it in a log."""
-    if time.tzinfo is not UTC:
-        time = time.astimezone(UTC)
-    since = time - _EPOCH
-    return f"{_second(since.days, since.seconds)}.{since.microseconds // 1000:03}Z"
+    return time_at(milliseconds(time))
+
+
+def time_at(time: int) -> str:
+    """The text of a time that is so many milliseconds behind 1970."""
+    return f"{_second(time // 1000)}.{str(1000 + time % 1000)[1:]}Z"
 
 
 @lru_cache(maxsize=1)
-def _second(days: int, seconds: int) -> str:
+def _second(time: int) -> str:
     """The text of a second, which many events share."""
-    return (_EPOCH + timedelta(days, seconds)).isoformat()[:19]
+    return (_EPOCH + timedelta(seconds=time)).isoformat()[:19]
 
 
 # --- writing ------------------------------------------------------------------------------------------
@@ -137,8 +139,9 @@ class Draft(NamedTuple):
     @classmethod
     def make(cls, kind: str, fields: dict[str, Any], *, id: str = "", time: str = "") -> "Draft":  # noqa: A002
         """Render an event; InvalidMemoryError if it is no line that can be read again."""
-        draft = tuple.__new__(cls, (kind, fields, _text(fields)[1:], id, time))
-        if len(draft.body) > _SAFE and len(draft.numbered(id or _SOME_ID, time or _SOME_TIME)[1]) > MAX_LINE:
+        text = _text(fields)[1:]
+        draft = tuple.__new__(cls, (kind, fields, text, id, time))
+        if len(text) > _SAFE and len(draft.numbered(id or _SOME_ID, time or _SOME_TIME)[1]) > MAX_LINE:
             raise _too_large(fields)
         return draft
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 from memfs.agent.session.erasing import with_line
@@ -20,7 +21,7 @@ from memfs.agent.session.events import (
     last_id,
     line_of,
     lines_with,
-    time_text,
+    time_at,
     understand,
 )
 from memfs.agent.session.hold import KeptHold
@@ -36,9 +37,9 @@ from memfs.errors import (
 )
 from memfs.files import FILE, TRIES, folder, open_root, read_open, worded, write_all
 from memfs.locks import Mutex, release
-from memfs.namespace import is_id, new_id
+from memfs.namespace import id_at, is_id, milliseconds
 from memfs.pause import paused
-from memfs.protocols import Clock
+from memfs.protocols import Clock, system_clock
 from memfs.state import Settled, settled
 from memfs.tree import Hold, Tree
 
@@ -85,7 +86,7 @@ class LogFile:
     ) -> None:
         self._root, self._segments, self._name = root, segments, name
         self.path = "/".join((*segments, name))
-        self._head, self._clock, self._actor = head, clock, actor
+        self._head, self._now, self._actor = head, _counting(clock), actor
         self._tree = Tree(root, clock=clock, lock_timeout=timeout)
         self._kept = KeptHold(self._tree, str(root), segments, timeout=timeout)
         self._known, self._mutex = _Known(), Mutex()
@@ -214,8 +215,8 @@ class LogFile:
         """Events with their ids and times, and the lines of those that are not there yet."""
         events, lines, known = [], [], self._known
         for draft in drafts:
-            now = self._clock()
-            name, time = draft.id or new_id(now, kind=KIND, after=known.last), draft.time or time_text(now)
+            now = self._now()
+            name, time = draft.id or id_at(now, KIND, known.last), draft.time or time_at(now)
             event, line = draft.numbered(name, time)
             events.append(event)
             if name not in known.ids:
@@ -288,6 +289,11 @@ class LogFile:
 
 class _GoneError(VaultError):
     """The directory was deleted while its lock was held: by git, say, which has no empty ones."""
+
+
+def _counting(clock: Clock) -> Callable[[], int]:
+    """A clock that tells the milliseconds from 1970; that of the system does so for less."""
+    return (lambda: time_ns() // 1_000_000) if clock is system_clock else lambda: milliseconds(clock())
 
 
 def _full(path: str) -> StorageError:

@@ -69,7 +69,12 @@ class SessionLog:
 
         `about` may hold `metadata`, `branch`, `time`, and facts of one's own, which the line then has too.
         """
-        return self._file.append([self._draft("message", _message(message), id=id, **about)])[0]
+        held = _message(message)
+        if id or about:
+            draft = self._draft("message", held, id=id, **about)
+        else:
+            draft = self._clean(Draft.make("message", {"message": held}))
+        return self._file.append([draft])[0]
 
     def append_drafts(self, drafts: Sequence[Draft]) -> list[Event]:
         """Add what was drafted before, at once, all or none."""
@@ -222,13 +227,13 @@ class SessionLog:
         if branch:
             fields["branch"] = _name("branch", branch)
         draft = Draft.make(kind, fields, id=_name("id", id) if id else "", time=_time(time) if time else "")
-        text = draft.body
-        if _SPELLING in text or _ESCAPE in text or self._redaction.may_find(text):  # else nothing is to be redacted
-            return self._redacted(draft)
-        return draft
+        return self._clean(draft)
 
-    def _redacted(self, draft: Draft) -> Draft:
+    def _clean(self, draft: Draft) -> Draft:
         """An event without what is not to be kept; what was said cannot be refused."""
+        text = draft.body
+        if not (_SPELLING in text or _ESCAPE in text or self._redaction.may_find(text)):
+            return draft
         fields, counts = self._redaction.redact(draft.fields)
         report(f"session {self.session}", counts)
         return Draft.make(draft.kind, fields, id=draft.id, time=draft.time) if counts else draft
