@@ -61,8 +61,9 @@ _TAIL = """\
 - The first answer of a new process is that of its first `Vault`; modules are loaded before. A command is the whole
   process, start of python and scan of the files included.
 - Until another process can find it: `add` returns when every search that begins then, anywhere, finds the memory. What
-  is timed is the `add`; right after it another process is asked each time, and must answer with the memory. The row
-  below it has that answer inside: two pipes, a look for changes, a search, beside a known answer by the same way.
+  is timed is the `add`; right after it another process is asked each time, and must answer with the memory. The floor
+  writes into a directory beside the namespace. The row below has that answer inside: two pipes, a look for changes, a
+  search, beside a known answer by the same way.
 - An `add` is a file without a name (`O_TMPFILE`), two fsyncs, a link, and an append to the log of versions: lock,
   header, slug and the search for a duplicate take the rest. What a new file costs depends on where the file system has
   put its directory, which is why the benchmark uses several fresh vaults.
