@@ -38,6 +38,13 @@ def legible(value: Any) -> Any:
     return HIDDEN if is_sealed(value) else value
 
 
+def owned(value: Any) -> Any:
+    """A value of a header as one may change it: its lists and mappings are copies."""
+    if isinstance(value, list):
+        return [owned(item) for item in value]
+    return {key: owned(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
 class Stamp(NamedTuple):
     """A token that differs when the file does."""
 
@@ -187,9 +194,15 @@ class Memory:
     def _understood(self) -> tuple[Header, tuple[Problem, ...]]:
         return self._reading.understand()
 
+    @lazy
+    def _is_firm(self) -> bool:
+        """Whether no value of the header can be changed."""
+        return not any(isinstance(value, list | dict) for value in self._understood[0].values.values())
+
     @property
     def header(self) -> Header:
-        return self._understood[0]
+        header = self._understood[0]  # of several who were given this memory, none changes it for the others
+        return header if self._is_firm else Header(MappingProxyType(owned(dict(header.values))))
 
     @lazy
     def body(self) -> str:

@@ -134,6 +134,11 @@ class Publisher:
         """Tell whether the index that is open is the published one."""
         return self.index is not None and self._current() == self.seen
 
+    @property
+    def tells_root(self) -> bool:
+        """Whether `current`, as it was seen, is in one directory tree only, so that where it is, the root is, too."""
+        return self.seen is not None and self.seen[-1] == 1
+
     def adopt(self) -> None:
         """Open what is published; what is damaged counts as not there."""
         seen = self._current() if self._is_ours() else None
@@ -285,7 +290,7 @@ class Publisher:
             status = os.stat(self._pointer, follow_symlinks=False)
         except OSError:
             return None
-        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev, status.st_nlink
 
     @contextmanager
     def _lock(self, root: int, *, wait: bool) -> Iterator[None]:

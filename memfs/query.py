@@ -154,10 +154,14 @@ class Page(NamedTuple):
 def check_page(limit: int | None, offset: int, min_relevance: float) -> Page:
     """The bounds of a search, checked: nothing else may reach the index."""
     limit = DEFAULT_LIMIT if limit is None else limit
-    if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
+    if not _is_whole(limit) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidSearchError("limit", f"{shown(limit)} is not a whole number from 1 to {MAX_LIMIT}")
-    if type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
+    if not _is_whole(offset) or not 0 <= offset <= MAX_OFFSET:
         raise InvalidSearchError("offset", f"{shown(offset)} is not a whole number from 0 to {MAX_OFFSET}")
     if not isinstance(min_relevance, (int, float)) or isinstance(min_relevance, bool) or not 0 <= min_relevance <= 1:
         raise InvalidSearchError("min_relevance", f"{shown(min_relevance)} is not a number from 0 to 1")
     return Page(limit, offset, min_relevance)
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int or (isinstance(value, int) and not isinstance(value, bool))

@@ -13,13 +13,14 @@ from memfs.filters import Filter
 from memfs.keywords import KEYWORD_LIMIT
 from memfs.model import Hit, Memory, Reason
 from memfs.namespace import ARCHIVE, Namespace
+from memfs.notices import is_remote
 from memfs.overlay import has_all, worth
 from memfs.publisher import text_of
 from memfs.query import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
 from memfs.ranking import ALIKE, told
 from memfs.retention import Forgetting
 from memfs.scan import read_one, stamp_of
-from memfs.shelf import Shelf, Shelved
+from memfs.shelf import ROOM, Shelf, Shelved
 from memfs.snippets import Marker
 from memfs.succession import is_superseded, is_withdrawn, target_of
 from memfs.sync import Freshness
@@ -51,7 +52,7 @@ class Search:
         self._tree, self._fresh, self._meaning = tree, fresh, meaning
         self._candidates = Candidates(fresh, forgetting, usage, meaning)
         self._superseded: tuple[object, dict[tuple[str, ...], frozenset[str]]] = (None, {})
-        self._shelf = Shelf(tree.root)
+        self._shelf = Shelf(tree.root, room=0 if is_remote(tree.root) else ROOM)  # there, a stamp may be an old one
         self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 
     def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:

@@ -1,6 +1,7 @@
 """Memories that were read, at hand: one whose file is as it was is not read again."""
 
 import os
+import sys
 import time
 from typing import NamedTuple
 
@@ -8,7 +9,8 @@ from memfs.model import Memory
 from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Line
 
-ROOM = 4 << 20  # bytes of files on a shelf
+ROOM = 32 << 20  # bytes that all on a shelf take, which are about five times those of the files
+EACH = 2500  # bytes that one takes beside its text
 SETTLED = 2_000_000_000  # nanoseconds; what changes so long after it changed has another stamp, on any file system
 
 
@@ -23,10 +25,10 @@ class Shelved(NamedTuple):
 class Shelf:
     """Memories of one vault by path. When there is no room for one more, all others go."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, room: int = ROOM) -> None:
         self._start = f"{root}/"
         self._kept: dict[str, Shelved] = {}
-        self._free = ROOM
+        self._room = self._free = room
 
     def get(self, path: str, stamp: Marks) -> Shelved | None:
         """A memory that is known by a stamp; None if it is not here, or its file has another stamp."""
@@ -47,11 +49,12 @@ class Shelf:
 
     def put(self, memory: Memory) -> Shelved:
         """Keep a memory that was just read, unless its file may change and have the same stamp."""
-        stamp, size = stamp_of(memory.status), len(memory.data)
+        stamp = stamp_of(memory.status)
+        size = EACH + len(memory.data) + 4 * sys.getsizeof(memory.body)  # the text, the body, and its line twice
         kept = Shelved(stamp, memory, Line.of(memory.legible))
-        if max(stamp[:2]) < time.time_ns() - SETTLED and size < ROOM:
+        if max(stamp[:2]) < time.time_ns() - SETTLED and size < self._room:
             if size > self._free:
-                self._kept, self._free = {}, ROOM
+                self._kept, self._free = {}, self._room
             self._kept[memory.path] = kept
             self._free -= size
         return kept

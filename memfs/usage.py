@@ -67,13 +67,13 @@ class Usage:
         self._path = os.path.join(self._root, STATE, ROOM, NAME)
         self._writing, self._reading = Place(STATE, ROOM), Place(STATE, ROOM)
         self._mutex, self._looking = Mutex(), Mutex()
-        self._due = 0.0  # when to look at what others counted
         self.version = 0  # is another one when something was recalled since, as far as this process knows
         self._known: tuple[int, int] | None  # inode and size of the log, when it was last looked at
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         self.version += 1
+        self._due = 0.0  # when to look at what others counted
         self._tally, self._known, self._inode, self._position = Tally(), None, 0, 0
         self._view, self._marked = MappingProxyType(self._tally.counts), MappingProxyType(self._tally.marked)
 
@@ -179,8 +179,8 @@ class Usage:
     def marked(self) -> Mapping[int, Recalls]:
         """The same, by the marks of the ids; what another process counts is here within a second."""
         if (now := time.monotonic()) >= self._due:
+            self._due = now + PAUSE  # not after the look: what is counted meanwhile is due at once
             self.snapshot()
-            self._due = now + PAUSE
         return self._marked
 
     def _catch_up(self) -> None:

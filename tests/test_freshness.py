@@ -573,6 +573,17 @@ def test_another_vault_in_the_place_of_one_is_the_one_that_is_searched(tmp_path:
     assert_right(vault, {"okapi": {"zoo.md"}, "oolong": NONE, "marzipan": NONE})
 
 
+def test_a_copy_by_hard_links_in_the_place_of_a_vault_is_the_one_that_is_searched(tmp_path: Path) -> None:
+    here, copy = tmp_path / "here", tmp_path / "copy"
+    make(here / "vault")
+    shutil.copytree(here, copy, copy_function=os.link)
+    vault = searched(here / "vault", "oolong")
+    here.rename(tmp_path / "away")
+    copy.rename(here)
+    by_hand(here / "vault", "zoo.md", "The zoo has an okapi.")
+    assert found(vault, "okapi") == {"zoo.md"}
+
+
 # --- read your writes -----------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,11 @@ def test_a_language_has_its_own_stems(tmp_path: Path, language: str, text: str, 
 def test_a_limit_that_cannot_be_is_refused(vault: Vault, limit: Any) -> None:
     with pytest.raises(InvalidSearchError, match=r"limit: .* is not a whole number from 1 to 1000"):
         vault.search("x", limit=limit)
+
+
+def test_a_limit_may_be_a_member_of_an_enumeration(vault: Vault) -> None:
+    Size = IntEnum("Size", {"FEW": 3})  # noqa: N806
+    assert vault.search("alice", limit=Size.FEW) == vault.search("alice", limit=3)
 
 
 def test_no_limit_is_the_usual_one(crowded: Vault) -> None:

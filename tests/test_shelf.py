@@ -11,11 +11,11 @@ from searching import wait_for
 from memfs import Memory, Vault
 from memfs.frontmatter import understand
 from memfs.scan import stamp_of
-from memfs.shelf import ROOM, SETTLED, Shelf
+from memfs.shelf import EACH, ROOM, SETTLED, Shelf
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
 PATH = "facts/tea.md"
-TESTS = 10  # that want a vault of their own
+TESTS = 13  # that want a vault of their own
 
 
 @pytest.fixture(scope="module")
@@ -124,14 +124,39 @@ def test_what_is_at_hand_is_not_told_once_the_file_is_not_in_the_vault(
     assert told(vault) is None
 
 
+def test_what_one_does_to_a_header_is_not_told_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "tea.md"
+    path.write_text("---\npeople: [Alice]\nplace: {city: [Taipei]}\ntags: [tea]\n---\n\nOolong.\n")
+    memory = Memory(PATH, path.read_bytes(), path.stat(), understand)
+    memory.header.values["people"].append("Mallory")
+    memory.header.get("place")["city"].clear()
+    assert memory.header.values == {"people": ["Alice"], "place": {"city": ["Taipei"]}, "tags": ("tea",)}
+
+
 def test_there_is_room_for_so_much_and_the_last_one_stays(root: Path) -> None:
     shelf = Shelf(str(root))
     status = (root / PATH).stat()
-    half = b"x" * (ROOM // 2)
+    half = b"x" * (ROOM // 10 - EACH)
     shelf.put(Memory(PATH, half, status, understand))
     shelf.put(Memory("facts/other.md", half, status, understand))
     assert shelf.get(PATH, stamp_of(status)) is not None
-    shelf.put(Memory("facts/third.md", b"x", status, understand))
+    shelf.put(Memory("facts/third.md", b"x" * 5 * EACH, status, understand))
     assert shelf.get(PATH, stamp_of(status)) is None
     shelf.put(Memory(PATH, b"x" * ROOM, status, understand))
+    assert shelf.get(PATH, stamp_of(status)) is None
+
+
+@pytest.mark.parametrize(("text", "number"), [("x", ROOM // EACH), ("🍵" + "x" * 9999, ROOM // 160_000)])
+def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text: str, number: int) -> None:
+    shelf = Shelf(str(root))
+    status = (root / PATH).stat()
+    for path in (PATH, *(f"facts/{one}.md" for one in range(number))):
+        shelf.put(Memory(path, text.encode(), status, understand))
+    assert shelf.get(PATH, stamp_of(status)) is None
+
+
+def test_without_room_nothing_is_kept(root: Path) -> None:
+    shelf = Shelf(str(root), room=0)
+    status = (root / PATH).stat()
+    shelf.put(Memory(PATH, b"x", status, understand))
     assert shelf.get(PATH, stamp_of(status)) is None

@@ -268,6 +268,13 @@ def test_what_stands_in_its_place_is_not_followed(tmp_path: Path, make: Callable
     assert outside.read_bytes() == b"r\t5\tm-9\t.\n"
 
 
+def test_a_closed_handle_still_knows_what_counts_for_ranks(usage: Usage) -> None:
+    usage.recalled(["m-1"])
+    before = dict(usage.marked())
+    usage.close()
+    assert usage.marked() == before != {}
+
+
 def test_a_closed_handle_can_still_be_used(usage: Usage) -> None:
     usage.recalled(["m-1"])
     usage.close()
