@@ -1,6 +1,7 @@
 """Searching: a question against the index and the changes on top of it; each hit is read before it is returned."""
 
 import os
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -145,6 +146,7 @@ class Search:
                 kept = self._shelf.get(path, stamp)
                 if kept is None:
                     root = open_root(self._tree.root) if root < 0 else root
+                    began = time.time_ns()
                     memory = read_one(root, path)
                     if not isinstance(memory, Memory):
                         stale += [path] if memory is None else []
@@ -152,7 +154,7 @@ class Search:
                     if stamp_of(memory.status) != stamp and not (last and self._answers(memory, question, weights)):
                         stale.append(path)
                         continue
-                    kept = self._shelf.put(memory)
+                    kept = self._shelf.put(memory, began)
                 if not (is_exact and path not in pending) and not choose.matches(kept.memory, now):
                     continue
                 if targets and is_superseded(kept.memory, targets):

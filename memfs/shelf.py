@@ -42,17 +42,18 @@ class Shelf:
 
     def read(self, root: int, path: str, stamp: Marks) -> Shelved | None:
         """Read a memory that is known by a stamp; None if its file has another one, or cannot be read."""
+        began = time.time_ns()
         memory = read_one(root, path)
         if not isinstance(memory, Memory) or stamp_of(memory.status) != stamp:
             return None
-        return self.put(memory)
+        return self.put(memory, began)
 
-    def put(self, memory: Memory) -> Shelved:
-        """Keep a memory that was just read, unless its file may change and have the same stamp."""
+    def put(self, memory: Memory, began: int) -> Shelved:
+        """Keep a memory whose reading began at a time, unless its file may have changed since with the same stamp."""
         stamp = stamp_of(memory.status)
         size = EACH + len(memory.data) + 4 * sys.getsizeof(memory.body)  # the text, the body, and its line twice
         kept = Shelved(stamp, memory, Line.of(memory.legible))
-        if max(stamp[:2]) < time.time_ns() - SETTLED and size < self._room:
+        if max(stamp[:2]) < began - SETTLED and size < self._room:
             if size > self._free:
                 self._kept, self._free = {}, self._room
             self._kept[memory.path] = kept

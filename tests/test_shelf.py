@@ -137,12 +137,12 @@ def test_there_is_room_for_so_much_and_the_last_one_stays(root: Path) -> None:
     shelf = Shelf(str(root))
     status = (root / PATH).stat()
     half = b"x" * (ROOM // 10 - EACH)
-    shelf.put(Memory(PATH, half, status, understand))
-    shelf.put(Memory("facts/other.md", half, status, understand))
+    shelf.put(Memory(PATH, half, status, understand), time.time_ns())
+    shelf.put(Memory("facts/other.md", half, status, understand), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is not None
-    shelf.put(Memory("facts/third.md", b"x" * 5 * EACH, status, understand))
+    shelf.put(Memory("facts/third.md", b"x" * 5 * EACH, status, understand), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
-    shelf.put(Memory(PATH, b"x" * ROOM, status, understand))
+    shelf.put(Memory(PATH, b"x" * ROOM, status, understand), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
 
 
@@ -151,12 +151,12 @@ def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text
     shelf = Shelf(str(root))
     status = (root / PATH).stat()
     for path in (PATH, *(f"facts/{one}.md" for one in range(number))):
-        shelf.put(Memory(path, text.encode(), status, understand))
+        shelf.put(Memory(path, text.encode(), status, understand), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
 
 
 def test_without_room_nothing_is_kept(root: Path) -> None:
     shelf = Shelf(str(root), room=0)
     status = (root / PATH).stat()
-    shelf.put(Memory(PATH, b"x", status, understand))
+    shelf.put(Memory(PATH, b"x", status, understand), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
