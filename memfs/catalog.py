@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
-from memfs.model import Stamp, lazy
+from memfs.model import lazy
 
 _HEAD = struct.Struct("<8s5q")  # magic, first row, number of rows, of dead rows, of runs, bytes of paths
 _MAGIC = b"memfsrow"
@@ -35,7 +35,7 @@ class Row(NamedTuple):
     """A file as it was indexed."""
 
     path: str
-    stamp: Stamp
+    stamp: tuple[int, ...]  # what a `Stamp` is made of
     digest: bytes  # of its content
     life: int = 2  # when it was new, and how much it matters: see `retention`
     mark: int = 0  # what its id is known by: see `usage`
@@ -114,7 +114,7 @@ class Chunk:
         """One row."""
         path, stamp = self.known(number)
         digest = self._digests + (number - self.first) * _DIGEST
-        return Row(path, Stamp(*stamp), self._data[digest : digest + _DIGEST], *self.life(number))
+        return Row(path, stamp, self._data[digest : digest + _DIGEST], *self.life(number))
 
     def life(self, number: int) -> tuple[int, int]:
         """When the memory of a row was new and how much it matters, and the mark of its id."""

@@ -16,17 +16,17 @@ from typing import Any
 from memfs.catalog import IndexDamaged, IndexOfAnotherKind, Row
 from memfs.errors import MemfsError
 from memfs.files import STATE, folder, raw_digest
-from memfs.frontmatter import glance
+from memfs.frontmatter import glance, halves
 from memfs.generations import CURRENT, PURGE
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
 from memfs.journal import Journal
-from memfs.keywords import moments_of, terms_of
+from memfs.keywords import joined, moments_of, read_terms, terms_of
 from memfs.locks import release, try_lock
 from memfs.model import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
 from memfs.retention import life_of
-from memfs.scan import Marks, diff, read_all, scan
+from memfs.scan import Marks, diff, read_all, scan, stamp_of
 from memfs.state import make
 from memfs.usage import mark_of
 
@@ -76,15 +76,21 @@ def meaning_of(memory: Memory) -> str:
 
 def document(memory: Memory) -> Document:
     """A memory as it is indexed."""
-    path, status = memory.path, memory.status
-    values, body = glance(memory.data) or (memory.header.values, memory.body)
+    path, data, status = memory.path, memory.data, memory.status
+    header, body = halves(data)
+    read = read_terms(path, header) if header else None
+    if read is None:
+        values, body = memory.header.values, memory.body
+        keywords = [joined(terms_of(path, values))]
+    else:
+        values, keywords = read
     body = unsealed(body)
-    keywords, numbers = terms_of(path, values), moments_of(values, status)
-    row = Row(path, memory.stamp, raw_digest(memory.data), life_of(numbers, values), mark_of(id_of(path, values)))
+    numbers = moments_of(values, status)
+    row = Row(path, stamp_of(status), raw_digest(data), life_of(numbers, values), mark_of(id_of(path, values)))
     if "source" in values and (place := place_of(path, values)) is not None:
-        keywords += keywords_of(values, body)
+        keywords.append(joined(keywords_of(values, body)))
         numbers["place"] = place
-    return Document(row, _text(_names(path, values), body), keywords, numbers)
+    return Document(row, _text(_names(path, values), body), " ".join(keywords), numbers)
 
 
 def origin_of(memory: Memory) -> tuple[int | None, Sequence[str]]:

@@ -36,6 +36,7 @@ TOKENS = [
     "٣", "²", "\x85", "\u2028", "\u2029", "\xa0", "\u3000", "\u200b", "\ufeff", "\t", "\x00", "\x07", "\x7f", "\x1b",
     "\r", "[", "]", "{", "}", ",", "&a", "*a", "!t", "!", "|", ">", "|-", "%", "@", "`", "?", "? ", "=", "<<",
     "<<: a",
+    "m-", "m-01k9", "m-0é",
     "😀", "\ud800", "\udfff", "\ufffe", "\uffff", "\U0001fffe", "---", "...", "--- ", "_", "$", "(", ")", "/", "+",
     ".",
     "[[link]]", "it's", "http://a.b/c#d", "C#", "e\u0301", "\u0301", "key: value",
@@ -72,6 +73,25 @@ def agree(header: str) -> bool:
     assert faults == [], header
     assert repr(list(values.items())) == repr(list(flat.items())), header
     return True
+
+
+def test_the_fast_way_reads_what_it_has_seen_elsewhere_as_if_it_had_not() -> None:
+    for before, header in (
+        ("x:\n  - a\n", "  - a\n"),
+        ("tags:\n", "tags:\n  - a\n"),
+        ("x: null\n", "x: null\n  - a\n"),
+    ):
+        read_flat(before)
+        for _ in range(2):
+            agree(header)
+
+
+def test_a_list_that_was_read_is_of_one_reader() -> None:
+    read = read_flat("x:\n  - a\n")
+    assert read
+    read["x"].append("b")
+
+    assert read_flat("x:\n  - a\n") == {"x": ["a"]}
 
 
 def test_the_fast_way_reads_many_odd_headers_as_the_slow_way_does() -> None:
