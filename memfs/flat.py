@@ -67,8 +67,8 @@ def entries_of(header: str) -> list[str] | None:
 
 def read_entry(entry: str) -> tuple[str, Any]:
     """Read one entry: a key and its value, None if it has none. One of `UNFIT` if it is not flat, or does not fit."""
-    if entry[:6] == "id: m-" and entry.isascii() and entry[6:].isalnum():
-        return "id", entry[4:]
+    if name := our_id(entry):
+        return "id", name
     if entry[:9] == "created: " and len(entry) == _OUR_TIME and entry[19] == "T" and entry[-1] == "Z":
         return "created", datetime.fromisoformat(entry[9:])
     line, *items = entry.split(_NEXT)
@@ -80,6 +80,11 @@ def read_entry(entry: str) -> tuple[str, Any]:
     if is_kept(key, value):
         keep(_KNOWN, entry, (key, value))
     return key, value
+
+
+def our_id(entry: str) -> str:
+    """The id that an entry gives, if it is one as memfs makes them; else nothing."""
+    return entry[4:] if entry[:6] == "id: m-" and entry.isascii() and entry[6:].isalnum() else ""
 
 
 def is_kept(key: str, value: object) -> bool:

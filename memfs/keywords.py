@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memfs.errors import InvalidSearchError, shown
-from memfs.flat import UNFIT, entries_of, is_kept, keep, read_entry, settled
+from memfs.flat import UNFIT, entries_of, is_kept, keep, our_id, read_entry, settled
 from memfs.model import TIME_KEYS, Header, Memory, as_time, is_sealed, modified
 from memfs.namespace import fold
 
@@ -127,6 +127,8 @@ def read_terms(path: str, header: str) -> tuple[dict[str, Any], list[str]] | Non
 
 def _say(entry: str) -> tuple[str, Any, str]:
     """The key, the value and the terms of an entry."""
+    if name := our_id(entry):
+        return "id", name, "id=" + name[:KEYWORD_LIMIT]
     key, value = read_entry(entry)
     if key == "created" and value is not None:
         return key, value, key

@@ -48,8 +48,12 @@ def names_of(memory: Memory) -> str:
 
 def _names(path: str, values: Mapping[str, Any]) -> str:
     words = [path.removesuffix(".md").replace("_", " ")]
-    words += [str(values[key]) for key in ("title", "description") if key in values]
-    words += [*values.get("aliases", ()), *values.get("tags", ())]
+    if "title" in values:
+        words.append(str(values["title"]))
+    if "description" in values:
+        words.append(str(values["description"]))
+    words += values.get("aliases", ())
+    words += values.get("tags", ())
     names = "\n".join(words)
     return names if SEALED not in names else "\n".join([word for word in words if not is_sealed(word)])
 
