@@ -1,5 +1,6 @@
 """Properties of the text of a memory: what is read, what an edit leaves alone, what comes back."""
 
+import os
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -9,15 +10,20 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from memfs import Vault
 from memfs.edit import compose, edit
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
+from memfs.files import raw_digest
 from memfs.flat import read_flat
 from memfs.frontmatter import Fault, _read_any, glance, parse, split, understand
-from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
+from memfs.keywords import joined, keywords, moments
+from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Memory
+from memfs.publisher import document, origin_of, text_of
+from memfs.retention import life_of
+from memfs.usage import mark_of
 
 FULL = settings().max_examples
 EXAMPLES = sorted(Path(__file__).parent.parent.glob("example-vault/**/*.md"))
@@ -129,6 +135,51 @@ def test_what_is_seen_at_a_glance_is_what_is_understood(lead: str, header: str, 
     event(f"seen: {seen is not None}")
     if seen is not None:
         assert seen == (dict(reading.understand()[0].values), reading.body)
+
+
+SOURCES = ["", "source: session s-1, message 7\n", "source: session s 1, messages 7 to 9\nspeaker: Ada Lovelace\n"]
+SAID = [
+    "Tea.\n",
+    "Ada: tea?\n",
+    "enc:v1:abc\nTea.\n",
+    "Größe, C++ and 日本.\n",
+    "a\n---\n\nb\n",
+    "<<<<<<< a\n>>>>>>> b\n",
+]
+
+
+@given(
+    st.sampled_from(["facts/tea.md", "tea.md", "facts/a b/c_d é.md"]),
+    st.lists(lines_near_the_fast_way(), max_size=4).map("".join),
+    st.sampled_from(SOURCES),
+    st.sampled_from(FENCES),
+    st.sampled_from(SAID),
+)
+@settings(max_examples=4 * FULL)
+@example("facts/a b/c_d.md", "tags:\n  - a b\n  - enc:v1:x\nx:\n  - 1\ntitle:\nkey of: a\n", "", "---\n\n", "Tea.\n")
+@example("facts/tea.md", "id: m-01k9zq6d0m2p3q4r5s00002366\nid: a\n", "", "---\n\n", "Tea.\n")
+@example(
+    "facts/tea.md",
+    "id: enc:v1:a\ncreated: 2026-11-15T10:30:00Z\nimportance: 7\npinned: true\n",
+    "",
+    "---\n\n",
+    "Tea.\n",
+)
+def test_a_memory_is_indexed_as_it_is_understood(path: str, header: str, source: str, fence: str, body: str) -> None:
+    data = f"---\n{header}{source}{fence}{body}".encode(errors="surrogatepass")
+    memory = Memory(path, data, os.stat(__file__), understand)
+    place, spoken = origin_of(memory)
+    numbers = moments(memory) if place is None else {**moments(memory), "place": place}
+    terms = [*keywords(memory), *spoken]
+    life, mark = life_of(numbers, memory.header.values), mark_of(memory.id)
+
+    for _ in range(2):  # what was read before is known
+        row, text, keys, found = document(memory)
+
+        assert row == (path, memory.stamp, raw_digest(data), life, mark)
+        assert text == text_of(memory)
+        assert sorted(keys.split()) == sorted(joined(terms).split())
+        assert found == numbers
 
 
 def test_the_fast_way_reads_every_plain_value_as_the_slow_way_does() -> None:
