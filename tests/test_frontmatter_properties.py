@@ -156,7 +156,7 @@ SAID = [
     st.sampled_from(SAID),
 )
 @settings(max_examples=4 * FULL)
-@example("facts/a b/c_d.md", "tags:\n  - a b\n  - enc:v1:x\nx:\n  - 1\ntitle:\nkey of: a\n", "", "---\n\n", "Tea.\n")
+@example("facts/a b/c_d.md", "tags:\n  - a b\n  - enc:v1:x\nx:\n  - 1\ntitle:\n", "", "---\n\n", "Tea.\n")
 @example("facts/tea.md", "id: m-01k9zq6d0m2p3q4r5s00002366\nid: a\n", "", "---\n\n", "Tea.\n")
 @example(
     "facts/tea.md",
