@@ -41,6 +41,9 @@ class Row(NamedTuple):
     mark: int = 0  # what its id is known by: see `usage`
 
 
+Marked = tuple[str, tuple[int, ...], bytes, int, int]  # a row as a plain tuple, which costs less to make
+
+
 class Columns:
     """Rows in the making: bytes and texts, which cost the garbage collector nothing, however many there are."""
 
@@ -50,19 +53,20 @@ class Columns:
         self._runs: list[int] = []
         self._folder: str | None = None
 
-    def append(self, row: Row) -> None:
+    def append(self, row: Row | Marked) -> None:
         """Add a row; a stamp of a time too far away becomes another one, which is then never taken for known."""
+        path, stamp, digest, life, mark = row
         try:
-            self._stamps += _STAMP.pack(*row.stamp)
+            self._stamps += _STAMP.pack(*stamp)
         except struct.error:
             self._stamps += bytes(_STAMP.size)
-        self._digests += row.digest
-        self._lives.extend((row.life, row.mark))
-        folder = row.path.rpartition("/")[0]
+        self._digests += digest
+        self._lives.extend((life, mark))
+        folder = path.rpartition("/")[0]
         if folder != self._folder:
             self._folder = folder
             self._runs.append(len(self._paths))
-        self._paths.append(row.path)
+        self._paths.append(path)
 
     def chunk(self, first: int, dead: Iterable[int]) -> bytes:
         """The rows as the bytes of a chunk, with the rows that they put out of use."""

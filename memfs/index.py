@@ -14,7 +14,7 @@ import tantivy
 from tantivy import Filter as Step
 from tantivy import Occur, Query
 
-from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Row
+from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Marked
 from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.model import lazy
@@ -37,7 +37,7 @@ _TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
 class Document(NamedTuple):
     """A memory as it is indexed."""
 
-    row: Row
+    row: Marked
     text: str
     keys: str  # its keywords, as `joined` has them
     numbers: Mapping[str, int]  # moments, and the place in a conversation

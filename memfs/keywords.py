@@ -7,7 +7,7 @@ A moment is a number of microseconds since 1970, UTC.
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -81,14 +81,14 @@ def terms_of(path: str, values: Mapping[str, Any]) -> list[str]:
     return terms
 
 
-def _unsaid(path: str, values: Mapping[str, Any]) -> Iterator[str]:
+def _unsaid(path: str, values: Mapping[str, Any]) -> list[str]:
     """The terms of keys that every memory has, where the header does not have them."""
-    if "type" not in values:
-        yield "type=note"
+    terms = [] if "type" in values else ["type=note"]
     if "status" not in values:
-        yield "status=stable"
+        terms.append("status=stable")
     if "id" not in values:
-        yield "id=" + text_of_value(path.removesuffix(".md"))
+        terms.append("id=" + text_of_value(path.removesuffix(".md")))
+    return terms
 
 
 def _terms_of(key: str, value: object) -> Iterable[str]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, TypeVar
 
-from memfs.catalog import IndexDamaged, IndexOfAnotherKind, Row
+from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.errors import MemfsError
 from memfs.files import STATE, folder, raw_digest
 from memfs.frontmatter import glance, halves
@@ -93,7 +93,7 @@ def document(memory: Memory) -> Document:
         values, keywords = read
     body = unsealed(body)
     numbers = moments_of(values, status)
-    row = Row(path, stamp_of(status), raw_digest(data), life_of(numbers, values), mark_of(id_of(path, values)))
+    row = path, stamp_of(status), raw_digest(data), life_of(numbers, values), mark_of(id_of(path, values))
     if "source" in values and (place := place_of(path, values)) is not None:
         keywords.append(joined(keywords_of(values, body)))
         numbers["place"] = place
