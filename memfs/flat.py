@@ -28,7 +28,7 @@ _WORDS = {
 }  # fmt: skip
 _NULLS = frozenset(word for word, value in _WORDS.items() if value is None)
 _WANTS_TEXT = TEXT_KEYS | LIST_KEYS | TIME_KEYS
-_RARELY_ALIKE = frozenset({"id", "title", "description", "created", "updated"})  # those of two memories
+_UNLIKE = frozenset({"id", "created"})  # hardly ever those of two memories
 UNFIT = (InvalidMemoryError, ValueError)
 _KNOWN: dict[str, tuple[str, Any]] = {}  # what entries say: one is often one of many like it
 _ITEMS: dict[str, tuple[Any, Any]] = {}  # and items of lists
@@ -42,7 +42,7 @@ def read_flat(header: str) -> dict[str, Any] | None:
     values: dict[str, Any] = {}
     try:
         for entry in entries:
-            key, value = _KNOWN.get(entry) or read_entry(entry)
+            key, value = _KNOWN.get(entry) or _remembered(entry)
             values[key] = value
     except UNFIT:
         return None
@@ -67,29 +67,23 @@ def entries_of(header: str) -> list[str] | None:
 
 def read_entry(entry: str) -> tuple[str, Any]:
     """Read one entry: a key and its value, None if it has none. One of `UNFIT` if it is not flat, or does not fit."""
-    if name := our_id(entry):
-        return "id", name
+    if _NEXT in entry:
+        return _read_list(entry)
+    if entry[:6] == "id: m-" and entry.isascii() and entry[6:].isalnum():
+        return "id", entry[4:]
     if entry[:9] == "created: " and len(entry) == _OUR_TIME and entry[19] == "T" and entry[-1] == "Z":
         return "created", datetime.fromisoformat(entry[9:])
-    line, *items = entry.split(_NEXT)
-    key, value = _KNOWN.get(line) or _read_pair(line)
-    if items:
-        if value is not None or line[-1] != ":":
-            raise ValueError(entry)
-        value = _listed(key, [_ITEMS.get(item) or _read_item(item) for item in items])
-    if is_kept(key, value):
-        keep(_KNOWN, entry, (key, value))
-    return key, value
+    return _read_pair(entry)
 
 
-def our_id(entry: str) -> str:
-    """The id that an entry gives, if it is one as memfs makes them; else nothing."""
-    return entry[4:] if entry[:6] == "id: m-" and entry.isascii() and entry[6:].isalnum() else ""
+def _remembered(entry: str) -> tuple[str, Any]:
+    said = read_entry(entry)
+    return keep(_KNOWN, entry, said) if is_kept(*said) else said
 
 
 def is_kept(key: str, value: object) -> bool:
     """Tell whether what an entry says is worth to be kept: it is often said, and cannot be changed."""
-    return key not in _RARELY_ALIKE and not isinstance(value, list)
+    return key not in _UNLIKE and not isinstance(value, list)
 
 
 def keep(known: dict[str, T], text: str, said: T) -> T:
@@ -100,13 +94,18 @@ def keep(known: dict[str, T], text: str, said: T) -> T:
     return said
 
 
-def _listed(key: str, items: list[tuple[Any, Any]]) -> list[Any] | tuple[str, ...]:
-    """The value of a list: texts of a key that has a list of them."""
+def _read_list(entry: str) -> tuple[str, list[Any] | tuple[str, ...]]:
+    """Read a list, which is one of texts where its key has one of them."""
+    line, *lines = entry.split(_NEXT)
+    key, value = _KNOWN.get(line) or _remembered(line)
+    if value is not None or line[-1] != ":":
+        raise ValueError(entry)
+    items = [_ITEMS.get(line) or _read_item(line) for line in lines]
     if key in LIST_KEYS:
-        return tuple([text for _, text in items if text])
+        return key, tuple([text for _, text in items if text])
     if key in CHECKS:
-        raise ValueError(key)
-    return [value for value, _ in items]
+        raise ValueError(entry)
+    return key, [value for value, _ in items]
 
 
 def _read_pair(line: str) -> tuple[str, Any]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memfs.errors import InvalidSearchError, shown
-from memfs.flat import UNFIT, entries_of, is_kept, keep, our_id, read_entry, settled
+from memfs.flat import UNFIT, entries_of, is_kept, keep, read_entry, settled
 from memfs.model import TIME_KEYS, Header, Memory, as_time, is_sealed, modified
 from memfs.namespace import fold
 
@@ -93,7 +93,7 @@ def _unsaid(path: str, values: Mapping[str, Any]) -> list[str]:
 
 def _terms_of(key: str, value: object) -> Iterable[str]:
     """The terms of a key and its value."""
-    if key == "created":
+    if key in BARE:
         return (key,)
     if key == "id" and isinstance(value, str) and value.isascii():
         return ("id=" + value[:KEYWORD_LIMIT],)
@@ -127,12 +127,10 @@ def read_terms(path: str, header: str) -> tuple[dict[str, Any], list[str]] | Non
 
 def _say(entry: str) -> tuple[str, Any, str]:
     """The key, the value and the terms of an entry."""
-    if name := our_id(entry):
-        return "id", name, "id=" + name[:KEYWORD_LIMIT]
     key, value = read_entry(entry)
-    if key == "created" and value is not None:
-        return key, value, key
-    said = key, value, joined([*_terms_of(key, value)]) if value is not None else ""
+    if key in BARE:
+        return key, value, "" if value is None else key
+    said = key, value, "" if value is None else joined([*_terms_of(key, value)])
     return keep(_SAID, entry, said) if is_kept(key, value) else said
 
 
