@@ -251,7 +251,7 @@ class Publisher:
                 return
         self._journal.begin(root)
         cursor = "" if self._journal.is_large() or is_to_purge else self._journal.cursor(root)
-        edits = self._edits(root, base, sorted(paths), progress)
+        edits = _ahead(self._edits(root, base, sorted(paths), progress))
         is_large = len(paths) > MANY * 5
         try:
             index = publish(self.folder, base, edits, language=self._language, journal=cursor, is_large=is_large)
