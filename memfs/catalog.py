@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
-from memfs.model import Stamp, lazy
+from memfs.model import lazy
 
 _HEAD = struct.Struct("<8s5q")  # magic, first row, number of rows, of dead rows, of runs, bytes of paths
 _MAGIC = b"memfsrow"
@@ -35,10 +35,13 @@ class Row(NamedTuple):
     """A file as it was indexed."""
 
     path: str
-    stamp: Stamp
+    stamp: tuple[int, ...]  # what a `Stamp` is made of
     digest: bytes  # of its content
     life: int = 2  # when it was new, and how much it matters: see `retention`
     mark: int = 0  # what its id is known by: see `usage`
+
+
+Marked = tuple[str, tuple[int, ...], bytes, int, int]  # a row as a plain tuple, which costs less to make
 
 
 class Columns:
@@ -50,19 +53,20 @@ class Columns:
         self._runs: list[int] = []
         self._folder: str | None = None
 
-    def append(self, row: Row) -> None:
+    def append(self, row: Row | Marked) -> None:
         """Add a row; a stamp of a time too far away becomes another one, which is then never taken for known."""
+        path, stamp, digest, life, mark = row
         try:
-            self._stamps += _STAMP.pack(*row.stamp)
+            self._stamps += _STAMP.pack(*stamp)
         except struct.error:
             self._stamps += bytes(_STAMP.size)
-        self._digests += row.digest
-        self._lives.extend((row.life, row.mark))
-        folder = row.path.rpartition("/")[0]
+        self._digests += digest
+        self._lives.extend((life, mark))
+        folder = path.rpartition("/")[0]
         if folder != self._folder:
             self._folder = folder
             self._runs.append(len(self._paths))
-        self._paths.append(row.path)
+        self._paths.append(path)
 
     def chunk(self, first: int, dead: Iterable[int]) -> bytes:
         """The rows as the bytes of a chunk, with the rows that they put out of use."""
@@ -114,7 +118,7 @@ class Chunk:
         """One row."""
         path, stamp = self.known(number)
         digest = self._digests + (number - self.first) * _DIGEST
-        return Row(path, Stamp(*stamp), self._data[digest : digest + _DIGEST], *self.life(number))
+        return Row(path, stamp, self._data[digest : digest + _DIGEST], *self.life(number))
 
     def life(self, number: int) -> tuple[int, int]:
         """When the memory of a row was new and how much it matters, and the mark of its id."""

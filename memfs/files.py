@@ -217,10 +217,15 @@ def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
 
 def read(parent: int, name: str, limit: int = MAX_FILE) -> Content:
     """Read a regular file; OSError EFBIG or EINVAL if it is too large or not one."""
+    return Content(*read_one_of_many(parent, name, limit))
+
+
+def read_one_of_many(parent: int, name: str, limit: int = MAX_FILE) -> tuple[bytes, os.stat_result]:
+    """As `read`, what a Content is made of."""
     return _read_and_close(os.open(name, READ, dir_fd=parent), limit)
 
 
-def read_below(root: int, path: str) -> Content:
+def read_below(root: int, path: str) -> tuple[bytes, os.stat_result]:
     """Read the regular file at a path below an open directory."""
     fd = open_beneath(root, path, READ)
     if fd is not None:
@@ -230,13 +235,14 @@ def read_below(root: int, path: str) -> Content:
         return read(parent, name)
 
 
-def _read_and_close(fd: int, limit: int) -> Content:
+def _read_and_close(fd: int, limit: int) -> tuple[bytes, os.stat_result]:
     try:
         status = os.fstat(fd)
-        if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
-            data = os.read(fd, status.st_size + 1)
-            if len(data) == status.st_size:
-                return Content(data, status)
+        size = status.st_size
+        if size <= limit and stat.S_ISREG(status.st_mode):
+            data = os.read(fd, size + 1)
+            if len(data) == size:
+                return data, status
         return read_open(fd, limit)
     finally:
         os.close(fd)

@@ -101,13 +101,19 @@ def understand(path: str, data: bytes) -> Reading:
 
 def glance(data: bytes) -> tuple[Mapping[str, Any], str] | None:
     """The values and the body of a file in the layout memfs writes, with a flat header; None of any other one."""
+    header, body = halves(data)
+    values = read_flat(header) if header else None
+    return None if values is None else (values, body)
+
+
+def halves(data: bytes) -> tuple[str, str]:
+    """The header and the body of a file in the layout memfs writes; both empty of any other one."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return None
+        return "", ""
     fence = _fence(text)
-    values = read_flat(text[4 : fence + 1]) if fence > 0 else None
-    return None if values is None else (values, text[fence + 6 : -1])
+    return (text[4 : fence + 1], text[fence + 6 : -1]) if fence > 0 else ("", "")
 
 
 def _fence(text: str) -> int:

@@ -14,9 +14,9 @@ import tantivy
 from tantivy import Filter as Step
 from tantivy import Occur, Query
 
-from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Row
+from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Marked
 from memfs.generations import Draft, Generation
-from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, joined, spell, unspell
+from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.model import lazy
 from memfs.origins import PLACED
 from memfs.overlay import worth
@@ -37,9 +37,9 @@ _TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
 class Document(NamedTuple):
     """A memory as it is indexed."""
 
-    row: Row
+    row: Marked
     text: str
-    keywords: list[str]
+    keys: str  # its keywords, as `joined` has them
     numbers: Mapping[str, int]  # moments, and the place in a conversation
 
 
@@ -374,7 +374,7 @@ def _fields(number: int, document: Document) -> tantivy.Document:
     """A document as tantivy takes it; one field at a time, for it guesses the types of what comes together."""
     fields = tantivy.Document()
     fields.add_text("text", prepare(document.text))
-    fields.add_text("keys", joined(document.keywords))
+    fields.add_text("keys", document.keys)
     fields.add_integer("row", number)
     for name, value in document.numbers.items():
         fields.add_integer(name, value)

@@ -7,25 +7,28 @@ A moment is a number of microseconds since 1970, UTC.
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memfs.errors import InvalidSearchError, shown
+from memfs.flat import UNFIT, entries_of, is_kept, keep, read_entry, settled
 from memfs.model import TIME_KEYS, Header, Memory, as_time, is_sealed, modified
 from memfs.namespace import fold
 
 KEYWORD_LIMIT = 100  # longer values are indexed cut to this length
 DAY = 86_400_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 BARE = TIME_KEYS | {"title", "description"}  # no `key=value`: times are moments, and these texts are never alike
 VALUED = frozenset({"id", "type", "tags", "importance", "status"})  # nearly every memory has them: no bare `key`
 _SPELLING = {" ": "\x1fs", "\t": "\x1ft", "\n": "\x1fn", "\f": "\x1ff", "\r": "\x1fr", "\x1f": "\x1f\x1f"}
 _READING = {spelled: space for space, spelled in _SPELLING.items()}
 _SPACE, _SPELLED = re.compile("[ \t\n\f\r\x1f]"), re.compile("\x1f.")
 _LATER = ("expires", "valid_from", "valid_until")
+_SAID: dict[str, tuple[str, Any, str]] = {}  # what entries of headers say: one is often one of many like it
 Times = str | date | tuple[str | date | None, str | date | None] | None
 
 
@@ -72,25 +75,68 @@ def keywords(memory: Memory) -> list[str]:
 
 def terms_of(path: str, values: Mapping[str, Any]) -> list[str]:
     """The terms of a memory with this path, and these values in its header."""
-    terms = [*_ancestors(path.rpartition("/")[0])]
-    if "type" not in values:
-        terms.append("type=note")
+    terms = [*_ancestors(path.rpartition("/")[0]), *_unsaid(path, values)]
+    for key, value in values.items():
+        terms += _terms_of(key, value)
+    return terms
+
+
+def _unsaid(path: str, values: Mapping[str, Any]) -> list[str]:
+    """The terms of keys that every memory has, where the header does not have them."""
+    terms = [] if "type" in values else ["type=note"]
     if "status" not in values:
         terms.append("status=stable")
     if "id" not in values:
         terms.append("id=" + text_of_value(path.removesuffix(".md")))
-    for key, value in values.items():
-        if key == "id" and value.isascii():
-            terms.append("id=" + value[:KEYWORD_LIMIT])
-        elif key == "created":
-            terms.append(key)
-        elif key == "tags":
-            terms += filter(None, map(_tag, value))
-        elif isinstance(value, str | int):
-            terms += _terms(key, value)
-        elif value is not None:
-            terms += _spread_terms(key, value)
     return terms
+
+
+def _terms_of(key: str, value: object) -> Iterable[str]:
+    """The terms of a key and its value."""
+    if key in BARE:
+        return (key,)
+    if key == "id" and isinstance(value, str) and value.isascii():
+        return ("id=" + value[:KEYWORD_LIMIT],)
+    if key == "tags" and isinstance(value, tuple):
+        return filter(None, map(_tag, value))
+    return _terms(key, value) if isinstance(value, str | int) else _spread_terms(key, value)
+
+
+def read_terms(path: str, header: str) -> tuple[dict[str, Any], list[str]] | None:
+    """The values of a flat header, and the terms of a memory with this path and that header, as `joined` has them and
+    several in a text; None of any other header."""
+    entries = entries_of(header)
+    if entries is None:
+        return None
+    values: dict[str, Any] = {}
+    terms = [_below(path.rpartition("/")[0])]
+    try:
+        for entry in entries:
+            key, value, spelled = _SAID.get(entry) or _say(entry)
+            values[key] = value
+            terms.append(spelled)
+    except UNFIT:
+        return None
+    if len(values) != len(entries):
+        return None
+    if "" in terms:
+        values, terms = settled(values), [*filter(None, terms)]
+    terms += map(spell, _unsaid(path, values))
+    return values, terms
+
+
+def _say(entry: str) -> tuple[str, Any, str]:
+    """The key, the value and the terms of an entry."""
+    key, value = read_entry(entry)
+    if key in BARE:
+        return key, value, "" if value is None else key
+    said = key, value, "" if value is None else joined([*_terms_of(key, value)])
+    return keep(_SAID, entry, said) if is_kept(key, value) else said
+
+
+@lru_cache(maxsize=4096)
+def _below(directory: str) -> str:
+    return joined([*_ancestors(directory)])
 
 
 @lru_cache(maxsize=4096)
@@ -169,8 +215,8 @@ def text_of_value(value: str | float | date) -> str:
 def moment(when: date) -> int:
     if not isinstance(when, datetime):
         return (when.toordinal() - EPOCH.toordinal()) * DAY
-    since = when - EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    moment: int = (when - EPOCH) // MICROSECOND
+    return moment
 
 
 # --- terms as an index spells them -------------------------------------------------------------------

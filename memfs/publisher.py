@@ -11,22 +11,23 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
-from memfs.catalog import IndexDamaged, IndexOfAnotherKind, Row
+from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.errors import MemfsError
 from memfs.files import STATE, folder, raw_digest
-from memfs.frontmatter import glance
+from memfs.frontmatter import glance, halves
 from memfs.generations import CURRENT, PURGE
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
 from memfs.journal import Journal
-from memfs.keywords import moments_of, terms_of
+from memfs.keywords import joined, moments_of, read_terms, terms_of
 from memfs.locks import release, try_lock
 from memfs.model import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
 from memfs.retention import life_of
-from memfs.scan import Marks, diff, read_all, scan
+from memfs.scan import Marks, diff, read_all, scan, stamp_of
 from memfs.state import make
 from memfs.usage import mark_of
 
@@ -35,7 +36,9 @@ RETRY = 5.0  # seconds until a disk that took no index is tried again
 PATIENCE = 120.0  # seconds to wait for another process that publishes the index
 STALLED = 10.0  # seconds without progress after which it is taken for stopped
 MAX_INDEXED = 1 << 20  # characters of a memory
+AHEAD = 16  # memories that are read before the first of them is indexed
 INDEX = "index"
+T = TypeVar("T")
 Progress = Callable[[int, int], None]
 _NUMBER = re.compile(r"-\d+\Z")  # of a name that others had before
 log = logging.getLogger("memfs")
@@ -48,8 +51,12 @@ def names_of(memory: Memory) -> str:
 
 def _names(path: str, values: Mapping[str, Any]) -> str:
     words = [path.removesuffix(".md").replace("_", " ")]
-    words += [str(values[key]) for key in ("title", "description") if key in values]
-    words += [*values.get("aliases", ()), *values.get("tags", ())]
+    if "title" in values:
+        words.append(str(values["title"]))
+    if "description" in values:
+        words.append(str(values["description"]))
+    words += values.get("aliases", ())
+    words += values.get("tags", ())
     names = "\n".join(words)
     return names if SEALED not in names else "\n".join([word for word in words if not is_sealed(word)])
 
@@ -76,15 +83,27 @@ def meaning_of(memory: Memory) -> str:
 
 def document(memory: Memory) -> Document:
     """A memory as it is indexed."""
-    path, status = memory.path, memory.status
-    values, body = glance(memory.data) or (memory.header.values, memory.body)
+    path, data, status = memory.path, memory.data, memory.status
+    header, body = halves(data)
+    read = read_terms(path, header) if header else None
+    if read is None:
+        values, body = memory.header.values, memory.body
+        keywords = [joined(terms_of(path, values))]
+    else:
+        values, keywords = read
     body = unsealed(body)
-    keywords, numbers = terms_of(path, values), moments_of(values, status)
-    row = Row(path, memory.stamp, raw_digest(memory.data), life_of(numbers, values), mark_of(id_of(path, values)))
+    numbers = moments_of(values, status)
+    row = path, stamp_of(status), raw_digest(data), life_of(numbers, values), mark_of(id_of(path, values))
     if "source" in values and (place := place_of(path, values)) is not None:
-        keywords += keywords_of(values, body)
+        keywords.append(joined(keywords_of(values, body)))
         numbers["place"] = place
-    return Document(row, _text(_names(path, values), body), keywords, numbers)
+    return Document(row, _text(_names(path, values), body), " ".join(keywords), numbers)
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same, some of them taken at once: what is done again and again without other work between takes less time."""
+    while some := [*islice(items, AHEAD)]:
+        yield from some
 
 
 def origin_of(memory: Memory) -> tuple[int | None, Sequence[str]]:
@@ -237,7 +256,7 @@ class Publisher:
                 return
         self._journal.begin(root)
         cursor = "" if self._journal.is_large() or is_to_purge else self._journal.cursor(root)
-        edits = self._edits(root, base, sorted(paths), progress)
+        edits = _ahead(self._edits(root, base, sorted(paths), progress))
         is_large = len(paths) > MANY * 5
         try:
             index = publish(self.folder, base, edits, language=self._language, journal=cursor, is_large=is_large)
@@ -262,7 +281,7 @@ class Publisher:
 
     def _edits(self, root: int, base: Index | None, paths: list[str], progress: Progress | None) -> Iterator[Edit]:
         rows, stamps = (base.catalog.rows(), base.catalog.stamps()) if base else ({}, {})
-        for number, (path, found) in enumerate(read_all(root, paths)):
+        for number, (path, found) in enumerate(_ahead(read_all(root, paths))):
             if number % 500 == 0:
                 self._get_on(number, len(paths), progress)
             if isinstance(found, Memory):

@@ -73,7 +73,7 @@ def prepare(text: str, *, is_question: bool = False) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
         text = UNSPACED.sub(_pairs if is_question else _pairs_and_singles, text)
-    if "++" in text or "#" in text:
+    if "#" in text or ("+" in text and "++" in text):  # one character is found sooner than two
         text = _SIGNED.sub(lambda found: f"{found[1]} {found[1]}{_SIGNS[found[2]]}", text)
     return text
 

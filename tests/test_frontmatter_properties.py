@@ -1,5 +1,6 @@
 """Properties of the text of a memory: what is read, what an edit leaves alone, what comes back."""
 
+import os
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -9,15 +10,20 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from memfs import Vault
 from memfs.edit import compose, edit
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
+from memfs.files import raw_digest
 from memfs.flat import read_flat
 from memfs.frontmatter import Fault, _read_any, glance, parse, split, understand
-from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS
+from memfs.keywords import joined, keywords, moments
+from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Memory
+from memfs.publisher import document, origin_of, text_of
+from memfs.retention import life_of
+from memfs.usage import mark_of
 
 FULL = settings().max_examples
 EXAMPLES = sorted(Path(__file__).parent.parent.glob("example-vault/**/*.md"))
@@ -36,6 +42,7 @@ TOKENS = [
     "٣", "²", "\x85", "\u2028", "\u2029", "\xa0", "\u3000", "\u200b", "\ufeff", "\t", "\x00", "\x07", "\x7f", "\x1b",
     "\r", "[", "]", "{", "}", ",", "&a", "*a", "!t", "!", "|", ">", "|-", "%", "@", "`", "?", "? ", "=", "<<",
     "<<: a",
+    "m-", "m-01k9", "m-0é",
     "😀", "\ud800", "\udfff", "\ufffe", "\uffff", "\U0001fffe", "---", "...", "--- ", "_", "$", "(", ")", "/", "+",
     ".",
     "[[link]]", "it's", "http://a.b/c#d", "C#", "e\u0301", "\u0301", "key: value",
@@ -74,6 +81,25 @@ def agree(header: str) -> bool:
     return True
 
 
+def test_the_fast_way_reads_what_it_has_seen_elsewhere_as_if_it_had_not() -> None:
+    for before, header in (
+        ("x:\n  - a\n", "  - a\n"),
+        ("tags:\n", "tags:\n  - a\n"),
+        ("x: null\n", "x: null\n  - a\n"),
+    ):
+        read_flat(before)
+        for _ in range(2):
+            agree(header)
+
+
+def test_a_list_that_was_read_is_of_one_reader() -> None:
+    read = read_flat("x:\n  - a\n")
+    assert read
+    read["x"].append("b")
+
+    assert read_flat("x:\n  - a\n") == {"x": ["a"]}
+
+
 def test_the_fast_way_reads_many_odd_headers_as_the_slow_way_does() -> None:
     pick, taken = random.Random(2026), 0
     for _ in range(60_000):
@@ -109,6 +135,51 @@ def test_what_is_seen_at_a_glance_is_what_is_understood(lead: str, header: str, 
     event(f"seen: {seen is not None}")
     if seen is not None:
         assert seen == (dict(reading.understand()[0].values), reading.body)
+
+
+SOURCES = ["", "source: session s-1, message 7\n", "source: session s 1, messages 7 to 9\nspeaker: Ada Lovelace\n"]
+SAID = [
+    "Tea.\n",
+    "Ada: tea?\n",
+    "enc:v1:abc\nTea.\n",
+    "Größe, C++ and 日本.\n",
+    "a\n---\n\nb\n",
+    "<<<<<<< a\n>>>>>>> b\n",
+]
+
+
+@given(
+    st.sampled_from(["facts/tea.md", "tea.md", "facts/a b/c_d é.md"]),
+    st.lists(lines_near_the_fast_way(), max_size=4).map("".join),
+    st.sampled_from(SOURCES),
+    st.sampled_from(FENCES),
+    st.sampled_from(SAID),
+)
+@settings(max_examples=4 * FULL)
+@example("facts/a b/c_d.md", "tags:\n  - a b\n  - enc:v1:x\nx:\n  - 1\ntitle:\n", "", "---\n\n", "Tea.\n")
+@example("facts/tea.md", "id: m-01k9zq6d0m2p3q4r5s00002366\nid: a\n", "", "---\n\n", "Tea.\n")
+@example(
+    "facts/tea.md",
+    "id: enc:v1:a\ncreated: 2026-11-15T10:30:00Z\nimportance: 7\npinned: true\n",
+    "",
+    "---\n\n",
+    "Tea.\n",
+)
+def test_a_memory_is_indexed_as_it_is_understood(path: str, header: str, source: str, fence: str, body: str) -> None:
+    data = f"---\n{header}{source}{fence}{body}".encode(errors="surrogatepass")
+    memory = Memory(path, data, os.stat(__file__), understand)
+    place, spoken = origin_of(memory)
+    numbers = moments(memory) if place is None else {**moments(memory), "place": place}
+    terms = [*keywords(memory), *spoken]
+    life, mark = life_of(numbers, memory.header.values), mark_of(memory.id)
+
+    for _ in range(2):  # what was read before is known
+        row, text, keys, found = document(memory)
+
+        assert row == (path, memory.stamp, raw_digest(data), life, mark)
+        assert text == text_of(memory)
+        assert sorted(keys.split()) == sorted(joined(terms).split())
+        assert found == numbers
 
 
 def test_the_fast_way_reads_every_plain_value_as_the_slow_way_does() -> None:

@@ -16,6 +16,7 @@ from memfs.files import MAX_FILE, digest, open_root
 from memfs.generations import MAX_CHUNKS, Generation, _link
 from memfs.index import Analyzer, Document, index_in_memory, publish
 from memfs.journal import Journal
+from memfs.keywords import joined
 from memfs.publisher import document
 from memfs.scan import Changes, diff, read_one, scan
 from memfs.watcher import Watcher
@@ -53,7 +54,7 @@ def test_a_question_is_cut_in_every_language(language: str) -> None:
 @example(["a b", "a", "b", "a\x1fsb", "a\tb", " ", "\x1f", "\x1fs"])
 def test_a_keyword_is_one_whatever_spaces_it_has(texts: list[str]) -> None:
     keywords = [f"x={text}" for text in texts]
-    documents = [Document(row(f"{at}.md"), "tea", ["tags=tea", one], {}) for at, one in enumerate(keywords)]
+    documents = [Document(row(f"{at}.md"), "tea", joined(["tags=tea", one]), {}) for at, one in enumerate(keywords)]
 
     index = index_in_memory([(None, document) for document in documents], "english")
 
