@@ -6,7 +6,7 @@ that is not as it was published is an IndexDamaged, and rebuilt.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.model import lazy
 from memfs.origins import PLACED
 from memfs.overlay import worth
+from memfs.pause import paused
 from memfs.query import Question
 from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, prepare
 
@@ -333,7 +334,8 @@ def publish(
         with _guarded():
             index = tantivy.Index.open(draft.place) if base else tantivy.Index(_schema(), draft.place)
             index.register_tokenizer("memfs", _analyzer(language))
-            dead = _write(index, base.catalog.next_row if base else 0, edits, rows, is_large=is_large)
+            with paused() if is_large else nullcontext():
+                dead = _write(index, base.catalog.next_row if base else 0, edits, rows, is_large=is_large)
         draft.add_rows(chunks, rows, dead)
         draft.publish(_kind(language), journal)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Pause: the garbage collector stands still while a great many values are made that all stay.
+"""Pause: the garbage collector stands still while a great many values are made that all stay, or go by themselves.
 
 It would look at them, and at all else that the process holds, again and again, and find nothing.
 """
