@@ -51,7 +51,7 @@ def cases_of(sample: Mapping[str, Any], *, semantic: bool = False) -> list[Case]
         for question in questions_of(sample, texts):
             if question.category != UNANSWERED:
                 words = understand(question.text, fresh.analyzer)
-                weights = weigh([(term,) for term in words.terms], fresh.index.frequency, fresh.index.memories)
+                weights = weigh([(term,) for term in words.terms], fresh.index.worth, fresh.index.memories)
                 meant = meaning.ask(words, weights) if meaning else None
                 asked = Asked(words, weights, (), lambda _: True, meant=meant)
                 sought = sought_of(fresh.index, fresh.overlay, asked)
