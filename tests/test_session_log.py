@@ -328,10 +328,21 @@ def test_a_log_of_a_newer_memfs_is_refused(vault: Vault, log: SessionLog) -> Non
     file = file_of(vault, log)
     file.write_text(file.read_text().replace('"memfs":1', '"memfs":2'))
 
-    with pytest.raises(errors.StorageError, match="made by a newer memfs"):
+    with pytest.raises(errors.StorageError, match="made by a newer memfs") as caught:
         log.messages()
+    assert "Install a later memfs" in caught.value.hint
     with pytest.raises(errors.StorageError, match="made by a newer memfs"):
         SessionLog(vault, "s-1").append(said("y"))
+
+
+def test_an_editor_that_begins_a_file_with_a_mark_takes_a_log_from_nobody(vault: Vault, log: SessionLog) -> None:
+    log.append(said("mine"))
+    file = file_of(vault, log)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+
+    assert (log.messages(), log.problems(), log.owner) == ([said("mine")], [], "alice")
+    with pytest.raises(errors.OtherActorError):
+        SessionLog(vault, "s-1", actor="bob").messages()
 
 
 def test_git_merges_two_branches_of_a_session_with_every_turn(vault: Vault, log: SessionLog, git: Git) -> None:

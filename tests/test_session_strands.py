@@ -398,6 +398,17 @@ def test_the_log_of_another_actor_is_not_handed_out(vault: Vault, snapshot: Snap
     assert len(anyone.list_messages("s-1", "main")) == len(mine.list_messages("s-1", "main")) == 1
 
 
+def test_an_actor_of_another_spelling_is_the_same_actor(vault: Vault) -> None:
+    log = SessionLog(vault, "room", actor="Zoë")
+    log.append({"role": "user", "content": "mine"})
+
+    assert SessionLog(vault, "room", actor="ZOE\u0308").messages() == log.messages()
+    assert [one.name for one in Sessions(vault).list(actor="zoë")] == ["room"]
+    assert [one.agent for one in Sessions(vault).logs("room", actor="zoë")] == ["main"]
+    VaultSessionRepository(vault, actor="zoë").delete_session("room")
+    assert Sessions(vault).list() == []
+
+
 def test_a_session_knows_all_its_actors(vault: Vault) -> None:
     for name, count in (("alice", 1), ("bob", 2)):
         log = SessionLog(vault, "room", f"for-{name}", actor=name)

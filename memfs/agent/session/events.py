@@ -31,6 +31,7 @@ _SOME_ID, _SOME_TIME = f"{KIND}-{'0' * 26}", "2026-11-15T10:30:00.000Z"  # as lo
 _MARKER = '"memfs:'  # begins a spelling of ours, and a key that looks like one
 _SPELLED = re.compile("memfs:+bytes")
 _DEEPEST = 50  # parts within parts that an error names
+_BOM = "\ufeff"  # some editors begin a file with it
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -318,7 +319,7 @@ def _event(line: str | bytes) -> Event | Head:
             line = line.decode()
         except UnicodeDecodeError as error:
             raise _NotAnEventError(f"not UTF-8 at byte {error.start}: skipped") from None
-    record = _value(line)
+    record = _value(line.removeprefix(_BOM))
     if type(record) is not dict:
         raise _NotAnEventError("not a JSON object: skipped")
     if type(name := record.get("id")) is str and name:

@@ -25,7 +25,7 @@ from memfs.agent.session.events import (
     understand,
 )
 from memfs.agent.session.hold import KeptHold
-from memfs.agent.session.names import LARGEST, check_file
+from memfs.agent.session.names import LARGEST, check_file, is_of
 from memfs.errors import (
     InvalidNamespaceError,
     MemoryChangedError,
@@ -258,8 +258,9 @@ class LogFile:
         with paused() if len(data) > MANY else nullcontext():
             reading = understand(data, self.path)
         if reading.head and reading.head.version > VERSION:
-            raise StorageError(self.path, f"of schema version {reading.head.version}: made by a newer memfs")
-        if reading.head and self._actor and reading.head.actor not in ("", self._actor):
+            error = StorageError(self.path, f"of schema version {reading.head.version}: made by a newer memfs")
+            raise error.with_hint("Install a later memfs: pip install --upgrade memfs-vault.")
+        if reading.head and self._actor and not is_of(reading.head.actor, self._actor):
             raise OtherActorError(self.path, reading.head.actor, self._actor)
         return reading
 

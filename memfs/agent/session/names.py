@@ -6,7 +6,7 @@ import stat
 from urllib.parse import unquote
 
 from memfs.errors import InvalidNamespaceError
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, encode, is_text
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, encode, fold, is_text
 
 LOG = ".agent.jsonl"
 MULTI = ".multi.jsonl"  # the state of several agents that work together
@@ -43,6 +43,11 @@ def name_of(segment: str) -> str | None:
     """The name that has this segment; None if it is not one that memfs makes."""
     name = unquote(segment, errors="surrogateescape")
     return name if name.strip() and is_text(name) and encode(name) == segment else None
+
+
+def is_of(owner: str, actor: str) -> bool:
+    """Tell whether the log of an owner is an actor's: one of the same name but for case is the same, as in a namespace."""
+    return owner in ("", actor) or fold(owner) == fold(actor)
 
 
 def _segment(name: str, what: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from memfs.agent.session.events import Event, moment
 from memfs.agent.session.history import conditions
 from memfs.agent.session.log import SessionLog, root_of
-from memfs.agent.session.names import LOG, name_of, parts_of, place_of, segments_of
+from memfs.agent.session.names import LOG, is_of, name_of, parts_of, place_of, segments_of
 from memfs.errors import (
     InvalidNamespaceError,
     InvalidSearchError,
@@ -89,7 +89,7 @@ class Sessions:
         with suppress(InvalidNamespaceError):  # not a directory: a problem that `check` tells
             segments = self._entries(place_of(archived=self._archived))
         found = [one for segment in segments if (name := name_of(segment)) and (one := self._session(name))]
-        own = [one for one in found if actor is None or actor in (one.actors or ("",))]
+        own = [one for one in found if actor is None or fold(actor) in map(fold, one.actors or ("",))]
         kept = [one for one in own if all(it.fulfilled_by(one.facts) for it in wanted)]
         return sorted(kept, key=lambda one: (one.updated, one.name))
 
@@ -115,7 +115,7 @@ class Sessions:
         found = [log for log, suffix in self._logs(session) if suffix == LOG]
         if not found and not self._session(session):
             raise SessionNotFoundError(session)
-        return [log for log in found if actor is None or log.owner in ("", actor)]
+        return [log for log in found if actor is None or is_of(log.owner, actor)]
 
     def stamp(self, session: str) -> Stamps:
         """A token that differs when a log of a session does."""

@@ -14,7 +14,7 @@ from memfs.agent.messages import Message
 from memfs.agent.session.events import Draft, Event
 from memfs.agent.session.history import page
 from memfs.agent.session.log import SessionLog
-from memfs.agent.session.names import LOG, MULTI, SESSION
+from memfs.agent.session.names import LOG, MULTI, SESSION, is_of
 from memfs.agent.session.sessions import Sessions
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
 from memfs.locks import Mutex
@@ -86,7 +86,7 @@ class VaultSessionRepository(SessionRepository):
         """Delete a session with all its logs; with an actor, one that only it has."""
         try:
             for log in self._sessions.logs(session_id) if self._actor else ():
-                if log.owner not in ("", self._actor):
+                if not is_of(log.owner, self._actor):
                     raise OtherActorError(log.path, log.owner, self._actor)
             self._sessions.remove(session_id)
         except SessionNotFoundError:
