@@ -347,6 +347,21 @@ def test_a_log_of_another_framework_is_a_session_too(vault: Vault) -> None:
     assert [one["content"] for one in talk(vault, session="s-9").messages] == [[{"text": "Hi."}]]
 
 
+def test_what_no_agent_of_strands_can_hold_stops_no_restart(vault: Vault) -> None:
+    log = SessionLog(vault, "s-9")
+    for content in ("Hi.", None, 7, {}, [7], ["x"], [{"text": "Ho."}]):
+        log.append({"role": "user", "content": content})
+    log.append({"role": "user"})
+
+    agent = talk(vault, session="s-9")
+    agent("Go on.")
+    agent("And on.")
+
+    held = [one["content"] for one in agent.messages]
+    assert held[:2] == [[{"text": "Hi."}], [{"text": "Ho."}]]
+    assert [one["content"] for one in talk(vault, session="s-9").messages] == held
+
+
 def test_a_read_error_stops_a_restart(vault: Vault) -> None:
     talk(vault)("Remember me.")
     file = vault.root / "sessions/s-1/main.agent.jsonl"

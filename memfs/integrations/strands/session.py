@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any, Self, cast
 
 from strands.agent.conversation_manager import SlidingWindowConversationManager
@@ -11,6 +12,7 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 from memfs.agent.messages import Message
+from memfs.agent.session.distilling import is_content
 from memfs.agent.session.events import Draft, Event
 from memfs.agent.session.history import page
 from memfs.agent.session.log import SessionLog
@@ -243,10 +245,25 @@ class VaultSessionRepository(SessionRepository):
     def _numbered(self, session_id: str, agent_id: str) -> Iterator[tuple[int, Event]]:
         """The messages of an agent, each with a number that no other has: its own, unless that is taken."""
         last = -1
-        for event in self._log(session_id, agent_id).events(kinds=("message",)):
+        for event in _restorable(self._log(session_id, agent_id).events(kinds=("message",))):
             own = event.record.get("index")
             last = own if type(own) is int and own > last else last + 1
             yield last, event
+
+
+def _restorable(events: list[Event]) -> list[Event]:
+    """The messages that an agent of Strands can hold; one that another framework wrote as a text is a block of text."""
+    contents = [event.record["message"].get("content") for event in events]
+    if {*map(type, contents)} <= {list} and {*map(type, chain.from_iterable(contents))} <= {dict}:  # as nearly always
+        return events
+    return [_in_blocks(event) for event, content in zip(events, contents, strict=True) if is_content(content)]
+
+
+def _in_blocks(event: Event) -> Event:
+    if not isinstance(text := event.message["content"], str):
+        return event
+    message = {**event.message, "content": [{"text": text}]}
+    return event._replace(record={**event.record, "message": message})
 
 
 def _message(number: int, event: Event) -> SessionMessage:
