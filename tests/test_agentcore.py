@@ -1,6 +1,7 @@
 """AgentCore's own clients, as they are, over a vault: nothing of theirs is replaced but the boto3 session."""
 
 import copy
+import json
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from conftest import Memfs
 from strands import Agent, tool
 from test_session_manager import Guarded
 
@@ -98,6 +100,22 @@ def test_their_session_manager_writes_and_restores_a_session(core: AgentCoreVaul
         assert two.messages == live
         assert two.state.get("mood") == "hungry"
     assert (core.vault.root / "sessions/s-1/alice.agent.jsonl").is_file()
+
+
+@pytest.mark.parametrize("batch_size", [1, 10])
+def test_a_session_of_their_manager_is_read_as_any_other(core: AgentCoreVault, batch_size: int, memfs: Memfs) -> None:
+    with manager(core, batch_size=batch_size) as session_manager:
+        one = agent(session_manager, {"tool": "weather", "input": {"city": "Porto"}}, "It rains.", tools=[weather])
+        one("How is the weather?")
+    show = ["--vault", str(core.vault.root), "sessions", "show", "s-1"]
+
+    shown = memfs(*show).out
+    assert shown.startswith("session s-1 with alice, 4 messages\n")
+    for words in ("How is the weather?", '[tool weather {"city": "Porto"}]', "[result ", "It rains."):
+        assert words in shown
+    assert "conversational" not in shown
+    found = json.loads(memfs(*show, "--where", "role = assistant", "--json").out)["events"]
+    assert len(found) == (2 if batch_size == 1 else 0)  # an event of a whole batch is nobody's
 
 
 def test_their_session_manager_tells_what_the_vault_remembers(core: AgentCoreVault) -> None:

@@ -3,13 +3,11 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memfs.agent.extraction import CONTEXT, ExtractorContext, Fact
 from memfs.agent.messages import Message, blocks_of, kind_of, text_of
-from memfs.agent.session.events import Event
 from memfs.stores.vault import VaultStore
 from memfs.words import STOP_WORDS
 
@@ -32,34 +30,6 @@ class StrategyContext(ExtractorContext):
 def recorded(message: Message, session: str, number: int, agent: str = "") -> Message:
     """A message as it is taken down for strategies: it knows its session, its agent, and its number there."""
     return {**message, "session": session, "number": number, **({"agent": agent} if agent else {})}
-
-
-def said_in(event: Event) -> list[Message]:
-    """The messages of an event: its own, or those of a payload in the form of AgentCore."""
-    if event.kind == "message":
-        return [event.message]
-    payload = event.record.get("payload")
-    parts = payload if isinstance(payload, list) else []
-    return [message for part in parts if isinstance(part, dict) and (message := conversational(part))]
-
-
-def conversational(part: Mapping[str, Any]) -> Message | None:
-    """What was said in a part of an AgentCore event, as a message: that of Strands, where it is one in JSON."""
-    said = part.get("conversational")
-    content = said.get("content") if isinstance(said, Mapping) else None
-    text = content.get("text") if isinstance(content, Mapping) else None
-    if not isinstance(said, Mapping) or not isinstance(text, str):
-        return None
-    with suppress(ValueError, TypeError, KeyError, RecursionError):
-        message = json.loads(text)["message"]
-        if isinstance(message, dict) and isinstance(message.get("role"), str) and is_content(message.get("content")):
-            return message
-    return {"role": str(said.get("role", "OTHER")).lower(), "content": text}
-
-
-def is_content(value: object) -> bool:
-    """Tell whether it can be what a message says."""
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(block, dict) for block in value))
 
 
 class Distiller:

@@ -56,7 +56,8 @@ class Event(NamedTuple):
 
     @property
     def role(self) -> str:
-        return str(self.message.get("role", self.record.get("role", "")))
+        """Who said it; empty of what nobody said, or several."""
+        return str(self.message.get("role") or self.record.get("role") or _role_in(self.record.get("payload")))
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -76,6 +77,13 @@ class Event(NamedTuple):
         """What a filter can ask for: metadata, and else the role, kind, time, id and branch."""
         own = {"id": self.id, "kind": self.kind, "role": self.role, "time": self.time, "branch": self.branch}
         return {**own, **self.metadata}
+
+
+def _role_in(payload: object) -> str:
+    """Who said what a payload in the form of AgentCore holds."""
+    parts = [part.get("conversational") for part in payload if type(part) is dict] if type(payload) is list else ()
+    roles = {str(said.get("role", "")).lower() for said in parts if type(said) is dict}
+    return roles.pop() if len(roles) == 1 else ""
 
 
 _event_of: Callable[[tuple[str, str, dict[str, Any]]], Event]

@@ -9,10 +9,11 @@ from memfs.agent.manager import MemoryManager
 from memfs.agent.messages import Message
 from memfs.agent.models import as_model
 from memfs.agent.pending import failures
-from memfs.agent.session.distilling import recorded, said_in
+from memfs.agent.session.distilling import recorded
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Sessions
 from memfs.agent.session.strategies import ModelStrategy, Strategy, is_off, store_of, with_companions, with_models
+from memfs.agent.session.transcript import said_in
 from memfs.errors import SettingsError
 from memfs.model import Stamp
 from memfs.namespace import fold

@@ -11,6 +11,7 @@ from memfs.agent.session.events import Event, moment
 from memfs.agent.session.history import conditions
 from memfs.agent.session.log import SessionLog, root_of
 from memfs.agent.session.names import LOG, is_of, name_of, parts_of, place_of, segments_of
+from memfs.agent.session.transcript import said_in
 from memfs.errors import (
     InvalidNamespaceError,
     InvalidSearchError,
@@ -178,7 +179,7 @@ class Sessions:
         begun = [time for head in heads if (time := moment(head.get("created"))) > NEVER] or times
         created = min(begun, default=NEVER)
         actors = tuple(dict.fromkeys(str(head["actor"]) for head in heads if head.get("actor")))
-        messages = sum(event.kind == "message" for event in events)
+        messages = sum(len(said_in(event)) for event in events)
         path = "/".join(segments_of(name, archived=self._archived))
         whose = actors[0] if actors else ""
         return Session(name, whose, tuple(agents), messages, created, max([*times, created]), path, actors)

@@ -1,7 +1,8 @@
-"""A session as text that people read: a turn at a time. Pure."""
+"""What was said in a session, and as text that people read: a turn at a time. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ from memfs.agent.messages import Block, Message, blocks_of, kind_of
 from memfs.agent.session.events import Event
 
 LONG = 2_000  # characters of what a tool said that are shown
+SHORT = 200  # of what is no message
 
 
 def stamp_of(time: datetime) -> str:
@@ -16,11 +18,43 @@ def stamp_of(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}Z"
 
 
+def said_in(event: Event) -> list[Message]:
+    """The messages of an event: its own, or those of a payload in the form of AgentCore."""
+    if event.kind == "message":
+        return [event.message]
+    payload = event.record.get("payload")
+    parts = payload if isinstance(payload, list) else []
+    return [message for part in parts if isinstance(part, dict) and (message := conversational(part))]
+
+
+def conversational(part: Mapping[str, Any]) -> Message | None:
+    """What was said in a part of an AgentCore event, as a message: that of Strands, where it is one in JSON."""
+    said = part.get("conversational")
+    content = said.get("content") if isinstance(said, Mapping) else None
+    text = content.get("text") if isinstance(content, Mapping) else None
+    if not isinstance(said, Mapping) or not isinstance(text, str):
+        return None
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        message = json.loads(text)["message"]
+        if isinstance(message, dict) and isinstance(message.get("role"), str) and is_content(message.get("content")):
+            return message
+    return {"role": str(said.get("role", "OTHER")).lower(), "content": text}
+
+
+def is_content(value: object) -> bool:
+    """Tell whether it can be what a message says."""
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(block, dict) for block in value))
+
+
 def text_of(event: Event) -> str:
     """What an event says, in words."""
-    if event.kind == "message":
-        return message_text(event.message)
-    return f"[{event.kind}] {_json(event.record.get(event.kind))}"
+    messages = said_in(event)
+    if not messages:
+        return f"[{event.kind}] {_cut(_json(event.record.get(event.kind)), SHORT)}"
+    told = [message_text(message) for message in messages]
+    if event.role:
+        return "\n".join(told)
+    return "\n".join(f"{message.get('role')}: {text}" for message, text in zip(messages, told, strict=True))
 
 
 def message_text(message: Message) -> str:
@@ -65,8 +99,11 @@ def _result(content: Any) -> str:
             texts.append(str(item.get("text", "")))
         else:
             texts.append(_json(item["json"]) if "json" in item else f"[{kind_of(item)}]")
-    text = " ".join(texts)
-    return text if len(text) <= LONG else f"{text[:LONG]}... ({len(text):,} characters)"
+    return _cut(" ".join(texts), LONG)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
 def _json(value: Any) -> str:

@@ -5,11 +5,11 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
 
-from memfs.agent.session.distilling import said_in
 from memfs.agent.session.events import Event
 from memfs.agent.session.history import history
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Sessions
+from memfs.agent.session.transcript import said_in
 from memfs.errors import InvalidMemoryError, SessionNotFoundError, shown
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page, parts_of
 from memfs.locks import Mutex
