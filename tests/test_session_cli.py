@@ -1,6 +1,7 @@
 """Sessions on the command line: sessions, actors, expire, and what check says of logs."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from conftest import Memfs
 
 from memfs import Vault
-from memfs.agent.session import SessionLog
+from memfs.agent.session import SessionLog, Sessions
 from memfs.cli.completion import run_complete
 
 NAME = "s-2026-11-15"
@@ -56,11 +57,15 @@ def test_a_session_is_shown_as_a_transcript(memfs: Memfs, example: Path) -> None
 
 
 def test_what_is_not_there_says_so(memfs: Memfs) -> None:
-    for words in (["show", "nothing"], ["show", NAME, "--agent", "nothing"], ["tail", NAME, "--branch", "nothing"]):
+    for words, hint in (
+        (["show", "nothing"], "See which there are with `memfs sessions list`."),
+        (["show", NAME, "--agent", "nothing"], "Its agents: main."),
+        (["tail", NAME, "--branch", "nothing"], "Its branches: none."),
+    ):
         done = memfs("sessions", *words)
         assert (done.code, done.out) == (1, "")
         assert "no such session" in done.err
-        assert "hint: See which there are with `memfs sessions list`." in done.err
+        assert done.err.endswith(f"\nhint: {hint}\n")
     assert memfs("sessions", "export").code == 2
     assert memfs("sessions", "frobnicate").code == 2
     assert json.loads(memfs("sessions", "show", "nothing", "--json").err)["exit_code"] == 1
@@ -110,10 +115,25 @@ def test_tail_follows_until_it_is_ended(example: Path) -> None:
     SessionLog(example, NAME).append(said("more"))
     assert process.stdout.readline().endswith("Z user: more\n")
     SessionLog(example, NAME, "helper").append(said("and more"))
-    assert process.stdout.readline().endswith("Z user: and more\n")
+    assert process.stdout.readline().endswith("Z user (helper): and more\n")
+
+    shutil.move(example / f"sessions/{NAME}", example / "aside")  # as git does when it checks out another branch
+    SessionLog(example, NAME).append(said("begun anew"))
+    assert process.stdout.readline().endswith("Z user: begun anew\n")
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     process.stdout.close()
+
+
+def test_a_session_that_is_named_alone_is_told_how_it_is_shown(memfs: Memfs, example: Path) -> None:
+    for words in ([NAME], ["list", NAME]):
+        done = memfs("sessions", *words)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.endswith(f"\nhint: Did you mean `memfs sessions show {NAME}`?\n")
+    assert memfs("sessions", "ls").err.endswith("\nhint: See `memfs sessions --help`.\n")
+
+    Sessions(example).expire(0)
+    assert memfs("sessions", "show", NAME).err.endswith("\nhint: It expired: --archived finds it.\n")
 
 
 def test_tail_ends_when_nobody_reads_it(example: Path) -> None:
@@ -179,6 +199,8 @@ def test_several_agents_are_shown_as_they_spoke(memfs: Memfs, example: Path) -> 
 
     lines = memfs("sessions", "tail", "room").out.splitlines()
     assert [line.rpartition(": ")[2] for line in lines] == ["one 0", "two 0", "one 1", "two 1", "one 2", "two 2"]
+    assert lines[0].endswith(" user (one): one 0")
+    assert "## user (two), " in memfs("sessions", "export", "room", "--format", "markdown").out
     assert "with alice, bob, 6 messages" in memfs("sessions", "show", "room").out
     assert [line.split()[0] for line in memfs("actors").out.splitlines()[-2:]] == ["alice", "bob"]
 
@@ -189,10 +211,14 @@ def test_a_branch_is_shown_of_the_agents_that_have_it(memfs: Memfs, example: Pat
     one.append(said("branch"), branch="alt")
     SessionLog(example, "room", "two").append(said("elsewhere"))
 
+    assert memfs("sessions", "show", "room").out.startswith("session room, 3 messages; branches: alt\n")
+    assert json.loads(memfs("sessions", "show", "room", "--json").out)["branches"] == ["alt"]
     shown = memfs("sessions", "show", "room", "--branch", "alt").out
     assert "branch" in shown
     assert "elsewhere" not in shown
-    assert "'none': no such" in memfs("sessions", "show", "room", "--branch", "none").err
+    missed = memfs("sessions", "show", "room", "--branch", "none").err
+    assert "'none': no such" in missed
+    assert "hint: Its branches: alt." in missed
 
 
 def test_a_number_of_days_that_cannot_be_says_what_can(memfs: Memfs) -> None:

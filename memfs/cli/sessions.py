@@ -5,16 +5,19 @@ import json
 import select
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import merge
 from operator import itemgetter
+from shlex import quote
 from typing import Any
 
 from memfs.agent.session.events import Event, line_of
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Session, Sessions
 from memfs.agent.session.transcript import markdown, stamp_of, text_of
+from memfs.cli.arguments import ACTIONS
 from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import conditions, open_vault
 from memfs.cli.output import (
@@ -48,20 +51,37 @@ Turn = tuple[SessionLog, Event]
 def run_sessions(args: argparse.Namespace) -> int:
     """List the sessions, or show, follow or export one."""
     with open_vault(args.vault) as vault:
-        _check_options(args)
         sessions = Sessions(vault, archived=args.archived)
+        _check_options(args, sessions)
         if args.action == "list":
             return _list(sessions, args)
         if not args.session:
             raise usage("sessions", f"{args.action} wants the name of a session", "See `memfs sessions list`.")
-        return {"show": _show, "tail": _tail, "export": _export}[args.action](sessions, args)
+        try:
+            return {"show": _show, "tail": _tail, "export": _export}[args.action](sessions, args)
+        except SessionNotFoundError as error:
+            old = [] if args.archived else Sessions(vault, archived=True).list()
+            if error.name == args.session and error.name in [one.name for one in old]:
+                error.hint = "It expired: --archived finds it."
+            raise
 
 
-def _check_options(args: argparse.Namespace) -> None:
+def _check_options(args: argparse.Namespace, sessions: Sessions) -> None:
     """Refuse what would have no effect."""
+    if args.action not in ACTIONS:
+        raise usage("sessions", f"{args.action!r} is none of {', '.join(ACTIONS)}", _meant(args, args.action, sessions))
+    if args.action == "list" and args.session:
+        raise usage("sessions", f"list takes no session: {args.session!r}", _meant(args, args.session, sessions))
     for name, actions in OPTIONS.items():
         if getattr(args, name) and args.action not in actions:
             raise usage("sessions", f"--{name} is for {' and '.join(actions)}, not for {args.action}")
+
+
+def _meant(args: argparse.Namespace, session: str, sessions: Sessions) -> str:
+    """What a session is shown by, where somebody names it alone."""
+    if session not in [one.name for one in sessions.list()]:
+        return ""
+    return plain(addressed(f"Did you mean `memfs sessions show {quote(session)}`?", args.vault))
 
 
 def run_actors(args: argparse.Namespace) -> int:
@@ -133,18 +153,27 @@ def _when(time: datetime) -> str:
 
 def _turns(sessions: Sessions, args: argparse.Namespace) -> list[Turn]:
     """The events of a session that are asked for, in order, each with its log."""
-    logs = sessions.logs(args.session)
+    there = logs = sessions.logs(args.session)
     if args.agent:
-        logs = [log for log in logs if log.agent == args.agent]
+        logs = [log for log in there if log.agent == args.agent]
         if not logs:
-            raise SessionNotFoundError(f"{args.session}/{args.agent}")
+            raise _missing(f"{args.session}/{args.agent}", "agents", [log.agent for log in there])
     where = conditions(args.where)
     if branch := args.branch:
-        logs = [log for log in logs if any(one.name == branch for one in log.branches())]
+        logs = [log for log in logs if branch in _branches([log])]
         if not logs:
-            raise SessionNotFoundError(branch)
+            raise _missing(branch, "branches", _branches(there))
     found = [[(log, event) for event in log.events(branch=branch or "", where=where)] for log in logs]
     return [turn for _, turn in merge(*map(_timed, found), key=itemgetter(0))]
+
+
+def _branches(logs: Iterable[SessionLog]) -> list[str]:
+    """The names of the branches that logs have."""
+    return sorted({one.name for log in logs for one in log.branches() if one.name})
+
+
+def _missing(name: str, what: str, there: Sequence[str]) -> SessionNotFoundError:
+    return SessionNotFoundError(name).with_hint(f"Its {what}: {', '.join(there) or 'none'}.")
 
 
 def _timed(turns: Sequence[Turn]) -> list[tuple[datetime, Turn]]:
@@ -155,13 +184,15 @@ def _timed(turns: Sequence[Turn]) -> list[tuple[datetime, Turn]]:
 
 def _show(sessions: Sessions, args: argparse.Namespace) -> int:
     turns, session = _limited(_turns(sessions, args), args.limit), sessions.read(args.session)
+    branches = _branches(sessions.logs(args.session))
     if args.json:
-        print_json({**_facts(session), "events": [_event_facts(turn) for turn in turns]})
+        print_json({**_facts(session), "branches": branches, "events": [_event_facts(turn) for turn in turns]})
         return _found(turns, args)
     actor = f" with {plain(', '.join(session.actors))}" if session.actors else ""
-    print(f"session {plain(session.name)}{actor}, {count(session.messages, 'message')}")
+    others = f"; branches: {plain(', '.join(branches))}" if branches else ""
+    print(f"session {plain(session.name)}{actor}, {count(session.messages, 'message')}{others}")
     for turn in turns:
-        print(f"\n{paint(_speaker(turn, session), 'bold')}")
+        print(f"\n{paint(plain(_heading(turn, len(session.agents) > 1)), 'bold')}")
         print("".join(f"    {line}\n" for line in plain_lines(text_of(turn[1])).split("\n")), end="")
     return _found(turns, args)
 
@@ -175,12 +206,22 @@ def _found(turns: Sequence[Turn], args: argparse.Namespace) -> int:
     return 1
 
 
-def _speaker(turn: Turn, session: Session) -> str:
-    """Who said it, and when."""
+def _speaker(turn: Turn, are_several: bool) -> str:
+    """Who said it: with the agent, in a session of several."""
     log, event = turn
-    agent = f" ({plain(log.agent)})" if len(session.agents) > 1 else ""
-    redacted = ", redacted" if event.is_redacted else ""
-    return f"{plain(event.role or event.kind)}{agent}, {stamp_of(event.time)}{redacted}"
+    return f"{event.role or event.kind}{f' ({log.agent})' if are_several else ''}"
+
+
+def _are_several(sessions: Sessions, args: argparse.Namespace) -> bool:
+    """Tell whether a session has several agents; one that is gone meanwhile has not."""
+    with suppress(SessionNotFoundError):
+        return len(sessions.logs(args.session)) > 1
+    return False
+
+
+def _heading(turn: Turn, are_several: bool) -> str:
+    """Who said it, and when."""
+    return f"{_speaker(turn, are_several)}, {stamp_of(turn[1].time)}{', redacted' if turn[1].is_redacted else ''}"
 
 
 def _limited(turns: list[Turn], limit: int | None) -> list[Turn]:
@@ -192,7 +233,8 @@ def _export(sessions: Sessions, args: argparse.Namespace) -> int:
     turns = _limited(_turns(sessions, args), args.limit)
     is_seen = sys.stdout.isatty()
     if args.format == "markdown" and not args.json:
-        page = markdown(f"Session {args.session}", [event for _, event in turns])
+        are_several = _are_several(sessions, args)
+        page = markdown(f"Session {args.session}", [(_heading(turn, are_several), turn[1]) for turn in turns])
         print(plain_lines(page) if is_seen else page, end="")
         return _found(turns, args)
     for _, event in turns:
@@ -209,11 +251,11 @@ def _tail(sessions: Sessions, args: argparse.Namespace) -> int:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         turns = _turns(sessions, args)
-        _print_turns(_limited(turns, args.limit or LAST), args)
+        _print_turns(_limited(turns, args.limit or LAST), args, _are_several(sessions, args))
         if not args.follow:
             return _found(turns, args)
         for fresh in _follow(sessions, args, turns):
-            _print_turns(fresh, args)
+            _print_turns(fresh, args, _are_several(sessions, args))
     except (KeyboardInterrupt, BrokenPipeError):
         settle_output()
     finally:
@@ -228,21 +270,25 @@ def _follow(sessions: Sessions, args: argparse.Namespace, turns: Sequence[Turn])
     poll.register(sys.stdout.fileno(), 0)
     while not poll.poll(PACE):
         stamp = sessions.stamp(args.session)
-        if stamp != seen:
+        if stamp == seen:
+            continue
+        seen, fresh = stamp, []
+        with suppress(SessionNotFoundError):  # git takes a session away for a while, and it may begin anew
             fresh = [turn for turn in _turns(sessions, args) if turn[1].id not in known]
+        if fresh:
             known.update(event.id for _, event in fresh)
-            seen = stamp
             yield fresh
 
 
-def _print_turns(turns: Sequence[Turn], args: argparse.Namespace) -> None:
+def _print_turns(turns: Sequence[Turn], args: argparse.Namespace, are_several: bool) -> None:
     room = columns()
     for turn in turns:
         event = turn[1]
         if args.json:
             print_json(_event_facts(turn))
         else:
-            print(cut(f"{stamp_of(event.time)} {plain(event.role or event.kind)}: {phrase(text_of(event))}", room))
+            who = plain(_speaker(turn, are_several))
+            print(cut(f"{stamp_of(event.time)} {who}: {phrase(text_of(event))}", room))
     sys.stdout.flush()
 
 

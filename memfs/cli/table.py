@@ -183,7 +183,7 @@ TABLE = (
         "sessions", "sessions", "List the sessions of agents; show one, follow it as it goes on, or export it.",
         (
             argument(
-                "action", metavar="ACTION", nargs="?", choices=ACTIONS, default="list", completes=" ".join(ACTIONS),
+                "action", metavar="ACTION", nargs="?", default="list", completes=" ".join(ACTIONS),
                 help="list (the default), show, tail or export",
             ),
             argument("session", metavar="SESSION", nargs="?", help="a session, by its name", completes="session"),

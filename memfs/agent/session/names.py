@@ -46,7 +46,7 @@ def name_of(segment: str) -> str | None:
 
 
 def is_of(owner: str, actor: str) -> bool:
-    """Tell whether the log of an owner is an actor's: one of the same name but for case is the same, as in a namespace."""
+    """Tell whether the log of an owner is an actor's; a name in another case is the same, as in a namespace."""
     return owner in ("", actor) or fold(owner) == fold(actor)
 
 

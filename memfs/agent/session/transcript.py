@@ -63,12 +63,11 @@ def message_text(message: Message) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def markdown(title: str, events: Iterable[Event]) -> str:
-    """A session as a markdown page."""
+def markdown(title: str, turns: Iterable[tuple[str, Event]]) -> str:
+    """A session as a markdown page, an event below its heading each."""
     parts = [f"# {title}"]
-    for event in events:
-        parts.append(f"## {event.role or event.kind}, {stamp_of(event.time)}")
-        parts.append(text_of(event))
+    for heading, event in turns:
+        parts += [f"## {heading}", text_of(event)]
     return "\n\n".join(parts) + "\n"
 
 
