@@ -349,6 +349,7 @@ def test_a_log_of_another_framework_is_a_session_too(vault: Vault) -> None:
 
 def test_what_no_agent_of_strands_can_hold_stops_no_restart(vault: Vault) -> None:
     log = SessionLog(vault, "s-9")
+    content: Any
     for content in ("Hi.", None, 7, {}, [7], ["x"], [{"text": "Ho."}]):
         log.append({"role": "user", "content": content})
     log.append({"role": "user"})

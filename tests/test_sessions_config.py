@@ -8,6 +8,7 @@ import pytest
 
 from memfs import Vault
 from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
+from memfs.agent.session.manager import LongTerm
 from memfs.agent.session.strategies import (
     EpisodeStrategy,
     FactStrategy,
@@ -51,7 +52,7 @@ def test_what_is_not_said_has_a_default() -> None:
 @pytest.mark.parametrize(
     ("field", "values"),
     {
-        "vault": [None, 3, ["notes"]],
+        "vault": [None, 3, ["notes"], "", " "],
         "session_id": ["", "  ", None, 7, True, LONE],
         "actor_id": ["", "\t", None, 7, LONE],
         "retrieval_config": [["/facts"], "/facts", {"/facts": {"top_k": 3}}, {3: RetrievalConfig()}],
@@ -244,6 +245,14 @@ def test_a_strategy_of_ones_own_is_looked_at_too(field: str, value: Any) -> None
 
     with pytest.raises(InvalidSetupError, match=rf"strategies\[0\]: {field}: "):
         config(strategies=[strategy])
+
+
+def test_what_is_no_model_is_refused_by_the_name_of_its_strategy(tmp_path: Path) -> None:
+    made = config(vault=Vault.init(tmp_path), strategies=[FactStrategy("learner", model="gpt")])
+
+    with pytest.raises(InvalidSetupError, match=r"^strategy learner: model: str: is not a model$") as caught:
+        LongTerm(made)
+    assert "OpenAIModel" in caught.value.hint
 
 
 def test_a_strategy_of_ones_own_needs_little() -> None:

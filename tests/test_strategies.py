@@ -413,6 +413,28 @@ def test_a_strategy_of_ones_own(vault: Vault) -> None:
 # --- no model
 
 
+def test_a_strategy_of_ones_own_need_not_be_async(vault: Vault) -> None:
+    class Heard:
+        name, namespace = "heard", "/heard/{actorId}"
+
+        def extract(self, messages: Sequence[Message], context: Any) -> list[Fact]:
+            return [Fact(message["content"]) for message in messages]
+
+    distil(vault, [user("I am allergic to nuts.")], Heard())  # type: ignore[arg-type]
+    assert [memory.body.strip() for memory in vault.list("/heard/alice")] == ["I am allergic to nuts."]
+
+
+def test_a_strategy_that_gives_no_facts_is_named(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
+    class Odd:
+        name, namespace = "odd", "/odd"
+
+        async def extract(self, messages: Sequence[Message], context: Any) -> Any:
+            return ["a text"]
+
+    distil(vault, [user("Hi.")], Odd())
+    assert "strategy odd: extract: 'a text' is not a Fact" in caplog.text
+
+
 def test_without_a_model_a_summary_is_extractive_and_the_others_are_off(
     vault: Vault, caplog: pytest.LogCaptureFixture
 ) -> None:

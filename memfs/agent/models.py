@@ -68,7 +68,7 @@ class FunctionModel:
     ) -> Any:
         given = {"system": system, "schema": schema}
         taken = {key: value for key, value in given.items() if _takes(self._function, key)}
-        return await _call(self._function, _turns(messages, None if "system" in taken else system), **taken)
+        return await call(self._function, _turns(messages, None if "system" in taken else system), **taken)
 
 
 class OpenAIModel:
@@ -88,7 +88,7 @@ class OpenAIModel:
         if schema is not None:
             shape = {"name": ANSWER, "schema": dict(schema), "strict": _is_closed(schema)}
             request["response_format"] = {"type": "json_schema", "json_schema": shape}
-        response = await _call(self._client.chat.completions.create, **_set({**request, **self._options}))
+        response = await call(self._client.chat.completions.create, **_set({**request, **self._options}))
         if not response.choices:
             return ""
         message = response.choices[0].message
@@ -119,7 +119,7 @@ class AnthropicModel:
         if schema is not None:
             tool = {"name": ANSWER, "description": "Give the answer.", "input_schema": dict(schema)}
             request |= {"tools": [tool], "tool_choice": {"type": "tool", "name": ANSWER}}
-        response = await _call(self._client.messages.create, **_set({**request, **self._options}))
+        response = await call(self._client.messages.create, **_set({**request, **self._options}))
         for block in response.content:
             if schema is not None and block.type == "tool_use" and block.name == ANSWER:
                 return block.input
@@ -171,7 +171,7 @@ def _role(message: Message) -> str:
     return "assistant" if role in _ASSISTANTS else "system" if role in _SYSTEMS else "user"
 
 
-async def _call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+async def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Await an async function; run any other in a thread, and await what it gives if that is awaitable."""
     if _is_async(function):
         return await function(*arguments, **named)

@@ -75,7 +75,8 @@ class VaultMemoryConfig:
 
     def __post_init__(self) -> None:
         check = _Check("VaultMemoryConfig")
-        check.that(isinstance(self.vault, Vault | str | os.PathLike), "vault", self.vault, "a vault or a path")
+        is_place = isinstance(self.vault, Vault | os.PathLike) or (isinstance(self.vault, str) and self.vault.strip())
+        check.that(bool(is_place), "vault", self.vault, "a vault or a path")
         is_whole = not isinstance(self.vault, Vault) or not self.vault.namespace.segments
         check.that(is_whole, "vault", self.vault, "a whole vault: sessions lie outside of a scope")
         check.name("session_id", self.session_id)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from memfs.agent.extraction import CONTEXT, ExtractorContext, Fact
 from memfs.agent.messages import Message, blocks_of, kind_of, text_of
+from memfs.agent.models import call
+from memfs.errors import InvalidSetupError, shown
 from memfs.stores.vault import VaultStore
 from memfs.words import STOP_WORDS
 
@@ -45,7 +47,9 @@ class Distiller:
         turns = self._shown(messages)
         if not turns:
             return []
-        facts = await self.strategy.extract(turns, self._context(context))
+        facts = await call(self.strategy.extract, turns, self._context(context))
+        if odd := [fact for fact in facts if not isinstance(fact, Fact)]:
+            raise InvalidSetupError(f"strategy {self.strategy.name}", f"extract: {shown(odd[0])} is not a Fact")
         return [sourced(fact, turns) for fact in facts]
 
     def _context(self, given: Any) -> StrategyContext:

@@ -243,9 +243,16 @@ def with_companions(strategies: Sequence[Strategy]) -> list[Strategy]:
 def with_models(strategies: Sequence[Strategy], adapt: Callable[[Any], Any] = as_model) -> list[Strategy]:
     """Strategies whose own models can be asked; `adapt` makes a model of what was given as one."""
     return [
-        replace(one, model=adapt(one.model)) if isinstance(one, ModelStrategy) and one.model is not None else one
+        _with_model(one, adapt) if isinstance(one, ModelStrategy) and one.model is not None else one
         for one in strategies
     ]
+
+
+def _with_model(strategy: ModelStrategy, adapt: Callable[[Any], Any]) -> ModelStrategy:
+    try:
+        return replace(strategy, model=adapt(strategy.model))
+    except InvalidSetupError as error:
+        raise InvalidSetupError(f"strategy {strategy.name}", f"model: {error}").with_hint(error.hint) from error
 
 
 def is_off(strategy: Strategy, *, has_model: bool) -> bool:
