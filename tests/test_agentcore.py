@@ -164,6 +164,13 @@ def test_a_session_is_distilled_when_the_vault_is_closed(vault: Vault) -> None:
         assert [one["memoryRecordId"] for one in found["memoryRecordSummaries"]] == [memory.id]
 
 
+@pytest.mark.parametrize("given", [{"model": ScriptedModel()}, {"strategies": [FactStrategy(model=ScriptedModel())]}])
+def test_a_model_of_strands_is_refused_at_once_and_named(vault: Vault, given: Any) -> None:
+    with pytest.raises(InvalidSetupError, match="ScriptedModel: is a model of Strands") as caught:
+        AgentCoreVault(vault, **given)
+    assert "StrandsModel(...) of memfs.integrations.strands" in caught.value.hint
+
+
 def test_a_session_is_distilled_when_somebody_asks_for_it(vault: Vault) -> None:
     model = memfs.agent.ScriptedModel([[{"content": "Alice works on Atlas."}]])
     with AgentCoreVault(vault, strategies=[FactStrategy()], model=model) as core:

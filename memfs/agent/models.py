@@ -44,6 +44,9 @@ def as_model(thing: object) -> Model:
         )
     if callable(thing):
         return FunctionModel(thing)
+    if hasattr(thing, "structured_output"):
+        hint = "Make it one: StrandsModel(...) of memfs.integrations.strands."
+        raise _setup_error(name, "is a model of Strands", hint)
     raise _setup_error(name, "is not a model", _SHAPE)
 
 

@@ -17,10 +17,11 @@ except ModuleNotFoundError:
 from memfs.agent.attachment import Attachment
 from memfs.agent.blocking import wait
 from memfs.agent.coordinator import amend
+from memfs.agent.models import as_model
 from memfs.agent.session.config import VaultMemoryConfig
 from memfs.agent.session.distilling import recorded
 from memfs.agent.session.manager import LongTerm
-from memfs.agent.session.strategies import Strategy
+from memfs.agent.session.strategies import Strategy, with_models
 from memfs.agent.turns import Amendment
 from memfs.errors import InvalidSetupError
 from memfs.integrations.agentcore.control import ControlPlane
@@ -61,7 +62,7 @@ class AgentCoreVault:
     ) -> None:
         self._is_owner = not isinstance(vault, Vault)
         self.vault = vault if isinstance(vault, Vault) else Vault(vault)
-        self._strategies, self._model = list(strategies), model
+        self._strategies, self._model = list(strategies), None if model is None else as_model(model)
         self._check()
         self._heard: dict[tuple[str, str], tuple[LongTerm, Attachment | None]] = {}
         self._mutex = Mutex()
@@ -88,8 +89,9 @@ class AgentCoreVault:
             raise
 
     def _check(self) -> None:
-        """Refuse strategies that cannot be."""
+        """Refuse strategies that cannot be, and what is no model of theirs."""
         VaultMemoryConfig(self.vault, "session", "actor", strategies=self._strategies)
+        with_models(self._strategies)
 
     def types(self) -> Mapping[str, str]:
         """The types of the strategies' memories, by name."""
