@@ -180,14 +180,14 @@ def _read_any(header: str) -> tuple[dict[str, Any], list[Fault]]:
     try:
         values, entries = scan(header)
     except Fault as fault:
-        return {}, [fault]
+        return {}, [Fault(*fault.args)]  # one that was raised holds frames, and they hold it: garbage for the collector
     typed: dict[str, Any] = {}
     faults: list[Fault] = []
     for key, value in values.items():
         try:
             typed |= _typed({key: value}, entries)
         except Fault as fault:
-            faults.append(fault)
+            faults.append(Fault(*fault.args))
     return typed, faults
 
 

@@ -18,7 +18,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memfs.errors import VaultError
-from memfs.files import STATE, folder, open_root
+from memfs.files import folder, open_root
 from memfs.namespace import SESSIONS, fold, is_text
 
 if sys.platform != "win32":
@@ -64,11 +64,8 @@ class Notices(Protocol):
     def guard(self, folder: str) -> None:
         """From now on, notice when a file in this directory is written: `is_spoiled` tells after a poll."""
 
-    def poll(self, *, is_there: bool = False) -> Noticed:
-        """What was noticed since the last poll, without waiting; a dead source has always lost something.
-
-        `is_there` says that what lies in the state directory is where it was, and so is the root.
-        """
+    def poll(self) -> Noticed:
+        """What was noticed since the last poll, without waiting; a dead source has always lost something."""
 
     def wait(self, timeout: float) -> bool:
         """Wait so many seconds for something to poll; True if there may be, at once if the source is dead."""
@@ -153,11 +150,11 @@ class KernelNotices:
                 self._guarded = self._libc.inotify_add_watch(self._fd, path, _MODIFY)
                 self.is_spoiled = self._guarded < 0
 
-    def poll(self, *, is_there: bool = False) -> Noticed:
+    def poll(self) -> Noticed:
         if self._pid != os.getpid():
             return EVERYTHING
         with self._mutex:
-            if not is_there and _identity(self._root) != self._identity:
+            if _identity(self._root) != self._identity:
                 self._end()
             if self._fd < 0:
                 return EVERYTHING
@@ -257,8 +254,7 @@ class KernelNotices:
     def _follow(self, watch: int, mask: int, name: str, folders: set[str]) -> bool:
         """Take in what happened to a directory; False if something was missed."""
         folder = self._folders.get(watch)
-        is_torn = mask & _MOVED_FROM and name == STATE  # what lies there tells no more where the root is
-        if mask & _OVERFLOW or (folder == "" and (is_torn or mask & (_IGNORED | _MOVE_SELF))):
+        if mask & _OVERFLOW or (folder == "" and mask & (_IGNORED | _MOVE_SELF)):
             self._end()
             if mask & _OVERFLOW:  # moves were missed as well, so that no name of a directory is sure
                 with suppress(OSError):
@@ -308,7 +304,7 @@ class WatchdogNotices:
     def guard(self, folder: str) -> None:
         pass
 
-    def poll(self, *, is_there: bool = False) -> Noticed:
+    def poll(self) -> Noticed:
         if self._pid != os.getpid():
             return EVERYTHING
         with self._mutex:

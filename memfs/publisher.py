@@ -127,7 +127,7 @@ class Publisher:
         self._pause = RETRY
         self._had_one = self._is_foreign = False  # of our kind; of another
         self._journal, self._language = journal, language
-        self.seen: tuple[int, ...] | None = None  # what `current` was when the index was opened
+        self._seen: tuple[int, ...] | None = None  # what `current` was when the index was opened
         self._stamps: dict[str, Marks] | None = None
 
     def stamps(self) -> dict[str, Marks]:
@@ -151,18 +151,13 @@ class Publisher:
 
     def is_current(self) -> bool:
         """Tell whether the index that is open is the published one."""
-        return self.index is not None and self._current() == self.seen
-
-    @property
-    def tells_root(self) -> bool:
-        """Whether `current`, as it was seen, is in one directory tree only, so that where it is, the root is, too."""
-        return self.seen is not None and self.seen[-1] == 1
+        return self.index is not None and self._current() == self._seen
 
     def adopt(self) -> None:
         """Open what is published; what is damaged counts as not there."""
         seen = self._current() if self._is_ours() else None
         if seen is None and self.index and not self.index.generation:
-            self.seen = seen
+            self._seen = seen
             return  # the one in memory serves as long as none is on disk
         self._take(None, seen)
         while seen and self.index is None:
@@ -302,14 +297,14 @@ class Publisher:
             progress(done, total)
 
     def _take(self, index: Index | None, seen: tuple[int, ...] | None) -> None:
-        self.index, self.seen, self._stamps = index, seen, None
+        self.index, self._seen, self._stamps = index, seen, None
 
     def _current(self) -> tuple[int, ...] | None:
         try:
             status = os.stat(self._pointer, follow_symlinks=False)
         except OSError:
             return None
-        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev, status.st_nlink
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
     @contextmanager
     def _lock(self, root: int, *, wait: bool) -> Iterator[None]:

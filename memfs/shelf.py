@@ -10,7 +10,8 @@ from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Line
 
 ROOM = 32 << 20  # bytes that all on a shelf take, which are about five times those of the files
-EACH = 2500  # bytes that one takes beside its text
+EACH = 2500  # bytes that one takes beside its text, with a short header
+SHORT, RICH = 200, 24  # characters of such a header, and bytes that each one more takes when it is understood
 SETTLED = 2_000_000_000  # nanoseconds; what changes so long after it changed has another stamp, on any file system
 
 
@@ -52,6 +53,7 @@ class Shelf:
         """Keep a memory whose reading began at a time, unless its file may have changed since with the same stamp."""
         stamp = stamp_of(memory.status)
         size = EACH + len(memory.data) + 4 * sys.getsizeof(memory.body)  # the text, the body, and its line twice
+        size += RICH * max(len(memory.text) - len(memory.body) - SHORT, 0)
         kept = Shelved(stamp, memory, Line.of(memory.legible))
         if max(stamp[:2]) < began - SETTLED and size < self._room:
             if size > self._free:

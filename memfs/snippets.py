@@ -49,7 +49,8 @@ class Marker:
         self._terms, self._stem = terms, stem
         self._pairs = [term for term in terms if not term.isascii() and UNSPACED.match(term)]
         words = [term for term in terms if term not in self._pairs] if self._pairs else terms
-        self._starts = {term[:-1] if len(term) > START else term[:START] for term in words}
+        starts, last = sorted([term[:-1] if len(term) > START else term[:START] for term in words]), " "
+        self._starts = [last := start for start in starts if not start.startswith(last)]  # a shorter one finds more
 
     def snippet(self, line: Line) -> Snippet:
         """A piece of about 200 characters from where most of the terms are."""

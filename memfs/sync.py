@@ -72,8 +72,7 @@ class Freshness:
             self._start()
         if self.published.index is None:
             self._adopt()
-        is_current = self.published.is_current()
-        noticed = self._source.poll(is_there=is_current and self.published.tells_root) if self._source else None
+        noticed, is_current = self._source.poll() if self._source else None, self.published.is_current()
         is_spoiled = is_current and (self._source.is_spoiled if self._source else self._is_spoiled())
         if not is_spoiled and is_current and noticed == NOTHING and not self._unread and not self.published.is_due():
             return  # the kernel tells of our own writes too

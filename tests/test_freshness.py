@@ -561,13 +561,24 @@ def test_a_second_watcher_takes_over(root: Path, crew: Crew) -> None:
         assert_soon_right(vault, SWEET)
 
 
-@pytest.mark.parametrize("has_state", [False, True], ids=["without its state", "with the state of the first"])
-def test_another_vault_in_the_place_of_one_is_the_one_that_is_searched(tmp_path: Path, has_state: bool) -> None:
+def moved_state(here: Path, other: Path) -> None:
+    (here / ".memfs").rename(other / ".memfs")
+
+
+def moved_index(here: Path, other: Path) -> None:
+    (other / ".memfs").mkdir()
+    (here / ".memfs/index").rename(other / ".memfs/index")
+
+
+@pytest.mark.parametrize("take", [None, moved_state, moved_index])
+def test_another_vault_in_the_place_of_one_is_the_one_that_is_searched(
+    tmp_path: Path, take: Callable[[Path, Path], None] | None
+) -> None:
     here, other, away = tmp_path / "here", tmp_path / "other", tmp_path / "away"
     vault = searched(make(here / "vault"), "oolong")
     by_hand(other / "vault", "zoo.md", "The zoo has an okapi.")
-    if has_state:
-        (here / "vault" / ".memfs").rename(other / "vault" / ".memfs")
+    if take:
+        take(here / "vault", other / "vault")
     here.rename(away)
     other.rename(here)
     assert_right(vault, {"okapi": {"zoo.md"}, "oolong": NONE, "marzipan": NONE})

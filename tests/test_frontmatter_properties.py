@@ -1,5 +1,6 @@
 """Properties of the text of a memory: what is read, what an edit leaves alone, what comes back."""
 
+import gc
 import os
 import random
 import re
@@ -21,6 +22,7 @@ from memfs.flat import read_flat
 from memfs.frontmatter import Fault, _read_any, glance, parse, split, understand
 from memfs.keywords import joined, keywords, moments
 from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Memory
+from memfs.pause import paused
 from memfs.publisher import document, origin_of, text_of
 from memfs.retention import life_of
 from memfs.usage import mark_of
@@ -180,6 +182,17 @@ def test_a_memory_is_indexed_as_it_is_understood(path: str, header: str, source:
         assert text == text_of(memory)
         assert sorted(keys.split()) == sorted(joined(terms).split())
         assert found == numbers
+
+
+@pytest.mark.parametrize("header", ["importance: 99\n", "created: 2024/01/05\n", "a: 1\na: 2\n", "a: [\n", "- a\n"])
+def test_what_cannot_be_understood_leaves_no_garbage(header: str) -> None:
+    """While a large index is built, nobody collects it."""
+    memory = Memory("facts/tea.md", f"---\n{header}---\n\nTea.\n".encode(), os.stat(__file__), understand)
+    assert memory.problems
+    gc.collect()
+    with paused():
+        document(Memory(memory.path, memory.data, memory.status, understand))
+        assert gc.collect() == 0
 
 
 def test_the_fast_way_reads_every_plain_value_as_the_slow_way_does() -> None:

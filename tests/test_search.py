@@ -484,6 +484,7 @@ def test_a_hit_has_title_date_and_a_snippet_with_the_words_marked(vault: Vault) 
         ("# Tea\n\nFirst tea.\nThen  tea.\n\nTeas, at last", "tea", ["Tea", "tea", "tea", "Teas"]),
         ("Tabs\tand tea,\r\n\r\n\r\n   teas", "tea", ["tea", "teas"]),
         ("Filler.\n\n" * 40 + "tea\n\nand tea" + "\n\nFiller." * 40, "tea", ["tea", "tea"]),
+        ("The team drinks tea.", "tea team", ["team", "tea"]),
         ("Nothing is marked here.", "elsewhere", []),
     ],
 )

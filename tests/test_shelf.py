@@ -15,7 +15,7 @@ from memfs.shelf import EACH, ROOM, SETTLED, Shelf
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
 PATH = "facts/tea.md"
-TESTS = 13  # that want a vault of their own
+TESTS = 14  # that want a vault of their own
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,12 @@ def test_there_is_room_for_so_much_and_the_last_one_stays(root: Path) -> None:
     assert shelf.get(PATH, stamp_of(status)) is None
 
 
-@pytest.mark.parametrize(("text", "number"), [("x", ROOM // EACH), ("🍵" + "x" * 9999, ROOM // 160_000)])
+RICH = "---\nx:\n" + "- a\n" * 1900 + "---\n\nTea.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("x", ROOM // EACH), ("🍵" + "x" * 9999, ROOM // 160_000), (RICH, ROOM // 120_000)]
+)
 def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text: str, number: int) -> None:
     shelf = Shelf(str(root))
     status = (root / PATH).stat()
