@@ -360,6 +360,9 @@ def test_what_no_agent_of_strands_can_hold_stops_no_restart(vault: Vault) -> Non
 
     held = [one["content"] for one in agent.messages]
     assert held[:2] == [[{"text": "Hi."}], [{"text": "Ho."}]]
+    told = [str(problem) for problem in Sessions(vault).check()]
+    assert len(told) == 6
+    assert all(one.startswith(f"{log.path}: message e-") and one.endswith("blocks: left out") for one in told)
     assert [one["content"] for one in talk(vault, session="s-9").messages] == held
 
 

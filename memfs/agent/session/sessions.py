@@ -11,7 +11,7 @@ from memfs.agent.session.events import Event, moment
 from memfs.agent.session.history import conditions
 from memfs.agent.session.log import SessionLog, root_of
 from memfs.agent.session.names import LOG, is_of, name_of, parts_of, place_of, segments_of
-from memfs.agent.session.transcript import said_in
+from memfs.agent.session.transcript import is_content, said_in
 from memfs.errors import (
     InvalidNamespaceError,
     InvalidSearchError,
@@ -248,9 +248,20 @@ class Sessions:
 
 def _problems(log: SessionLog) -> Problems:
     try:
-        return log.problems()
+        _, events, problems = log.read()
+        return [*problems, *[_unheld(log.path, event) for event in events if _is_odd(event)]]
     except MemfsError as error:
         return [Problem(log.path, 1, str(error).removeprefix(f"{log.path}: "))]
+
+
+def _is_odd(event: Event) -> bool:
+    return event.kind == "message" and not is_content(event.message.get("content"))
+
+
+def _unheld(path: str, event: Event) -> Problem:
+    """A message that somebody wrote by hand, perhaps, and that no agent can be told."""
+    said = shown(event.message.get("content"))
+    return Problem(path, 0, f"message {event.id}: content {said} is neither a text nor a list of blocks: left out")
 
 
 def _archive(hold: Hold) -> str:
