@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import CODING, fill
+from people import CODING, TOLD, fill
 
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
@@ -454,6 +454,14 @@ def test_a_floor_of_relevance_cuts_questions_about_something_else(sizes: dict[in
         answered = [question for question in CODING if vault.search(question, min_relevance=0.2)]
 
         assert len(answered) <= 2, answered
+
+
+def test_a_word_that_a_question_shares_with_a_memory_by_chance_is_below_the_floor(vault: Vault) -> None:
+    vault.add_many([{"text": text, "namespace": "/people"} for text in TOLD])
+
+    answered = [question for question in CODING if vault.search(question, min_relevance=0.2)]
+
+    assert len(answered) <= 2, answered
 
 
 # --- hits -----------------------------------------------------------------------------------------------
