@@ -305,6 +305,11 @@ class Freshness:
             return ""
         return f"{gone} of {self.index.memories} memories are gone at once; `memfs sync` if that is right"
 
+    def _unwritable(self) -> str:
+        if self.published.index or os.access(self._root, os.W_OK):
+            return ""
+        return "nothing can be written here; who searches makes an index in memory"
+
     def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
         if is_asked or not self._is_doubtful(self._lost()):
             self.published.publish(root, [*self.overlay.entries], progress, wait=is_asked)
@@ -376,7 +381,7 @@ class Freshness:
             watcher=watcher,
             notices=told,
             last_scan=self.last_scan,
-            trouble=trouble or self.published.trouble or self._doubt(),
+            trouble=trouble or self.published.trouble or self._doubt() or self._unwritable(),
         )
 
     def _hear(self, root: int) -> None:
