@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -537,6 +538,19 @@ def test_a_search_is_right_though_the_watcher_is_killed(root: Path, crew: Crew) 
 
         assert mistakes(vault, SWEET) == []
         assert_right(vault, SWEET)
+
+
+def test_a_watcher_that_a_subscriber_ends_is_said_to_have_ended(root: Path) -> None:
+    with Vault(root, watch=True) as vault:
+        (watcher,) = (thread for thread in threading.enumerate() if thread.name == "memfs-watcher")
+        stop = vault.subscribe(lambda _: sys.exit())
+        by_hand(root, "top.md", "Now there is halva.")
+        watcher.join(SOON)
+        stop()
+
+        assert not watcher.is_alive()
+        assert (vault.status().watcher, "the watcher ended" in vault.status().trouble) == ("", True)
+        assert found(vault, "halva") == {"top.md"}
 
 
 def test_a_watcher_that_cannot_tell_others_is_not_relied_on(root: Path) -> None:
