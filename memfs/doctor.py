@@ -21,7 +21,7 @@ UNWRITABLE = "Make the vault writable, or free some space; until then searches u
 
 def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
     """Every fault of the index. With `repair` it is made equal to the files, and else nothing is written."""
-    faults = list(_faults(fresh, tree, is_synced=False))
+    faults = list(_faults(fresh, tree, is_synced=False, is_told=not repair))  # what can be written now is no fault
     hint = HINT
     if repair:
         fresh.refresh()  # who subscribed is told of what changed, before all is built anew
@@ -39,10 +39,10 @@ def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
     return [Problem(path or f"{STATE}/{INDEX}", 1, fault, hint=hint) for path, fault in faults]
 
 
-def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool) -> Iterator[Fault]:
+def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool, is_told: bool = True) -> Iterator[Fault]:
     """What is wrong with the index; one that is not synced may lack what changed since it was published."""
     folder = fresh.published.folder
-    if fresh.published.trouble:
+    if is_told and fresh.published.trouble:
         yield "", fresh.published.trouble
     if not os.path.lexists(os.path.join(folder, CURRENT)):
         return
