@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from memfs.catalog import IndexDamaged
+from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.files import STATE, digest
 from memfs.generations import CURRENT, Generation
 from memfs.index import Index, open_index
@@ -16,11 +16,12 @@ from memfs.tree import Tree
 MENDED = "It was built anew from the files."
 Fault = tuple[str, str]  # path of a memory, or nothing, and what is wrong
 HINT = "Run `memfs doctor` to build it anew from the files."
+UNWRITABLE = "Make the vault writable, or free some space; until then searches use an index in memory."
 
 
 def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
     """Every fault of the index. With `repair` it is made equal to the files, and else nothing is written."""
-    faults = list(_faults(fresh, tree, is_synced=False))
+    faults = list(_faults(fresh, tree, is_synced=False, is_told=not repair))  # what can be written now is no fault
     hint = HINT
     if repair:
         fresh.refresh()  # who subscribed is told of what changed, before all is built anew
@@ -33,22 +34,30 @@ def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
             left = [fault for fault in _faults(fresh, tree, is_synced=True) if fault in left]
         hint = HINT if left else MENDED
         faults += [fault for fault in left if fault not in faults]
+    if fresh.published.trouble:
+        hint = UNWRITABLE
     return [Problem(path or f"{STATE}/{INDEX}", 1, fault, hint=hint) for path, fault in faults]
 
 
-def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool) -> Iterator[Fault]:
+def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool, is_told: bool = True) -> Iterator[Fault]:
     """What is wrong with the index; one that is not synced may lack what changed since it was published."""
     folder = fresh.published.folder
-    if is_synced and fresh.published.trouble:
+    if is_told and fresh.published.trouble:
         yield "", fresh.published.trouble
     if not os.path.lexists(os.path.join(folder, CURRENT)):
         return
     try:
         Generation.read(folder).verify(to_the_byte=True)
+        if not os.access(folder, os.W_OK):  # to open it a lock must be written
+            return
         index = open_index(folder, fresh.analyzer.language)
         rows = index.catalog.rows()
         if sorted(rows.values()) != sorted(index.all_rows()):
             yield "", "its documents are not the ones it lists"
+    except IndexOfAnotherKind:  # of another memfs, or for another language: a search makes it anew by itself
+        if is_synced:
+            yield "", "made by another memfs, or for another language"
+        return
     except IndexDamaged as error:
         yield "", f"damaged: {error}"
         return

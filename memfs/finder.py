@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LANGUAGE, VECTORS = "english", "vectors"
 log = logging.getLogger("memfs")
+ENDED = "the watcher ended; searches still find what changes"
 PUBLISHED = f"{STATE}/index/current"
 
 
@@ -112,9 +113,11 @@ class Finder:
 
     def status(self) -> IndexStatus:
         """How things stand."""
+        watcher = self._watcher
+        is_alive = watcher is not None and watcher.is_alive
         with self.fresh.lock:
-            status = self.fresh.status(self._watcher.trouble if self._watcher else "")
-        ours = str(os.getpid()) if self._watcher and self._watcher.is_alive else ""
+            status = self.fresh.status(watcher.trouble if watcher and is_alive else ENDED if watcher else "")
+        ours = str(os.getpid()) if is_alive else ""
         status = replace(status, watcher=status.watcher or ours)
         return self._with_meaning(status) if self._is_semantic else status
 

@@ -22,9 +22,9 @@ from memfs.origins import PLACED
 from memfs.overlay import worth
 from memfs.pause import paused
 from memfs.query import Question
-from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, prepare
+from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, emoji, prepare
 
-SCHEMA = 4
+SCHEMA = 5
 MAX_WORD = 80  # bytes; a longer one is not indexed
 MAX_PREFIXED = 200  # words a prefix stands for
 MAX_SIGHTED = 500  # memories that are looked at for what was said around others
@@ -61,9 +61,9 @@ class Analyzer:
         return self.plain.analyze(prepare(text))
 
     def asked(self, question: str) -> list[str]:
-        """The terms of a question; its stop words only if there is nothing else."""
+        """The terms of a question; its emoji only if it has no words, its stop words if there is nothing else."""
         text = prepare(question, is_question=True)
-        return self._asking.analyze(text) or self.plain.analyze(text)
+        return self._asking.analyze(text) or self.plain.analyze(emoji(question) or text)
 
     def stems(self, prefix: str) -> set[str]:
         """The stems of words that begin so, as far as one can tell without knowing the words."""
@@ -71,7 +71,7 @@ class Analyzer:
 
     def phrase(self, text: str) -> tuple[str, ...]:
         """The terms of a phrase, stop words and all."""
-        return tuple(self.plain.analyze(prepare(text, is_question=True)))
+        return tuple(self.plain.analyze(prepare(text, is_question=True)) or self.plain.analyze(emoji(text)))
 
 
 class Index:

@@ -41,6 +41,7 @@ INDEX = "index"
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 _NUMBER = re.compile(r"-\d+\Z")  # of a name that others had before
+_SYSTEM = re.compile(r"([^'\"]+) \(os error \d+\)")  # what the system said, in the words of tantivy
 log = logging.getLogger("memfs")
 
 
@@ -113,6 +114,12 @@ def origin_of(memory: Memory) -> tuple[int | None, Sequence[str]]:
     values = memory.header.values
     place = place_of(memory.path, values)
     return place, () if place is None else keywords_of(values, unsealed(memory.body))
+
+
+def _reason(error: Exception) -> str:
+    """Why something failed, without the temporary names that differ each time."""
+    found = _SYSTEM.search(str(error))
+    return getattr(error, "strerror", None) or (found[1] if found else str(error))
 
 
 class Publisher:
@@ -218,7 +225,7 @@ class Publisher:
         except (OSError, IndexDamaged, MemfsError) as error:
             if isinstance(error, BlockingIOError) and self.index:
                 return False
-            self._note(f"the index cannot be written: {getattr(error, 'strerror', None) or error}")
+            self._note(f"the index cannot be written: {_reason(error)}")
             if self.index and len(paths) < MANY * 10:
                 return False
             edits = self._edits(root, None, sorted(scan(root).stamps), progress)

@@ -14,7 +14,7 @@ DEFAULT_LIMIT = 10
 MAX_LIMIT = 1000
 MAX_OFFSET = 10_000
 STEEPNESS = 1.75  # so that one word in four, which any long text has by chance, stays below 0.2
-UNSEEN = 0.5  # share of its weight that a word counts which no memory has
+UNSEEN = 0.5  # share of its weight that a word counts which no memory has; of many such words all but one count
 FEW = 15  # memories; among fewer, that none has a word says less
 
 
@@ -106,7 +106,7 @@ def weigh(groups: Sequence[Sequence[str]], worth: Callable[[str], float], total:
     """Weigh the terms of a question: `worth` is how rare one is, 0 if none of the `total` memories has it; a group of
     terms stands for one word of it."""
     of: dict[str, float] = {}
-    information = 0.0
+    information, unseen = 0.0, 0
     for group in groups:
         most = 0.0
         for term in group:
@@ -114,7 +114,10 @@ def weigh(groups: Sequence[Sequence[str]], worth: Callable[[str], float], total:
                 of[term] = weight
                 if weight > most:
                     most = weight
-        information += most or UNSEEN * min(1.0, total / FEW) ** 0.5 * rarity(0, total)
+        information += most
+        unseen += not most
+    if unseen:
+        information += max(UNSEEN * unseen, unseen - 1) * min(1.0, total / FEW) ** 0.5 * rarity(0, total)
     return Weights(of, information, groups)
 
 

@@ -1,11 +1,10 @@
 """The piece of a memory that shows why it was found, with the words of the question marked. Pure."""
 
 import re
-import unicodedata
 from collections.abc import Callable, Collection
 from typing import NamedTuple, Self
 
-from memfs.words import UNSPACED
+from memfs.words import EMOJI, UNSPACED, emoji_of, fold
 
 LENGTH = 200  # characters
 LEAD = 40  # of them before the first marked word
@@ -16,11 +15,20 @@ MAX_FOUND = 200
 MAX_WORD = 80  # characters of a word
 _WORD = re.compile(r"[^\W_]+")
 _word_at = _WORD.match
-_PLAIN = {  # letters with an accent, and the same without
-    code: plain[0]
-    for code in range(0xC0, 0x250)
-    if len(plain := unicodedata.normalize("NFD", chr(code))) > 1 and plain[0].isascii()
-}
+
+
+class _Folding(dict[int, str]):
+    """Characters and the small ones without accents that they are found by, as they are met: one for one, so that
+    both stand at the same place."""
+
+    def __missing__(self, code: int) -> str:
+        plain = fold(chr(code)).lower()
+        self[code] = _BARRED.get(plain, plain) if len(plain) == 1 else chr(code)
+        return self[code]
+
+
+_BARRED = dict(zip("øłđħŧı", "oldhti", strict=True))  # no accent to Unicode, and yet folded by the index
+_FOLDING = _Folding()
 
 Found = tuple[int, int, str]  # from, to, and the term it is
 Snippet = tuple[str, tuple[tuple[int, int], ...]]  # a piece of text, and where the words stand in it
@@ -38,8 +46,7 @@ class Line(NamedTuple):
         text = body[:MAX_TEXT].strip().replace("\n\n", " ").replace("\n", " ")
         if "  " in text or not text.isprintable():
             text = " ".join(text.split())
-        folded = text.lower() if text.isascii() else text.translate(_PLAIN).lower()
-        return cls(text, folded if len(folded) == len(text) else text)  # some small letters are two
+        return cls(text, text.lower() if text.isascii() else text.translate(_FOLDING))
 
 
 class Marker:
@@ -47,10 +54,11 @@ class Marker:
 
     def __init__(self, terms: Collection[str], stem: Callable[[str], Collection[str]]) -> None:
         self._terms, self._stem = terms, stem
-        self._pairs = [term for term in terms if not term.isascii() and UNSPACED.match(term)]
-        words = [term for term in terms if term not in self._pairs] if self._pairs else terms
+        self._parts = [term for term in terms if not term.isascii() and _is_part(term)]
+        words = [term for term in terms if term not in self._parts] if self._parts else terms
         starts, last = sorted([term[:-1] if len(term) > START else term[:START] for term in words]), " "
         self._starts = [last := start for start in starts if not start.startswith(last)]  # a shorter one finds more
+        self._parts += [sign for term in terms if term[:5] == EMOJI and (sign := emoji_of(term))]
 
     def snippet(self, line: Line) -> Snippet:
         """A piece of about 200 characters from where most of the terms are."""
@@ -78,13 +86,18 @@ class Marker:
                             found.append((at, end, term))
                             break
                 at = find(start, end)
-        for pair in self._pairs:
-            at = find(pair)
+        for part in self._parts:
+            at = find(part)
             while at >= 0 and len(found) < MAX_FOUND:
-                found.append((at, at + len(pair), pair))
-                at = find(pair, at + len(pair))
+                found.append((at, at + len(part), part))
+                at = find(part, at + len(part))
         found.sort()
         return found
+
+
+def _is_part(term: str) -> bool:
+    """Tell whether a term is looked for as it is: a pair, or one with signs that Python has in no word."""
+    return bool(UNSPACED.match(term)) or not term.isalnum()
 
 
 def _window(text: str, found: list[Found]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ where neither tells, from a look at every file.
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 
 from memfs.catalog import IndexDamaged
@@ -123,11 +123,22 @@ class Freshness:
     def _follow(self, root: int) -> None:
         """Go over to what another process published; where that knows otherwise than we did, the files decide."""
         before = self.published.stamps() if self.published.has_stamps else None
+        pending = {path: self._stamp(path) for path in self.overlay.entries}
         self._adopt()
         if before is not None and self.published.index:
             paths = diff(self.published.stamps(), before).paths
+            if self.subscribers:
+                self._tell_since(root, {path: before.get(path) for path in paths} | pending)
             self._consider(root, paths)
             self._look_again(paths)
+
+    def _tell_since(self, root: int, before: Mapping[str, Marks | None]) -> None:
+        """Tell of memories that are known otherwise than before, as another process learned of them first."""
+        others = sorted(path for path, old in before.items() if self._stamp(path) != old)
+        learned = [
+            (path, before[path], found) for path, found in read_all(root, others) if not isinstance(found, Problem)
+        ]
+        tell(self.subscribers, [one for one in learned if one[1] != (one[2].stamp if one[2] else None)])
 
     def _look_again(self, paths: Iterable[str]) -> None:
         """Have memories looked at for a while which this process saw change, where it relies on being told."""
@@ -304,6 +315,11 @@ class Freshness:
             return ""
         return f"{gone} of {self.index.memories} memories are gone at once; `memfs sync` if that is right"
 
+    def _unwritable(self) -> str:
+        if self.published.index or os.access(self._root, os.W_OK):
+            return ""
+        return "nothing can be written here; who searches makes an index in memory"
+
     def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
         if is_asked or not self._is_doubtful(self._lost()):
             self.published.publish(root, [*self.overlay.entries], progress, wait=is_asked)
@@ -375,7 +391,7 @@ class Freshness:
             watcher=watcher,
             notices=told,
             last_scan=self.last_scan,
-            trouble=trouble or self.published.trouble or self._doubt(),
+            trouble=trouble or self.published.trouble or self._doubt() or self._unwritable(),
         )
 
     def _hear(self, root: int) -> None:

@@ -38,6 +38,9 @@ UNSPACED = re.compile(
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _SIGNED = re.compile(r"(?<![^\W_])([^\W\d_])(\+\+|#)(?![^\W_])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
+_EMOJI = re.compile("[\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
+EMOJI = "emoji"  # begins the term that stands for one
+_NAMED = re.compile(f"{EMOJI}([0-9a-f]{{4,5}})")
 _QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”')
 _PREFIX = re.compile(r"([^\W_]{2,})\*(?!\S)")
 
@@ -68,14 +71,31 @@ def prepare(text: str, *, is_question: bool = False) -> str:
     """Fold a text so that it can be cut at what is no letter or digit.
 
     Accents go, C++ and C# become words, and scripts without spaces become pairs of characters; a text has
-    single characters besides, for questions of one.
+    single characters besides, for questions of one, and its emoji as words at the end, where they part no phrase.
     """
     if not text.isascii():
-        text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
-        text = UNSPACED.sub(_pairs if is_question else _pairs_and_singles, text)
+        if not is_question and (names := emoji(text)):
+            text = f"{text} {names}"
+        text = UNSPACED.sub(_pairs if is_question else _pairs_and_singles, fold(text))
     if "#" in text or ("+" in text and "++" in text):  # one character is found sooner than two
         text = _SIGNED.sub(lambda found: f"{found[1]} {found[1]}{_SIGNS[found[2]]}", text)
     return text
+
+
+def fold(text: str) -> str:
+    """A text without accents, and with plain letters for wide and joined ones."""
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+def emoji(text: str) -> str:
+    """The emoji of a text as words, each once; cutting would drop them, for they are no letters."""
+    return " ".join([f"{EMOJI}{ord(sign):x}" for sign in dict.fromkeys(_EMOJI.findall(text))])
+
+
+def emoji_of(term: str) -> str:
+    """The emoji that a term stands for; nothing if it is a word like others."""
+    found = _NAMED.fullmatch(term)
+    return chr(int(found[1], 16)) if found else ""
 
 
 def _pairs(run: re.Match[str]) -> str:

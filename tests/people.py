@@ -57,6 +57,73 @@ def fill(root: Path, number: int, seed: int = 1) -> None:
         (place / f"fact-{count}.md").write_text(text, encoding="utf-8")
 
 
+# Hardly a word of these is there twice.
+TOLD = """Margarethe teaches chemistry at the evening school and hates grading on weekends.
+Her husband Josef repairs clocks in a workshop behind the house.
+Their son Anton wants to become a firefighter.
+Lidia is allergic to shellfish and carries an epipen.
+Lidia's favourite restaurant is the Lebanese place on Canal Street.
+Ruben moved from Rotterdam to Valencia in spring 2024.
+Ruben rents a garage for his motorcycle, an old Moto Guzzi.
+Thandiwe sings alto in the cathedral choir.
+Thandiwe has a standing appointment with her physiotherapist on Tuesdays.
+Grandmother Elsa turned ninety in August; the party was at the lake.
+Elsa cannot hear well on the left side, so sit on her right.
+Uncle Bertil keeps bees and gives everyone honey at Christmas.
+Mireille is pregnant; the baby is due in early February.
+Mireille does not want to know the sex of the baby.
+Karim supports Olympique Marseille and never misses a match.
+Karim quit smoking two years ago and does not like to be reminded of it.
+Sofia has dyslexia and prefers voice messages to long texts.
+Sofia's birthday is on 3 May; she likes peonies.
+Per and Solveig are divorced but spend holidays together with the children.
+Solveig works night shifts at the airport, so never ring before noon.
+Hiroshi drinks his coffee black and only before ten.
+Hiroshi lost his father last year and visits the grave in October.
+Aunt Rosa lives alone in Naples with a parrot called Garibaldi.
+Rosa cooks lasagna for the whole street on Easter Monday.
+Nadia studies law in Leiden and graduates next summer.
+Nadia's roommate Femke plays field hockey for the national junior team.
+Emeka is vegan, apart from his mother's chicken stew.
+Emeka proposed to Joy on a boat in Lagos.
+Joy wants a small wedding, no more than forty guests.
+Walter is a retired judge who paints watercolours of birds.
+Walter's knee was operated on in March and stairs are hard for him.
+Ingeborg writes crime novels under the name I. B. Holm.
+Ingeborg gets migraines from bright light, so keep the curtains closed.
+Tomasz drives a tram on line 12.
+Tomasz and his brother have not spoken since the inheritance.
+Priya is training for the Berlin marathon and runs before work.
+Priya's dog Biscuit is a rescued greyhound.
+Dr. Okafor has been the family's doctor for twenty years.
+Leila fasts during Ramadan; invite her after sunset.
+Leila's sister Yasmin is a pilot with Emirates.
+Oskar is seven and collects football stickers.
+Oskar is scared of dogs since one bit him in the park.
+Camille prefers window seats and takes pills against travel sickness.
+Camille speaks French, Occitan and a little Catalan.
+Viktor plays chess by mail with a man in Reykjavik.
+Viktor never eats dessert, because of his diabetes.
+Amelie's wedding dress was sewn by her grandmother.
+Gustavo coaches the girls' volleyball team on Friday evenings.
+Gustavo owes Per three hundred euros for the concert tickets.
+Zeynep is an architect and is renovating a farmhouse in Izmir.
+Zeynep dislikes surprises, most of all surprise parties.
+Malik's favourite author is Chinua Achebe.
+Malik wears size 44 shoes and likes green.
+Birgit has been sober since 2019; do not offer her wine.
+Birgit volunteers in the hospice every other Saturday.
+Fionn busks with a fiddle outside the station in Galway.
+Fionn's twin Aoife is a marine biologist in Hobart.
+Chen Wei makes dumplings for the lunar new year with all neighbours.
+Chen Wei's mother is staying with him until April.
+Paolo is the godfather of Oskar and takes him fishing.
+Paolo snores, so book separate rooms.
+Henrike commutes by bicycle in any weather.
+Henrike and Tomasz met in a dance class, tango.
+Samuel is left-handed and plays bass in a blues band.
+Samuel's old band reunites every July in Memphis.""".splitlines()
+
 CODING = """How do I reverse a linked list in Python?
 What is the difference between a mutex and a semaphore?
 Why does my React component re-render twice?

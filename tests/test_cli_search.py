@@ -718,6 +718,18 @@ def test_watch_prints_json_a_line_and_ends_with_sigterm(example: Path) -> None:
     assert watching.end(signal.SIGTERM) == (0, "")
 
 
+def test_watch_gives_a_memory_that_is_gone_no_id_of_another(example: Path) -> None:
+    (example / "people/other.md").write_text("---\nid: people/new.md\n---\n\nOther.")
+    (example / "people/new.md").write_text("New.")
+    watching = Watching(example, "--json")
+    (example / "people/new.md").unlink()
+
+    told = json.loads(watching.line())
+
+    assert (told["kind"], told["path"], told["id"]) == ("removed", "people/new.md", None)
+    assert watching.end(signal.SIGTERM) == (0, "")
+
+
 def test_watch_ends_when_nobody_reads_any_more(example: Path) -> None:
     quiet, busy = Watching(example), Watching(example)
     quiet.out.close()

@@ -490,6 +490,15 @@ def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path,
         assert_right(vault, WORDS)
 
 
+def test_an_index_of_another_kind_is_no_fault_to_the_doctor(tmp_path: Path) -> None:
+    build(tmp_path)
+    (tmp_path / "memfs.yaml").write_text("retrieval:\n  language: german\n")
+
+    assert Vault(tmp_path).doctor(repair=False) == []
+    assert Vault(tmp_path).doctor() == []
+    assert_right(Vault(tmp_path), WORDS)
+
+
 # --- where nothing can be written -----------------------------------------------------------------------
 
 
@@ -515,6 +524,11 @@ def test_a_read_only_vault_is_searched(tmp_path: Path, mount_tmpfs: Mount, is_in
             assert len(found(vault, "many")) == 400
             assert vault.status().where == "memory"
             assert "Read-only file system" in vault.status().trouble
+        assert "index in memory" in Vault(seen / "vault").status().trouble
+        assert Vault(seen / "vault").doctor(repair=False) == []
+        (problem,) = Vault(seen / "vault").doctor()
+        assert problem.reason == "the index cannot be written: Read-only file system"
+        assert "`memfs doctor`" not in problem.hint
     finally:
         subprocess.run(["umount", "-l", seen], check=True)
 
@@ -550,7 +564,9 @@ def test_a_search_goes_on_while_the_disk_is_full(mount_tmpfs: Mount, is_lost: bo
         assert mistakes(Vault(root), words) == []
         assert len(found(vault, "changed")) == 401
         assert vault.sync().problems != ()
-        assert "No space left on device" in vault.status().trouble
+        assert vault.status().trouble == "the index cannot be written: No space left on device"
+        assert vault.status().trouble in [problem.reason for problem in vault.doctor()]
+        assert vault.doctor(repair=False) != []
         (disk / "ballast").unlink()
         assert vault.sync().problems == ()
         assert (vault.status().where, vault.status().trouble) == ("disk", "")

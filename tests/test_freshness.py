@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -539,6 +540,20 @@ def test_a_search_is_right_though_the_watcher_is_killed(root: Path, crew: Crew) 
         assert_right(vault, SWEET)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_watcher_that_a_subscriber_ends_is_said_to_have_ended(root: Path) -> None:
+    with Vault(root, watch=True) as vault:
+        (watcher,) = (thread for thread in threading.enumerate() if thread.name == "memfs-watcher")
+        stop = vault.subscribe(lambda _: sys.exit())
+        by_hand(root, "top.md", "Now there is halva.")
+        watcher.join(SOON)
+        stop()
+
+        assert not watcher.is_alive()
+        assert (vault.status().watcher, "the watcher ended" in vault.status().trouble) == ("", True)
+        assert found(vault, "halva") == {"top.md"}
+
+
 def test_a_watcher_that_cannot_tell_others_is_not_relied_on(root: Path) -> None:
     with Vault(root, watch=True), searched(root) as vault:
         (root / ".memfs/journal").unlink(missing_ok=True)
@@ -757,6 +772,27 @@ def test_a_subscriber_hears_once_of_everything_git_changes(root: Path, git: Git)
         "removed",
         "created",
     )
+
+
+def test_what_another_process_publishes_while_changes_are_told_is_told_too(root: Path) -> None:
+    told: list[tuple[str, str]] = []
+    with Vault(root) as vault, Vault(root) as other:
+        found(vault, "oolong")
+
+        def hear(change: Change) -> None:
+            told.append((change.kind, change.path))
+            if change.path == "first.md":
+                by_hand(root, "second.md", "A second one.")
+                by_hand(root, "top.md", "It is other now.")
+                other.sync()
+
+        vault.subscribe(hear)
+        by_hand(root, "first.md", "A first one.")
+        other.sync()
+        for _ in range(2):
+            found(vault, "second")
+
+    assert sorted(told) == [("created", "first.md"), ("created", "second.md"), ("updated", "top.md")]
 
 
 def test_a_vault_without_a_watcher_tells_when_it_is_searched(root: Path, crew: Crew) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import CODING, fill
+from people import CODING, TOLD, fill
 
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
@@ -456,6 +456,14 @@ def test_a_floor_of_relevance_cuts_questions_about_something_else(sizes: dict[in
         assert len(answered) <= 2, answered
 
 
+def test_a_word_that_a_question_shares_with_a_memory_by_chance_is_below_the_floor(vault: Vault) -> None:
+    vault.add_many([{"text": text, "namespace": "/people"} for text in TOLD])
+
+    answered = [question for question in CODING if vault.search(question, min_relevance=0.2)]
+
+    assert len(answered) <= 2, answered
+
+
 # --- hits -----------------------------------------------------------------------------------------------
 
 
@@ -480,6 +488,11 @@ def test_a_hit_has_title_date_and_a_snippet_with_the_words_marked(vault: Vault) 
         ("Peanuts, PEANUT butter.", "peanut", ["Peanuts", "PEANUT"]),
         ("“Peanuts” – he said – were tried.", "peanut try", ["Peanuts", "tried"]),
         ("Это вкусный Борщ, и много.", "борщ", ["Борщ"]),
+        ("Ёлка и йогурт.", "елка йогурт", ["Ёлка", "йогурт"]),
+        ("Chị Nguyễn và Łukasz ở İzmir.", "nguyen lukasz izmir", ["Nguyễn", "Łukasz", "İzmir"]),
+        ("ＡＢＣ１２３ is wide.", "abc123", ["ＡＢＣ１２３"]),
+        ("राहुल को मसाला पसंद है।", "मसाला", ["मसाला"]),
+        ("Yes 🦄, 🦄 it is.", "🦄", ["🦄", "🦄"]),
         ("snake_case words_here", "case", ["case"]),
         ("# Tea\n\nFirst tea.\nThen  tea.\n\nTeas, at last", "tea", ["Tea", "tea", "tea", "Teas"]),
         ("Tabs\tand tea,\r\n\r\n\r\n   teas", "tea", ["tea", "teas"]),
@@ -494,6 +507,21 @@ def test_marks_stand_where_the_words_are(vault: Vault, body: str, question: str,
     (hit,) = vault.search(question)
 
     assert [hit.snippet[start:end] for start, end in hit.marks] == marked
+
+
+@pytest.mark.parametrize("question", ["🦄", "what is 🦄?", '"🦄"', "🦄🦄"])
+def test_an_emoji_is_found_by_a_question_without_words(vault: Vault, question: str) -> None:
+    vault.add("She answers 🦄 to all.", "n")
+    vault.add("She answers 🎂 to what is hers.", "n")
+
+    assert vault.search(question)[0].memory.body == "She answers 🦄 to all."
+
+
+def test_an_emoji_changes_neither_a_phrase_nor_what_the_words_of_a_question_are_worth(vault: Vault) -> None:
+    vault.add("Green 🍵 tea at five.", "n")
+
+    assert vault.search('"green tea"')[0].relevance == 1
+    assert vault.search("green tea? 😊") == vault.search("green tea?")
 
 
 @pytest.mark.parametrize("key", ["title", '"\\u0074itle"'])

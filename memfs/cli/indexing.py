@@ -143,8 +143,9 @@ def _print_change(vault: Vault, change: Change, *, as_json: bool) -> None:
 def _change_facts(vault: Vault, change: Change) -> dict[str, Any]:
     """What there is to know of a change; of a memory that is gone, or going, there is no id."""
     found = None
-    with suppress(MemfsError):
-        found = vault.read(change.path).id
+    if os.path.lexists(vault.root / change.path):  # a name that no file has is looked for as an id, in every memory
+        with suppress(MemfsError):
+            found = vault.read(change.path).id
     facts = {"kind": change.kind, "path": change.path, "old_path": change.old_path}
     return facts | {"id": found, "time": datetime.now(UTC)}
 
