@@ -169,11 +169,10 @@ class Finder:
             if seen := _seen_from(scope, change):
                 tell(seen)
 
-        with self.fresh.lock:
-            self.fresh.expect_changes()
-            self.fresh.refresh()
-            self.fresh.subscribers.append(told)
-        return lambda: self.fresh.subscribers.remove(told) if told in self.fresh.subscribers else None
+        fresh = self.fresh
+        with fresh.lock:
+            fresh.subscribe(told)
+        return lambda: fresh.unsubscribe(told)
 
     # --- the watcher
 

@@ -7,15 +7,15 @@ where neither tells, from a look at every file.
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from memfs.catalog import IndexDamaged
-from memfs.changes import Learned, tell
+from memfs.changes import News, Told
 from memfs.files import STATE
 from memfs.index import Analyzer, Index
 from memfs.locks import Mutex
-from memfs.model import Change, IndexStatus, Memory, Problem, SyncReport
+from memfs.model import IndexStatus, Memory, Problem, SyncReport
 from memfs.notices import NOTHING, Noticed, Notices, notices
 from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock
@@ -39,7 +39,7 @@ class Freshness:
     def __init__(self, tree: Tree, root: str, *, language: str, clock: Clock) -> None:
         self.lock = Mutex()
         self.analyzer = Analyzer(language)
-        self.subscribers: list[Callable[[Change], None]] = []
+        self._news = News()
         self.is_watching = False  # whether this process tells others
         self.is_heard = True  # whether it could
         self._tree, self._root, self._language, self._clock = tree, root, language, clock
@@ -75,6 +75,7 @@ class Freshness:
         noticed, is_current = self._source.poll() if self._source else None, self.published.is_current()
         is_spoiled = is_current and (self._source.is_spoiled if self._source else self._is_spoiled())
         if not is_spoiled and is_current and noticed == NOTHING and not self._unread and not self.published.is_due():
+            self._tell()
             return  # the kernel tells of our own writes too
         try:
             with self._tree.opened() as root:
@@ -83,7 +84,7 @@ class Freshness:
                 if is_spoiled:
                     self.published.discard()
                 if not is_current:
-                    self._follow(root)  # not before: who subscribed is told of what another process published, too
+                    self._follow(root)
                 if self.published.index is None:
                     self._look(root, progress)
                 few = min(MANY, max(FEW, self.index.memories))  # or else their words count for too little
@@ -95,6 +96,7 @@ class Freshness:
             self._close_source()  # what it told, and the journal, is lost: the next one looks at everything
             self._looked, self._looks, self._is_told = -STALE, max(self._looks, 1), False
             raise
+        self._tell()
 
     def _guard(self) -> None:
         """Have the kernel tell if the open index is written into, which would pull the ground from under it."""
@@ -123,22 +125,11 @@ class Freshness:
     def _follow(self, root: int) -> None:
         """Go over to what another process published; where that knows otherwise than we did, the files decide."""
         before = self.published.stamps() if self.published.has_stamps else None
-        pending = {path: self._stamp(path) for path in self.overlay.entries}
         self._adopt()
         if before is not None and self.published.index:
             paths = diff(self.published.stamps(), before).paths
-            if self.subscribers:
-                self._tell_since(root, {path: before.get(path) for path in paths} | pending)
             self._consider(root, paths)
             self._look_again(paths)
-
-    def _tell_since(self, root: int, before: Mapping[str, Marks | None]) -> None:
-        """Tell of memories that are known otherwise than before, as another process learned of them first."""
-        others = sorted(path for path, old in before.items() if self._stamp(path) != old)
-        learned = [
-            (path, before[path], found) for path, found in read_all(root, others) if not isinstance(found, Problem)
-        ]
-        tell(self.subscribers, [one for one in learned if one[1] != (one[2].stamp if one[2] else None)])
 
     def _look_again(self, paths: Iterable[str]) -> None:
         """Have memories looked at for a while which this process saw change, where it relies on being told."""
@@ -236,15 +227,19 @@ class Freshness:
         self._looks, self._is_told = max(self._looks, 1), False
 
     def _differing(self, found: Scan) -> Changes:
-        known = self.published.stamps_but(found.same)
-        if self.overlay:
-            known = dict(known)
-            for path, pending in self.overlay.entries.items():
-                known.pop(path, None)
-                if pending.memory:
-                    known[path] = pending.memory.stamp
-        changes = diff(found.stamps, known)
+        changes = diff(found.stamps, self._with_pending(self.published.stamps_but(found.same)))
         return changes._replace(removed=[path for path in changes.removed if not found.hides(path)])
+
+    def _with_pending(self, stamps: dict[str, Marks]) -> Mapping[str, Marks]:
+        """Stamps of memories of the index, as they are known with the changes on top of it."""
+        if not self.overlay:
+            return stamps
+        known = dict(stamps)
+        for path, pending in self.overlay.entries.items():
+            known.pop(path, None)
+            if pending.memory:
+                known[path] = pending.memory.stamp
+        return known
 
     def _below(self, root: int, place: str) -> set[str]:
         """The memories that are, or were, below a directory."""
@@ -261,21 +256,20 @@ class Freshness:
 
     def _consider(self, root: int, paths: Collection[str]) -> None:
         """Look at some memories, and take in those that are not as they are known."""
-        learned: list[Learned] = []
+        learned: list[str] = []
         paths, self._unread = {*paths, *self._unread}, set()
         for path, found in read_all(root, sorted(filter(is_memory, paths))):
             if isinstance(found, Problem):  # not readable is not gone: it is tried again
                 self._unread.add(path)
                 continue
-            old = self._stamp(path)
-            if (found.stamp if found else None) != old:
+            if (found.stamp if found else None) != self._stamp(path):
                 self.overlay.put(path, self._pending(path, found))
-                learned.append((path, old, found))
+                learned.append(path)
         if learned:
             self._changed = time.monotonic()
             if self.is_watching:  # also what it heard itself: the file may have changed once more since
-                self.is_heard = self._tree.journal.note(root, [path for path, _, _ in learned])
-            tell(self.subscribers, learned)
+                self.is_heard = self._tree.journal.note(root, learned)
+            self._news.note(learned)
 
     def _stamp(self, path: str) -> Marks | None:
         """The stamp that a memory is known with."""
@@ -290,14 +284,10 @@ class Freshness:
     def _take_many(self, root: int, paths: Collection[str], progress: Progress | None) -> None:
         """Publish so many changes that this is the shortest way to search them."""
         is_all = self.published.index is None
-        before = [(path, self._stamp(path)) for path in paths] if self.subscribers and not is_all else []
         if not self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
             self._consider(root, paths)
             return
         self._settle()
-        now = dict(read_all(root, sorted(path for path, _ in before)))
-        learned = [(path, old, new) for path, old in before if not isinstance(new := now[path], Problem)]
-        tell(self.subscribers, [one for one in learned if one[1] != (one[2].stamp if one[2] else None)])
 
     def _is_doubtful(self, gone: int) -> bool:
         """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""
@@ -333,6 +323,23 @@ class Freshness:
             with self._tree.opened() as root:
                 self._publish_pending(root)
 
+    # --- telling
+
+    def subscribe(self, told: Told) -> None:
+        """Have one more told of what changes from now on."""
+        self.expect_changes()
+        self.refresh()
+        self._news.subscribe(told, self._with_pending(self.published.stamps()), self.index)
+
+    def unsubscribe(self, told: Told) -> None:
+        """Tell this one no more."""
+        self._news.unsubscribe(told)
+
+    def _tell(self) -> None:
+        """Tell who subscribed what is known otherwise than they were told."""
+        if self._news.is_due(self.published.index):
+            self._news.tell(self.index, self._stamp, lambda: self._with_pending(self.published.stamps()))
+
     # --- what others ask for
 
     def sync(self, progress: Progress | None = None) -> SyncReport:
@@ -347,6 +354,7 @@ class Freshness:
             if self.overlay or self.published.is_to_purge() or self.published.trouble:
                 self._publish_pending(root, progress, is_asked=True)
         trouble = [Problem(f"{STATE}/{INDEX}", 1, self.published.trouble)] if self.published.trouble else []
+        self._tell()
         counts = (len(added), len(modified), len(removed), found.memories - len(added) - len(modified))
         return SyncReport(*counts, time.monotonic() - started, (*found.problems, *trouble))
 

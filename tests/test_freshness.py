@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -793,6 +794,30 @@ def test_what_another_process_publishes_while_changes_are_told_is_told_too(root:
             found(vault, "second")
 
     assert sorted(told) == [("created", "first.md"), ("created", "second.md"), ("updated", "top.md")]
+
+
+def test_what_another_process_publishes_between_a_look_and_its_own_publication_is_told(root: Path) -> None:
+    heard, late = Heard(), list[Callable[[], None]]()
+
+    def clock() -> datetime:  # which is asked right after a look
+        if late:
+            late.pop()()
+        return datetime.now(UTC)
+
+    with Vault(root, clock=clock) as vault, Vault(root) as other:
+
+        def another_one() -> None:
+            by_hand(root, "late.md", "A late one.")
+            other.sync()
+
+        vault.subscribe(heard)
+        paths = [f"many/{number}.md" for number in range(2 * MANY)]
+        for path in paths:
+            by_hand(root, path, "One of many.")
+        late.append(another_one)
+        vault.sync()
+
+        heard.soon(*map(created, paths), created("late.md"))
 
 
 def test_a_vault_without_a_watcher_tells_when_it_is_searched(root: Path, crew: Crew) -> None:
