@@ -204,6 +204,30 @@ def test_remove_at_a_terminal_goes_on_after_a_failure(example: Path) -> None:
     assert (code, "Delete" in seen, "'people/nobody': no such memory" in seen) == (1, False, True)
 
 
+def test_a_question_that_is_broken_off_ends_its_line(example: Path) -> None:
+    command = [*MEMFS, "remove", "people/emma"]
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, cwd=example, env=environment(), stdin=slave, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        seen = b""
+        while not seen.endswith(b"[y/N] "):
+            seen += process.stderr.read(1)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    os.close(master)
+    os.close(slave)
+
+    assert (process.returncode, rest) == (130, b"\n")
+    assert (example / "people/emma.md").exists()
+
+
+def test_a_search_says_what_it_cost_to_who_asks_for_debug(example: Path) -> None:
+    told = run(example, "search", "peanut", MEMFS_LOG="debug").stderr.decode()
+
+    assert re.search(r"memfs: debug: search: 2 hits in \d+\.\d\d ms, 45 memories known, index \w+\n", told)
+    assert run(example, "search", "peanut").stderr == b""
+
+
 def test_move_at_a_terminal_tells_of_links_that_name_the_old_path(example: Path) -> None:
     code, seen = on_terminal(example, "move", "people/bob", "/team", NO_COLOR="1")
     told = [line for line in run(example, "check", "--all").stdout.decode().splitlines() if "[[people/bob]]" in line]
