@@ -65,6 +65,13 @@ def test_a_command_imports_its_own_group_alone(example: Path) -> None:
     assert groups == {"main", "commands", "arguments", "table", "upkeep_table", "checking", "inputs", "output"}
 
 
+def test_a_current_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    line = f'mkdir gone; cd gone; rmdir ../gone; "{sys.executable}" -m memfs list'
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (1, "memfs: the current directory is gone: somebody removed it\n")
+
+
 def test_without_a_vault_the_process_ends_with_2(tmp_path: Path) -> None:
     done = run(tmp_path, "list")
 
