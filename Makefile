@@ -5,14 +5,18 @@ DATA ?= ../shared/data/locomo-dev.json
 BIN := .venv/bin
 DEMO := $(firstword $(wildcard .venv/ready) .venv/core)
 
-.PHONY: demo test lint bench torture strands-suite session-suite locomo clean
+.PHONY: demo test shells lint bench torture strands-suite session-suite locomo clean
 
 demo: $(DEMO)
 	@$(BIN)/python examples/demo.py
 
-test: lint
+test: lint shells
 	$(BIN)/python -m pytest -n 2 --cov=memfs --cov-report= --cov-fail-under=0
 	$(BIN)/coverage report --fail-under=95 --include='memfs/*' --omit='memfs/cli/*' --skip-covered
+
+shells: # that the tests of completion run in; where they cannot be had, those are skipped
+	@for shell in zsh fish; do command -v $$shell >/dev/null || missing=$$shell; done; \
+	test -z "$$missing" || { apt-get update --quiet=2 && apt-get install --quiet=2 --yes zsh fish; } >/dev/null || true
 
 lint: .venv/ready
 	$(BIN)/ruff check .

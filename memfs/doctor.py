@@ -9,7 +9,7 @@ from memfs.generations import CURRENT, Generation
 from memfs.index import Index, open_index
 from memfs.model import Memory, Problem
 from memfs.publisher import INDEX
-from memfs.scan import read_all, scan
+from memfs.scan import read_all, read_one, scan
 from memfs.sync import Freshness
 from memfs.tree import Tree
 
@@ -69,8 +69,10 @@ def _differences(index: Index, rows: dict[str, int], tree: Tree, *, is_synced: b
         there = scan(root)
         if is_synced:
             for path in sorted(rows.keys() ^ there.stamps.keys()):
-                if path in there.stamps or not there.hides(path):
-                    yield path, "indexed and not there" if path in rows else "not indexed"
+                if path in rows and not there.hides(path):
+                    yield path, "indexed and not there"
+                elif path not in rows and isinstance(read_one(root, path), Memory):
+                    yield path, "not indexed"
         for path, memory in read_all(root, sorted(rows)):
             if isinstance(memory, Memory):
                 row = index.catalog.row(rows[path])

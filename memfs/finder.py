@@ -93,7 +93,14 @@ class Finder:
 
     def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:
         """The hits of a question."""
-        return self._parts[0].search(question, choose, page, self._clock(), why=explain)
+        search = self._parts[0].search
+        if not log.isEnabledFor(logging.DEBUG):
+            return search(question, choose, page, self._clock(), why=explain)
+        began = time.perf_counter()
+        hits = search(question, choose, page, self._clock(), why=explain)
+        taken, now = 1000 * (time.perf_counter() - began), self.status()
+        log.debug("search: %d hits in %.2f ms, %d memories known, index %s", len(hits), taken, now.memories, now.where)
+        return hits
 
     def explain_miss(self, memory: Memory, question: str, choose: Filter, page: Page) -> list[Reason]:
         """Why a memory is not among the hits."""

@@ -41,6 +41,7 @@ from memfs.protocols import Clock
 from memfs.state import State, settled
 from memfs.versions import Versions
 
+PERMISSIONS = "Check the permissions of the file, and of the directories above it."
 Change = Callable[[str], str]
 Segments = tuple[str, ...]
 Seen = Stamp | None
@@ -115,7 +116,8 @@ class Tree:
             except OSError as error:
                 if error.errno in {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR}:
                     raise MemoryNotFoundError(path) from None
-                raise MalformedMemoryError(path, 1, f"cannot be read: {error.strerror}") from error
+                refused = MalformedMemoryError(path, 1, f"cannot be read: {error.strerror}")
+                raise (refused.with_hint(PERMISSIONS) if isinstance(error, PermissionError) else refused) from error
 
     def walk(self, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[Memory | Problem]:
         """Every memory below a namespace; a file that cannot be read is a problem."""

@@ -1,8 +1,9 @@
 """Vault: the front door of the core."""
 
 import os
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from memfs.errors import (
     InvalidSearchError,
     MemfsError,
     MemoryNotFoundError,
+    SettingsError,
     VaultNotFoundError,
     VersionNotFoundError,
 )
@@ -37,6 +39,7 @@ from memfs.tree import Tree
 from memfs.usage import Usage
 
 LOCK_TIMEOUT = 10.0
+UTF8 = "Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8 such as C.UTF-8."
 Memories = list[Memory]
 Problems = list[Problem]
 Versions = list[Version]
@@ -64,6 +67,8 @@ class Vault:
         clock: Clock = system_clock,
         embedder: Embedder | None = None,
     ) -> None:
+        if (names := sys.getfilesystemencoding()) != "utf-8":  # what it cannot spell is misread, and written wrong
+            raise SettingsError("the locale", f"has {names} names of files, a vault UTF-8").with_hint(UTF8)
         self.root = Path(os.path.abspath(root))
         if not self.root.is_dir():
             raise VaultNotFoundError(str(root))
@@ -152,13 +157,17 @@ class Vault:
     def list(self, namespace: str | None = None, *, archived: bool = False) -> Memories:
         """The memories below a namespace, by path; with `archived` the forgotten ones too."""
         with paused():
-            return [found for found in self._scope.walk(namespace, archived=archived) if isinstance(found, Memory)]
+            return [found for found in self.walk(namespace, archived=archived) if isinstance(found, Memory)]
+
+    def walk(self, namespace: str | None = None, *, archived: bool = False) -> Iterator[Memory | Problem]:
+        """The same one by one, and of what cannot be read, be it a directory, the problem."""
+        return self._scope.walk(namespace, archived=archived)
 
     def check(self, namespace: str | None = None) -> Problems:
         """Everything in the vault that could not be understood, or that wants a person's look."""
         with self._tree.opened() as root:
             late = [(path, data) for _, path, data in self._tree.state.late(root) if self._scope.sees(path.split("/"))]
-        return check(self._scope.walk(namespace, archived=True), late)
+        return check(self.walk(namespace, archived=True), late)
 
     def versions(self, ref: str) -> Versions:
         """The kept versions of a memory, newest first; by path also of one that is gone."""

@@ -49,6 +49,21 @@ def test_what_failed_and_what_is_pending_are_listed_apart(memfs: Memfs, garden: 
     )
 
 
+def test_what_is_suggested_names_the_vault_too(memfs: Memfs, garden: Vault) -> None:
+    failed(garden, "I drink tea")
+    left(garden)
+
+    said = memfs("retry", "--vault", str(garden.root)).out
+    assert said.count("`memfs ") == said.count(f"`memfs --vault {garden.root} retry ") == 3
+
+
+def test_drop_wants_to_know_what(memfs: Memfs, garden: Vault) -> None:
+    failed(garden, "I drink tea")
+
+    assert memfs("retry", "--drop").code == 2
+    assert memfs("retry", "--drop", "--all").out == "1 batch dropped\n"
+
+
 def test_where_nothing_failed_all_says_that_nothing_was_done(memfs: Memfs, garden: Vault) -> None:
     pending = left(garden)
 

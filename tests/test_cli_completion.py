@@ -16,11 +16,13 @@ from memfs.cli.main import main
 BIN = Path(sys.executable).parent
 
 
-def bash(where: Path, *lines: str) -> list[str]:
-    """Run lines in bash and answer what it prints."""
+def shell(name: str, where: Path, *lines: str) -> list[str]:
+    """Run lines in a shell and answer what it prints."""
+    if not shutil.which(name):
+        pytest.skip(f"there is no {name}")
     env = {"PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "HOME": str(where)}
     done = subprocess.run(
-        ["bash", "-c", "\n".join(lines)], cwd=where, env=env, capture_output=True, text=True, timeout=60
+        [name, "-c", "\n".join(lines)], cwd=where, env=env, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
@@ -29,9 +31,30 @@ def bash(where: Path, *lines: str) -> list[str]:
 def in_bash(where: Path, *words: str) -> list[str]:
     """What bash would offer for the last word."""
     quoted = " ".join(f"'{word}'" for word in words)
-    return bash(
-        where, "source <(memfs completion bash)", f"COMP_WORDS=(memfs {quoted})",
+    return shell(
+        "bash", where, "source <(memfs completion bash)", f"COMP_WORDS=(memfs {quoted})",
         "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))", "_memfs", 'printf "%s\\n" "${COMPREPLY[@]}"',
+    )  # fmt: skip
+
+
+def in_fish(where: Path, line: str) -> list[str]:
+    """What fish would offer for a line."""
+    offers = shell("fish", where, "memfs completion fish | source", f"complete -C '{line}'")
+    return sorted(offer.partition("\t")[0] for offer in offers)
+
+
+def in_zsh(where: Path, line: str) -> str:
+    """What a line at a terminal with zsh has become after a tab, as a `memfs` that only echoes is called."""
+    return "".join(
+        shell(
+            "zsh", where, "zmodload zsh/zpty", "zpty typist zsh -f -i",
+            "zpty -w typist 'PS1=; autoload -Uz compinit; compinit -u -D; source <(memfs completion zsh)'",
+            "zpty -w typist 'memfs() { [[ $1 == __complete ]] && command memfs \"$@\" || print -r \"<$*>\" }'",
+            "zpty -w typist 'print ready.'",
+            "zpty -r typist said '*ready.*ready.*'",
+            f"zpty -w -n typist $'{line}\t\n'", "zpty -r typist said '*<*>*'",
+            "print -r -- ${${said##*<}%%>*}", "zpty -d typist",
+        )
     )  # fmt: skip
 
 
@@ -52,6 +75,21 @@ def test_bash_completes_in_the_vault_that_the_line_names(example: Path) -> None:
     assert in_bash(example.parent, "--vault", str(example), "read", "fa") == ["facts/"]
     assert in_bash(example.parent, "--vault", "=", str(example), "read", "fa") == ["facts/"]
     assert in_bash(example.parent, "read", "fa") == [""]
+
+
+def test_fish_completes_the_same(example: Path) -> None:
+    assert in_fish(example, "memfs re") == ["read", "remove", "restore", "retry"]
+    assert in_fish(example, "memfs add x --type=f") == ["--type=fact"]
+    assert in_fish(example, "memfs read notes/Zürich\\ tr") == ["notes/Zürich trip.md"]
+    assert in_fish(example.parent, f"memfs --vault={example} read fa") == ["facts/"]
+    assert in_fish(example.parent, "memfs read fa") == []
+
+
+def test_zsh_completes_the_same(example: Path) -> None:
+    assert in_zsh(example, "memfs read notes/Z") == "read notes/Zürich trip.md"
+    assert in_zsh(example, "memfs add x --type=f") == "add x --type=fact"
+    assert in_zsh(example.parent, f"memfs --vault={example} read fa") == f"--vault={example} read facts/"
+    assert in_zsh(example, "memfs nothing") == "nothing"
 
 
 def test_every_command_and_option_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +114,7 @@ def test_what_is_offered_fits_the_place(
     assert candidates(capsys, "add", "x", "--type", "f") == ["fact"]
     assert candidates(capsys, "add", "x", "--set", "") == []
     assert candidates(capsys, "update", "--set", "a", "=", "b", "people/al") == ["people/alice.md"]
-    assert candidates(capsys, "completion", "") == ["bash"]
+    assert candidates(capsys, "completion", "") == ["bash", "zsh", "fish"]
     assert candidates(capsys, "init", "al") == ["alice/"]
     assert candidates(capsys, "nonsense", "") == []
 
@@ -114,5 +152,6 @@ def test_completion_opens_no_vault(example: Path) -> None:
 
 
 def test_the_scripts_come_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "bash", "--json"]) == 0
-    assert capsys.readouterr().out.startswith('{"shell": "bash", "script": "_memfs() {')
+    for name, first in {"bash": "_memfs() {", "zsh": "_memfs() {", "fish": "function __memfs_complete"}.items():
+        assert main(["completion", name, "--json"]) == 0
+        assert capsys.readouterr().out.startswith(f'{{"shell": "{name}", "script": "{first}')

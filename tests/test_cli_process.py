@@ -65,6 +65,13 @@ def test_a_command_imports_its_own_group_alone(example: Path) -> None:
     assert groups == {"main", "commands", "arguments", "table", "upkeep_table", "checking", "inputs", "output"}
 
 
+def test_a_current_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    line = f'mkdir gone; cd gone; rmdir ../gone; "{sys.executable}" -m memfs list'
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (1, "memfs: the current directory is gone: somebody removed it\n")
+
+
 def test_without_a_vault_the_process_ends_with_2(tmp_path: Path) -> None:
     done = run(tmp_path, "list")
 
@@ -202,6 +209,30 @@ def test_remove_at_a_terminal_goes_on_after_a_failure(example: Path) -> None:
     assert not (example / "people/emma.md").exists()
     code, seen = on_terminal(example, "remove", "people/nobody", typed="y\n")
     assert (code, "Delete" in seen, "'people/nobody': no such memory" in seen) == (1, False, True)
+
+
+def test_a_question_that_is_broken_off_ends_its_line(example: Path) -> None:
+    command = [*MEMFS, "remove", "people/emma"]
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, cwd=example, env=environment(), stdin=slave, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        seen = b""
+        while not seen.endswith(b"[y/N] "):
+            seen += process.stderr.read(1)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    os.close(master)
+    os.close(slave)
+
+    assert (process.returncode, rest) == (130, b"\n")
+    assert (example / "people/emma.md").exists()
+
+
+def test_a_search_says_what_it_cost_to_who_asks_for_debug(example: Path) -> None:
+    told = run(example, "search", "peanut", MEMFS_LOG="debug").stderr.decode()
+
+    assert re.search(r"memfs: debug: search: 2 hits in \d+\.\d\d ms, 45 memories known, index \w+\n", told)
+    assert run(example, "search", "peanut").stderr == b""
 
 
 def test_move_at_a_terminal_tells_of_links_that_name_the_old_path(example: Path) -> None:

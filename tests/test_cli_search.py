@@ -429,6 +429,8 @@ def test_nothing_found_is_exit_code_1_and_says_what_to_try(memfs: Memfs) -> None
         "nothing found for 'zebra' in /facts\nhint: Leave out --namespace or --type, or try other words.\n"
     )
     assert "hint: There is no such namespace;" in nowhere.err
+    assert "hint: A search goes by letters, digits and emoji, and this has none" in memfs("search", "?!").err
+    assert "hint: Try other words" in memfs("search", "🪗", "?!").err
     assert memfs("search", "zebra", "--json") == (1, "[]\n", "")
     assert memfs("search", "zebra", "--paths").out == ""
 

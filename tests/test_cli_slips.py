@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from conftest import Memfs
+from conftest import Memfs, Snapshot
 
 from memfs import Vault
 from memfs.cli.commands import BY_NAME, SYNONYMS, addressed
@@ -204,6 +204,7 @@ def test_commands_that_are_suggested_name_the_vault_that_was_named(
     [
         "stats --at 2027-08-01", "doctor", "graph", "check", "expire 1", "prune --at 2027-08-01", "audit", "scan",
         "list /nope", "check /nope", "search tea -n /nope", "sessions show nope", "restore people/bob",
+        "status",
     ],
 )  # fmt: skip
 def test_every_message_that_suggests_a_command_names_the_vault(memfs: Memfs, example: Path, line: str) -> None:
@@ -225,6 +226,29 @@ def test_only_commands_about_the_vault_name_it() -> None:
     assert addressed(text, "notes") == text
     assert addressed("`memfs list /a`", None) == "`memfs list /a`"
     assert addressed("then: memfs forget 'a b.md'", "my notes") == "then: memfs --vault 'my notes' forget 'a b.md'"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("add", "Tea.", "-n", ""), ("search", "tea", "-n", ""), ("prune", "", "--yes"), ("prune", "-n", "", "--yes"),
+        ("move", "people/bob", ""), ("scan", "-n", ""), ("list", "--", ""), ("rotate", "--from=a", "--to=b", "-n", ""),
+    ],
+)  # fmt: skip
+def test_an_empty_namespace_is_not_the_whole_vault(
+    memfs: Memfs, example: Path, snapshot: Snapshot, words: tuple[str, ...]
+) -> None:
+    before = snapshot(example)
+    ran = memfs(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "the name of a namespace cannot be empty; / is the whole vault" in ran.err
+    assert snapshot(example) == before
+
+
+def test_what_stands_behind_two_dashes_is_read_as_elsewhere(memfs: Memfs, example: Path) -> None:
+    assert memfs("expire", "--", "1").out == memfs("expire", "1").out
+    assert memfs("list", "--", "/people").out == memfs("list", "/people").out
 
 
 # --- memories that are not there

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -35,6 +36,17 @@ def test_who_tries_the_readme_may_try_it_again(tmp_path: Path) -> None:
         command = [sys.executable, "-W", "error", "-c", code]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_who_goes_down_the_pages_may_stay_in_one_directory(tmp_path: Path) -> None:
+    order = [ROOT / "README.md", *dict.fromkeys(ROOT / name for name in re.findall(r"docs/\w+\.md", README))]
+    blocks = [code for page in order for kind, code in BLOCK.findall(page.read_text()) if kind == "python"]
+    codes = [code for code in blocks if "MEMFS_HUB" not in code]
+    assert len(codes) > 30
+    run_all = f"for code in {codes!r}: exec(compile(code, code, 'exec'), {{'__name__': '__main__'}})"
+    done = subprocess.run([sys.executable, "-c", run_all], cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:

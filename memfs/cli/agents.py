@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from memfs.agent.messages import text_of
 from memfs.agent.pending import Failure, Waiting, drop, failures, retry, waiting
+from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import count, plain, print_json, print_table
 from memfs.errors import MemoryNotFoundError
@@ -17,6 +18,8 @@ _LAST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 def run_retry(args: argparse.Namespace) -> int:
     """Show the batches that no model made facts of, and what is pending; have some tried again, or give them up."""
+    if args.drop and not args.all and not args.batches:
+        raise usage("retry", "--drop gives up what is named: a BATCH, or --all")
     with open_vault(args.vault) as vault:
         failed, pending = failures(vault.root), waiting(vault.root)
         chosen: list[Failure | Waiting] = []
@@ -37,7 +40,7 @@ def run_retry(args: argparse.Namespace) -> int:
     else:
         if args.all and pending:
             print(f"No batch failed: nothing was {'dropped' if args.drop else 'put back'}. What is pending:")
-        _show(failed, pending)
+        _show(failed, pending, args.vault)
     return 0
 
 
@@ -56,7 +59,7 @@ def _named(kept: Sequence[Kept], names: Sequence[str]) -> list[Kept]:
     return list(chosen.values())
 
 
-def _show(failed: Sequence[Failure], pending: Sequence[Waiting]) -> None:
+def _show(failed: Sequence[Failure], pending: Sequence[Waiting], named: str | None) -> None:
     if not failed and not pending:
         print("nothing to try again")
     if failed:
@@ -71,7 +74,8 @@ def _show(failed: Sequence[Failure], pending: Sequence[Waiting]) -> None:
             for failure in failed
         ]
         print_table(["batch", "time", "store", "size", "reason"], rows)
-        print("`memfs retry BATCH` has one tried again by the next agent on this vault, `memfs retry --all` all.")
+        way = "`memfs retry BATCH` has one tried again by the next agent on this vault, `memfs retry --all` all."
+        print(plain(addressed(way, named)))
     if failed and pending:
         print()
     if pending:
@@ -85,7 +89,8 @@ def _show(failed: Sequence[Failure], pending: Sequence[Waiting]) -> None:
             for one in pending
         ]
         print_table(["pending", "time", "size", "stores"], rows)
-        print("The next agent with these stores takes them up by itself; `memfs retry --drop PENDING` gives one up.")
+        way = "The next agent with these stores takes them up by itself; `memfs retry --drop PENDING` gives one up."
+        print(plain(addressed(way, named)))
 
 
 def _listed(kept: Sequence[Failure | Waiting]) -> dict[str, Any]:

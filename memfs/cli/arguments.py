@@ -13,6 +13,7 @@ HIDDEN = ("archived", "expired", "deprecated", "superseded", "all")
 ACTIONS = ("list", "show", "tail", "export")
 AUDITED = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
 FORMATS = ("jsonl", "markdown")
+SHELLS = ("bash", "zsh", "fish")
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
 _CONDITION = re.compile(  # what stands where an operator does is taken whole, so that `!=` is no key with a `!`
     r"(?P<key>[^\s<>=!~].*?)"
@@ -51,7 +52,7 @@ class Command(NamedTuple):
 
 def argument(*names: str, completes: str = "", **options: Any) -> Argument:
     """Declare an argument."""
-    return Argument(names, options, completes)
+    return Argument(names, {"type": place, **options} if completes == "namespace" else options, completes)
 
 
 def several(*names: str, **options: Any) -> Argument:
@@ -83,6 +84,13 @@ def folder(text: str) -> str:
     """Read the name of a directory; an empty one may be a shell's variable that is not set."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a directory cannot be empty")
+    return text
+
+
+def place(text: str) -> str:
+    """Read a namespace; an empty one may be a shell's variable that is not set, and is not the whole vault."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a namespace cannot be empty; / is the whole vault")
     return text
 
 

@@ -4,9 +4,9 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from memfs.cli import table, upkeep_table
 from memfs.cli.arguments import COMMON, Command
@@ -97,8 +97,14 @@ def parser(command: Command) -> Parser:
         allow_abbrev=False,
     )
     for names, options, _ in (*command.arguments, *COMMON):
-        made.add_argument(*names, **options if names[0].startswith("-") else {"type": _word, **options})
+        made.add_argument(*names, **options if names[0].startswith("-") else {**options, "type": _reader(options)})
     return made
+
+
+def _reader(options: Mapping[str, Any]) -> Callable[[str], Any]:
+    """What reads a word that may have stood behind `--`."""
+    read = options.get("type", str)
+    return lambda text: read(_word(text))
 
 
 def parse(command: Command, words: Sequence[str]) -> argparse.Namespace:

@@ -29,6 +29,28 @@ SCRIPTS = {
 }
 complete -F _memfs memfs memfs-vault
 """,
+    "zsh": r"""_memfs() {
+    local line
+    local -a names shown open
+    while IFS= read -r line; do
+        if [[ ${line%%$'\t'*} == */ ]]; then
+            open+=("${line%%$'\t'*}")
+        else
+            names+=("${line%%$'\t'*}")
+            shown+=("${line/$'\t'/  }")
+        fi
+    done < <("${(Q)words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+    compadd -l -d shown -a names
+    compadd -S '' -a open
+}
+compdef _memfs memfs memfs-vault
+""",
+    "fish": r"""function __memfs_complete
+    set -l words (commandline -opc) (commandline -ct)
+    command $words[1] __complete $words[2..-1] 2>/dev/null
+end
+complete -c memfs -c memfs-vault -f -a '(__memfs_complete)'
+""",
 }
 
 
@@ -55,11 +77,12 @@ def run_completion(args: argparse.Namespace) -> int:
 
 def run_complete(words: Sequence[str]) -> int:
     """Print the candidates for the last word, one a line, each with a tab and a description if it has one."""
-    *done, current = _joined(words) or [""]
-    current = _unquoted(current)
-    for name, about in candidates(_place(done), current):
+    *done, last = _joined(words) or [""]
+    *before, current = _apart(last)  # what stands before the value in the same word is a part of every candidate
+    current, glued = _unquoted(current), "".join(f"{name}=" for name in before)
+    for name, about in candidates(_place([part for word in done for part in _apart(word)] + before), current):
         if name.startswith(current) and name.isprintable():
-            print(f"{name}\t{about}" if about else name)
+            print(f"{glued}{name}\t{about}" if about else f"{glued}{name}")
     return 0
 
 
@@ -168,6 +191,11 @@ def _joined(words: Sequence[str]) -> list[str]:
         else:
             joined.append(word)
     return joined
+
+
+def _apart(word: str) -> list[str]:
+    """An option and the value behind its `=`, in shells that do not cut there."""
+    return word.split("=", 1) if word.startswith("--") and "=" in word else [word]
 
 
 def _unquoted(word: str) -> str:

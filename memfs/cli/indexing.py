@@ -162,7 +162,7 @@ def run_status(args: argparse.Namespace) -> int:
         return 0
     print(paint(plain(root), "bold"))
     for name, text in status_rows(status, datetime.now(UTC)):
-        print(f"  {name:<11}{plain(text)}")
+        print(f"  {name:<11}{plain(addressed(text, args.vault))}")
     return 0
 
 

@@ -77,8 +77,19 @@ def _version(*, as_json: bool) -> int:
 
 
 def _wording(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename is None and _is_nowhere():
+        return "the current directory is gone: somebody removed it"
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return where + (error.strerror or str(error) or type(error).__name__).lower()
+
+
+def _is_nowhere() -> bool:
+    """Tell whether the current directory was removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _way_on(error: OSError) -> str:

@@ -28,8 +28,10 @@ from memfs.model import Hit, Memory, Reason
 from memfs.namespace import fold, slug
 from memfs.query import MAX_OFFSET
 from memfs.vault import Vault
+from memfs.words import emoji
 
 INDENT = 4
+WORDLESS = "A search goes by letters, digits and emoji, and this has none: say it in words."
 NARROWING = ("namespace", "type", "tag", "status", "created", "updated", "valid", "where", "min_relevance", "offset")
 Cell = tuple[str, bool]  # a character as it is shown, and whether the question has it
 
@@ -178,7 +180,8 @@ def _print_nothing(vault: Vault, question: str, args: argparse.Namespace) -> Non
     where = namespace_of(vault, args.namespace) or "/"
     within = f" in {plain(where)}" if args.namespace else ""
     print(f"nothing found for {plain(shown(question))}{within}", file=sys.stderr)
-    print(f"hint: {advice(args) if is_there(vault, where) else addressed(NOWHERE, args.vault)}", file=sys.stderr)
+    way = advice(args) if any(map(str.isalnum, question)) or emoji(question) else WORDLESS
+    print(f"hint: {way if is_there(vault, where) else addressed(NOWHERE, args.vault)}", file=sys.stderr)
 
 
 def advice(args: argparse.Namespace) -> str:

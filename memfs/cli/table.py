@@ -11,6 +11,7 @@ from memfs.cli.arguments import (
     REFS,
     SEMANTIC,
     SET,
+    SHELLS,
     TAG,
     TEXT,
     TYPE,
@@ -215,7 +216,7 @@ TABLE = (
     ),
     Command(
         "completion", "completion", "Print a script that completes memfs commands in a shell.",
-        (argument("shell", metavar="SHELL", choices=("bash",), help="bash", completes="bash"),),
-        "source <(memfs completion bash)",
+        (argument("shell", metavar="SHELL", choices=SHELLS, help="bash, zsh or fish", completes=" ".join(SHELLS)),),
+        "source <(memfs completion bash)\nmemfs completion fish | source",
     ),
 )  # fmt: skip

@@ -152,8 +152,12 @@ def _confirmed(memories: Sequence[Memory]) -> bool:
     for memory in memories:
         print(f"{plain(memory.path)}  {label(memory)}", file=sys.stderr)
     what = count(len(memories), "memory")
-    print(f"Delete {what} with all kept versions? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    try:
+        print(f"Delete {what} with all kept versions? [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # what the shell says next is no part of the question
+        raise
 
 
 def _each(refs: Sequence[str], action: Callable[[str], Written], *, as_json: bool) -> int:

@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from memfs.edit import edit
-from memfs.errors import InvalidKeyError, InvalidMemoryError, MalformedMemoryError, MemfsError, MemoryChangedError
+from memfs.errors import (
+    InvalidKeyError,
+    InvalidMemoryError,
+    MalformedMemoryError,
+    MemfsError,
+    MemoryChangedError,
+    StorageError,
+)
 from memfs.frontmatter import Fault, Parsed, parse
-from memfs.model import SEALED, Memory, Written
+from memfs.model import SEALED, Memory, Problem, Written
 from memfs.namespace import ARCHIVE, Namespace, check_name, new_id
 from memfs.origins import words_of
 from memfs.protocols import system_clock
@@ -42,6 +49,7 @@ TELLING = 4  # letters of a word that says something
 NAMED = "its name has words of what was encrypted"
 OPEN = "a program has the file open as it was"
 IN_GIT = "git keeps what was committed"
+KEEP = "Keep the old key until it can be read, and rotate again: it may be encrypted with it."
 _ID = re.compile(rb"^id: *[\"']?([^\s\"']+)", re.MULTILINE)
 Progress = Callable[[int, int], None]
 Fields = Iterable[str]
@@ -160,7 +168,8 @@ class Encryption:
     ) -> Sequence[Written | MemfsError]:
         """Encrypt with the key `new` what is encrypted with `old`, forgotten memories and kept versions too.
 
-        Each memory is changed in one step. Whoever is killed in the middle runs it again, and it goes on.
+        Each memory is changed in one step. Whoever is killed in the middle runs it again, and it goes on. What cannot
+        be read is an error among the results, for it may need the old key still.
         """
         if old == new:
             error = InvalidKeyError(f"key {new!r}", "is the old one and the new one")
@@ -169,8 +178,13 @@ class Encryption:
         for name in (old, new):
             self._sealer.cipher(name)
         mark, place = f"{SEALED}{old}:".encode(), Namespace.parse(namespace or "/")
-        paths = [found.path for found in self._vault.list(namespace, archived=True) if mark in found.data]
+        paths: list[str] = []
         results: list[Written | MemfsError] = []
+        for found in self._vault.walk(namespace, archived=True):
+            if isinstance(found, Problem):
+                results.append(StorageError(found.path, found.reason).with_hint(KEEP))
+            elif mark in found.data:
+                paths.append(found.path)
 
         def change(memory: Memory, _: Parsed) -> str:
             return self._rotated(memory.path, memory.text, old, new)

@@ -138,12 +138,10 @@ def _ask(vault: Vault, query: Query, k: int, timer: Callable[[], float]) -> tupl
     problems = []
     for number, ref in enumerate(query.expected):
         memory = _memory(vault, ref)
-        if memory is None:
-            reason = Reason("no such memory: it was renamed without an id, removed, or never there")
-            answers.setdefault(ref, Answer(ref, "", reasons=(reason,)))
-            line = query.lines[number] if query.lines else query.line
-            hint = "Name it by a path of the vault, or by its id, which survives a move."
-            problems.append(Problem(query.path, line, f"expected {shown(ref)}: no such memory", "expected", ref, hint))
+        if isinstance(memory, MemfsError):
+            answer, problem = _lacking(query, number, memory)
+            answers.setdefault(ref, answer)
+            problems.append(problem)
         elif place := places.get(memory.path):
             answers.setdefault(memory.path, Answer(ref, memory.path, place))
         else:
@@ -152,11 +150,22 @@ def _ask(vault: Vault, query: Query, k: int, timer: Callable[[], float]) -> tupl
     return Outcome(query, tuple(hits), tuple(answers.values()), taken), problems
 
 
-def _memory(vault: Vault, ref: str) -> Memory | None:
+def _memory(vault: Vault, ref: str) -> Memory | MemfsError:
     try:
         return vault.read(ref)
-    except MemoryNotFoundError:
-        return None
+    except MemfsError as error:
+        return error
+
+
+def _lacking(query: Query, number: int, error: MemfsError) -> tuple[Answer, Problem]:
+    """What to say of an expected memory that is not there, or cannot be read."""
+    ref, line = query.expected[number], query.lines[number] if query.lines else query.line
+    reason, why, hint = str(error), "", error.hint
+    if isinstance(error, MemoryNotFoundError):
+        reason, why = "no such memory", ": it was renamed without an id, removed, or never there"
+        hint = "Name it by a path of the vault, or by its id, which survives a move."
+    problem = Problem(query.path, line, f"expected {shown(ref)}: {reason}", "expected", ref, hint)
+    return Answer(ref, "", reasons=(Reason(reason + why),)), problem
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -47,15 +47,20 @@ def exposed(source: Source, policy: Policy | None = None) -> list[Exposed]:
 
 
 def paths_below(root: Path, place: str = "") -> list[str]:
-    """The files at a place of a vault, or below it, but for those whose names begin with a dot; sorted."""
+    """The files at a place of a vault, or below it, but for those whose names begin with a dot; sorted.
+
+    A directory that cannot be listed is among them: who reads it is told why.
+    """
     top = os.path.join(root, place)
     if not os.path.isdir(top) or os.path.islink(top):
         return [place]
-    found = []
-    for here, folders, names in os.walk(top):
+    found: list[str] = []
+    refused: list[OSError] = []
+    for here, folders, names in os.walk(top, onerror=refused.append):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [os.path.relpath(os.path.join(here, name), root) for name in names if not name.startswith(".")]
-    return sorted(path.replace(os.sep, "/") for path in found)
+        found += [os.path.join(here, name) for name in names if not name.startswith(".")]
+    found += [error.filename for error in refused]
+    return sorted(os.path.relpath(path, root).replace(os.sep, "/") for path in found)
 
 
 def place_of(root: Path, word: str) -> str:
