@@ -347,7 +347,7 @@ class IndexStatus:
     where: str  # disk, memory or none
     watcher: str  # process id of the live watcher of this vault, or empty
     notices: str  # how this process learns of changes: kernel, watcher, scan
-    last_scan: datetime | None
+    last_scan: datetime | None  # when a process last looked at every file
     trouble: str = ""  # why the index is not on disk, or could not be published, or what else is wrong
     semantic: str = "off"  # the model by which meaning is searched; off, or missing if that is not installed
 

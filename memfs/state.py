@@ -12,11 +12,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from urllib.parse import unquote
 
 from memfs.errors import MemoryChangedError, VaultError
 from memfs.files import (
+    FILE,
     MAX_FILE,
     PARTIAL,
     READ,
@@ -37,7 +39,7 @@ from memfs.files import (
 )
 from memfs.kernel import NOT_THERE
 from memfs.locks import Lease, Mutex, in_use, try_lock
-from memfs.model import Stamp
+from memfs.model import Stamp, modified
 from memfs.namespace import split_path
 from memfs.places import Place
 
@@ -46,6 +48,8 @@ PATIENCE = 600.0  # seconds until a displaced file that cannot be leased is take
 _ANY_SIZE = 64 * 1024 * 1024  # more than this is never read, nor dropped
 _LATE = re.compile(r"(?P<moment>[0-9]{1,20})\.(?P<expected>[0-9a-f]{16})\.(?P<path>.+)")
 _ROOMS = ("tmp", "locks", "late", "history", "index")
+SCANNED = "scanned"
+_SIGN = os.O_WRONLY | os.O_CREAT | FILE
 _NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 
 Keep = Callable[[str, bytes], None]
@@ -294,6 +298,24 @@ def make(root: int) -> None:
                 pass
         with suppress(FileExistsError):
             write(state, ".gitignore", b"*\n", durable=False)
+
+
+def note_scan(root: int, moment: float) -> None:
+    """Have it known to all when every file was looked at last, where that can be written."""
+    with suppress(OSError, VaultError), folder(root, (STATE,)) as state:
+        fd = os.open(SCANNED, _SIGN, 0o666, dir_fd=state)
+        try:
+            os.utime(fd, (moment, moment))
+        finally:
+            os.close(fd)
+
+
+def last_scan(root: int) -> datetime | None:
+    """When that was, as far as is known."""
+    try:
+        return modified(os.stat(f"{STATE}/{SCANNED}", dir_fd=root, follow_symlinks=False))
+    except OSError:
+        return None
 
 
 def _peek(parent: int, name: str) -> bytes | None:

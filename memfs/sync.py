@@ -21,6 +21,7 @@ from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock
 from memfs.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
 from memfs.scan import Changes, Marks, Scan, diff, is_memory, read_all, scan
+from memfs.state import last_scan, note_scan
 from memfs.tree import Tree
 from memfs.watcher import watcher_of
 
@@ -220,6 +221,7 @@ class Freshness:
             self._take_many(root, changes.paths, progress)
         else:
             self._consider(root, changes.paths)
+        note_scan(root, self.last_scan.timestamp())
         return found, changes
 
     def expect_changes(self) -> None:
@@ -388,7 +390,7 @@ class Freshness:
         self._open()
         with self._tree.opened() as root:
             self._hear(root)
-            watcher = watcher_of(root) or ""
+            watcher, scanned = watcher_of(root) or "", last_scan(root)
         index = self.published.index
         told = self._source.kind if self._source and self._source.is_alive else "watcher" if watcher else "scan"
         return IndexStatus(
@@ -398,7 +400,7 @@ class Freshness:
             where="none" if index is None else "disk" if index.generation else "memory",
             watcher=watcher,
             notices=told,
-            last_scan=self.last_scan,
+            last_scan=scanned or self.last_scan,
             trouble=trouble or self.published.trouble or self._doubt() or self._unwritable(),
         )
 

@@ -612,6 +612,15 @@ def test_status_builds_no_index(memfs: Memfs, example: Path) -> None:
     assert (after["root"], after["memories"], after["where"], after["watcher"]) == (str(example), 45, "disk", "")
 
 
+def test_status_tells_when_another_process_looked_at_every_file(memfs: Memfs, example: Path) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    memfs("search", "sushi")
+    told, shown = memfs("status", "--json").value["last_scan"], memfs("status").out
+
+    assert before <= datetime.fromisoformat(told) <= datetime.now(UTC)
+    assert re.search(r"\n  last scan  \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ, just now\n", shown)
+
+
 def test_doctor_mends_the_index_and_tells_what_is_left_to_a_person(memfs: Memfs, example: Path) -> None:
     memfs("sync")
     for path in (example / ".memfs/index").rglob("*"):
