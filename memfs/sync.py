@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from memfs.catalog import IndexDamaged
-from memfs.changes import News, Told
+from memfs.changes import Known, News, Told
 from memfs.files import STATE
 from memfs.index import Analyzer, Index
 from memfs.locks import Mutex
@@ -331,7 +331,7 @@ class Freshness:
         """Have one more told of what changes from now on."""
         self.expect_changes()
         self.refresh()
-        self._news.subscribe(told, self._with_pending(self.published.stamps()), self.index)
+        self._news.subscribe(told, self._known())
 
     def unsubscribe(self, told: Told) -> None:
         """Tell this one no more."""
@@ -340,7 +340,10 @@ class Freshness:
     def _tell(self) -> None:
         """Tell who subscribed what is known otherwise than they were told."""
         if self._news.is_due(self.published.index):
-            self._news.tell(self.index, self._stamp, lambda: self._with_pending(self.published.stamps()))
+            self._news.tell(self._known())
+
+    def _known(self) -> Known:
+        return Known(self.index, self._stamp, lambda: self._with_pending(self.published.stamps()))
 
     # --- what others ask for
 

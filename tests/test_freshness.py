@@ -911,6 +911,81 @@ def test_a_subscriber_may_search_and_write_and_leave(root: Path) -> None:
         assert found(vault, "kiwi") == {"facts/a-kiwi.md"}
 
 
+def test_changes_are_told_in_order_though_a_subscriber_writes_and_searches(root: Path) -> None:
+    first, second = Heard(), Heard()
+    with searched(root) as vault:
+
+        def tell(change: Change) -> None:
+            first(change)
+            if change == created("new/0.md"):
+                (root / "new/1.md").unlink()
+                vault.search("anything")
+
+        vault.subscribe(tell)
+        vault.subscribe(second)
+        for number in range(3):
+            by_hand(root, f"new/{number}.md", "A kiwi.")
+        vault.search("anything")
+
+        assert first.changes == [*map(created, ("new/0.md", "new/1.md", "new/2.md")), removed("new/1.md")]
+        assert second.changes == first.changes
+
+
+def test_a_subscriber_that_left_while_changes_are_told_is_told_no_more(root: Path) -> None:
+    first, second = Heard(), Heard()
+    with searched(root) as vault:
+
+        def tell(change: Change) -> None:
+            first(change)
+            for leave in leaving:
+                leave()
+
+        leaving = [vault.subscribe(tell), vault.subscribe(second)]
+        for number in range(3):
+            by_hand(root, f"new/{number}.md", "A kiwi.")
+        vault.search("anything")
+
+        assert (first.changes, second.changes) == ([created("new/0.md")], [])
+
+
+def test_a_subscriber_that_is_interrupted_costs_the_others_nothing(root: Path) -> None:
+    heard = Heard()
+
+    def interrupt(change: Change) -> None:
+        if change == created("new/0.md"):
+            raise KeyboardInterrupt
+
+    with searched(root) as vault:
+        vault.subscribe(interrupt)
+        vault.subscribe(heard)
+        for number in range(3):
+            by_hand(root, f"new/{number}.md", "A kiwi.")
+        with pytest.raises(KeyboardInterrupt):
+            vault.search("anything")
+        vault.search("anything")
+
+        heard.soon(*(created(f"new/{number}.md") for number in range(3)))
+
+
+def test_who_subscribes_later_takes_no_change_from_who_did_before(root: Path) -> None:
+    first, late = Heard(), Heard()
+    with searched(root) as vault, Vault(root) as other:
+
+        def tell(change: Change) -> None:
+            first(change)
+            if change == created("one.md"):
+                by_hand(root, "two.md", "A second one.")
+                other.sync()
+                vault.status()
+
+        vault.subscribe(tell)
+        by_hand(root, "one.md", "A first one.")
+        vault.subscribe(late)
+        vault.search("anything")
+
+        assert (first.changes, late.changes) == ([created("one.md"), created("two.md")], [])
+
+
 def test_a_scope_is_told_of_its_subtree_alone(root: Path) -> None:
     alice, everything = Heard(), Heard()
     with Vault(root, watch=True) as vault:
