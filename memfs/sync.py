@@ -146,19 +146,21 @@ class Freshness:
     def _settle(self) -> None:
         """Let go of pending changes that the index has; it may have later ones, so the files are asked again."""
         if self.published.index and self.overlay:
-            stamps = self.published.stamps()
+            stamps, learned = self.published.stamps(), list[str]()
             with self._tree.opened() as root:
                 now = dict(read_all(root, sorted(self.overlay.entries)))
-            for path, found in now.items():
-                if isinstance(found, Problem):
-                    continue
-                stamp = found.stamp if found else None
-                if is_other := stamp != self._stamp(path):
-                    self._look_again([path])
-                if stamps.get(path) == stamp:
-                    self.overlay.drop(path)
-                elif is_other:
-                    self.overlay.put(path, self._pending(path, found))
+                for path, found in now.items():
+                    if isinstance(found, Problem):
+                        continue
+                    stamp = found.stamp if found else None
+                    if is_other := stamp != self._stamp(path):
+                        learned.append(path)
+                    if stamps.get(path) == stamp:
+                        self.overlay.drop(path)
+                    elif is_other:
+                        self.overlay.put(path, self._pending(path, found))
+                self._look_again(learned)
+                self._hand_on(root, learned)
 
     def _pending(self, path: str, memory: Memory | None) -> Pending:
         if memory is None:
@@ -267,6 +269,10 @@ class Freshness:
             if (found.stamp if found else None) != self._stamp(path):
                 self.overlay.put(path, self._pending(path, found))
                 learned.append(path)
+        self._hand_on(root, learned)
+
+    def _hand_on(self, root: int, learned: Collection[str]) -> None:
+        """Have those told of changes who rely on this process."""
         if learned:
             self._changed = time.monotonic()
             if self.is_watching:  # also what it heard itself: the file may have changed once more since

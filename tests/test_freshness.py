@@ -658,6 +658,25 @@ def test_what_went_and_came_back_before_a_watcher_looked_is_found(root: Path, cr
         assert_soon_right(vault, {"train": ["trip/zurich.md"]})
 
 
+def test_an_edit_while_a_watcher_publishes_is_found_by_one_who_comes_later(root: Path) -> None:
+    late = [lambda: by_hand(root, "top.md", "And then there is nougat.")]
+
+    def progress(done: int, total: int) -> None:
+        if done == total and late:
+            late.pop()()
+
+    with Vault(root, watch=True) as watcher:
+        by_hand(root, "top.md", "Now there is halva.")
+        assert found(watcher, "halva") == {"top.md"}
+        watcher.sync(progress)
+        by_hand(root, "mark.md", "A mark.")
+        wait_for(lambda: found(Vault(root), "mark") == {"mark.md"})
+
+        with Vault(root) as vault:
+            assert vault.status().notices == "watcher"
+            assert found(vault, "nougat") == {"top.md"}
+
+
 def test_what_is_pending_elsewhere_is_found_by_one_who_comes_later(root: Path, crew: Crew) -> None:
     with searched(root) as vault, watched(crew, root):
         added = Vault(root).add("A kiwi.", "/facts")
@@ -984,6 +1003,30 @@ def test_who_subscribes_later_takes_no_change_from_who_did_before(root: Path) ->
         vault.search("anything")
 
         assert (first.changes, late.changes) == ([created("one.md"), created("two.md")], [])
+
+
+def test_an_edit_after_a_look_that_cannot_be_published_is_told(root: Path) -> None:
+    heard, late = Heard(), list[Callable[[], None]]()
+
+    def clock() -> datetime:  # which is asked right after a look
+        if late:
+            late.pop()()
+        return datetime.now(UTC)
+
+    with Vault(root, clock=clock) as vault:
+        vault.subscribe(heard)
+        by_hand(root, "top.md", "Now there is halva.")
+        vault.search("anything")
+        heard.soon(updated("top.md"))
+        lock = os.open(root / ".memfs/index", os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a process that publishes, and has stopped
+        os.utime(lock, (0, 0))
+        late.append(lambda: by_hand(root, "top.md", "And then there is nougat."))
+        vault.sync()
+        os.close(lock)
+        vault.search("anything")
+
+        heard.soon(updated("top.md"))
 
 
 def test_a_scope_is_told_of_its_subtree_alone(root: Path) -> None:
