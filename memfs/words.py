@@ -38,9 +38,11 @@ UNSPACED = re.compile(
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _SIGNED = re.compile(r"(?<![^\W_])([^\W\d_])(\+\+|#)(?![^\W_])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
-_EMOJI = re.compile("[\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]")
-EMOJI = "emoji"  # begins the term that stands for one
-_NAMED = re.compile(f"{EMOJI}([0-9a-f]{{4,5}})")
+_EMOJI = re.compile(  # a flag is two letters; a skin tone is none
+    "[\U0001f1e6-\U0001f1ff]{2}|[\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
+)
+EMOJI = "emoji"  # begins the term that stands for one; digits follow, which no stemmer cuts off
+_NAMED = re.compile(EMOJI + r"(\d{4,6})(\d{6})?")
 _QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”')
 _PREFIX = re.compile(r"([^\W_]{2,})\*(?!\S)")
 
@@ -89,13 +91,14 @@ def fold(text: str) -> str:
 
 def emoji(text: str) -> str:
     """The emoji of a text as words, each once; cutting would drop them, for they are no letters."""
-    return " ".join([f"{EMOJI}{ord(sign):x}" for sign in dict.fromkeys(_EMOJI.findall(text))])
+    signs = dict.fromkeys(_EMOJI.findall(text))
+    return " ".join([EMOJI + "".join([str(ord(character)) for character in sign]) for sign in signs])
 
 
 def emoji_of(term: str) -> str:
     """The emoji that a term stands for; nothing if it is a word like others."""
     found = _NAMED.fullmatch(term)
-    return chr(int(found[1], 16)) if found else ""
+    return "".join([chr(int(number)) for number in found.groups("") if number]) if found else ""
 
 
 def _pairs(run: re.Match[str]) -> str:

@@ -15,6 +15,8 @@ from people import CODING, TOLD, fill
 
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
+from memfs.index import Analyzer
+from memfs.words import LANGUAGES
 
 EXAMPLE = Path(__file__).parent.parent / "example-vault"
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
@@ -515,6 +517,26 @@ def test_an_emoji_is_found_by_a_question_without_words(vault: Vault, question: s
     vault.add("She answers 🎂 to what is hers.", "n")
 
     assert vault.search(question)[0].memory.body == "She answers 🦄 to all."
+
+
+@pytest.mark.parametrize(
+    ("question", "body"),
+    [("🇩🇪", "A trip to 🇩🇪."), ("👍🏽", "Fine 👍🏿 so."), ("🏭", "The 🏭 smokes."), ("👎", "Bad 👎 luck.")],
+)
+def test_an_emoji_finds_and_marks_itself_alone(vault: Vault, question: str, body: str) -> None:
+    for text in ("A trip to 🇩🇰 and 🇪🇸.", "Hello 👋🏽 there.", body):
+        vault.add(text, "n")
+
+    (hit,) = vault.search(question)
+
+    assert (hit.memory.body, [hit.snippet[start:end] for start, end in hit.marks]) == (body, [question.rstrip("🏽")])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_two_emoji_are_one_word_in_any_language(language: str) -> None:
+    signs = [*map(chr, range(0x1F400, 0x1F500)), "🇩🇪", "🇪🇩"]
+
+    assert len(set(Analyzer(language).terms(" ".join(signs)))) == len(signs)
 
 
 def test_an_emoji_changes_neither_a_phrase_nor_what_the_words_of_a_question_are_worth(vault: Vault) -> None:
