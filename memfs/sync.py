@@ -229,19 +229,8 @@ class Freshness:
         self._looks, self._is_told = max(self._looks, 1), False
 
     def _differing(self, found: Scan) -> Changes:
-        changes = diff(found.stamps, self._with_pending(self.published.stamps_but(found.same)))
+        changes = diff(found.stamps, self.overlay.stamps_over(self.published.stamps_but(found.same)))
         return changes._replace(removed=[path for path in changes.removed if not found.hides(path)])
-
-    def _with_pending(self, stamps: dict[str, Marks]) -> Mapping[str, Marks]:
-        """Stamps of memories of the index, as they are known with the changes on top of it."""
-        if not self.overlay:
-            return stamps
-        known = dict(stamps)
-        for path, pending in self.overlay.entries.items():
-            known.pop(path, None)
-            if pending.memory:
-                known[path] = pending.memory.stamp
-        return known
 
     def _below(self, root: int, place: str) -> set[str]:
         """The memories that are, or were, below a directory."""
@@ -281,25 +270,27 @@ class Freshness:
             return ()  # unlike any: what a watcher tells of is taken in without reading all of the index
         return self.published.stamps().get(path)
 
+    def _stamps(self) -> Mapping[str, Marks]:
+        """The stamps of all memories that are known."""
+        return self.overlay.stamps_over(self.published.stamps())
+
     # --- publishing
 
     def _take_many(self, root: int, paths: Collection[str], progress: Progress | None) -> None:
         """Publish so many changes that this is the shortest way to search them."""
         is_all = self.published.index is None
-        if not self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
+        if self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
+            self._settle()
+        else:
             self._consider(root, paths)
-            return
-        self._settle()
 
     def _is_doubtful(self, gone: int) -> bool:
         """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""
         return gone > FEW and gone > self.index.memories // 2
 
     def _lost(self) -> int:
-        """How many fewer memories there are than the index has; what was moved is not lost."""
-        entries, known = self.overlay.entries, self.published.stamps() if self.overlay else {}
-        came = sum(pending.memory is not None and path not in known for path, pending in entries.items())
-        return self.overlay.gone - came
+        """How many fewer memories there are than the index has."""
+        return self.overlay.lost_from(self.published.stamps()) if self.overlay else 0
 
     def _doubt(self) -> str:
         gone = self._lost()
@@ -331,7 +322,7 @@ class Freshness:
         """Have one more told of what changes from now on."""
         self.expect_changes()
         self.refresh()
-        self._news.subscribe(told, self._with_pending(self.published.stamps()), self.index)
+        self._news.subscribe(told, self._stamps(), self.index)
 
     def unsubscribe(self, told: Told) -> None:
         """Tell this one no more."""
@@ -340,7 +331,7 @@ class Freshness:
     def _tell(self) -> None:
         """Tell who subscribed what is known otherwise than they were told."""
         if self._news.is_due(self.published.index):
-            self._news.tell(self.index, self._stamp, lambda: self._with_pending(self.published.stamps()))
+            self._news.tell(self.index, self._stamp, self._stamps)
 
     # --- what others ask for
 
