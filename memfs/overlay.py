@@ -141,7 +141,7 @@ def rarity(frequency: int, total: int) -> float:
 
 
 def worth(frequency: int, total: int) -> float:
-    """The same, and nothing for a term that none has."""
+    """The weight of a term as `rarity` has it; 0 of one that no memory has."""
     return rarity(frequency, total) if frequency else 0.0
 
 

@@ -16,7 +16,7 @@ from memfs.namespace import ARCHIVE, Namespace
 from memfs.notices import is_remote
 from memfs.overlay import has_all, worth
 from memfs.publisher import text_of
-from memfs.query import MAX_LIMIT, Page, Question, Weights, explain, groups_of, understand, weigh
+from memfs.query import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
 from memfs.ranking import ALIKE, told
 from memfs.retention import Forgetting
 from memfs.scan import read_one
@@ -98,8 +98,8 @@ class Search:
     def _first(
         self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime
     ) -> list[Hit] | None:
-        """The same where nothing is pending, in one piece, for each step of its own takes time: most questions go this
-        way. None where the first candidates are too few, or a file is not as it is known."""
+        """The hits where nothing is pending, as for most questions; None if the first candidates are too few, or a file
+        is not as it is known. In one piece, for each step of its own takes time."""
         index, shelf, information = self._fresh.index, self._shelf, weights.information or 1.0
         targets, found = self._targets(choose, now), index.find(question, self._clauses(choose, now), WINDOW)
         known, marker, hits, root = index.catalog.known, Marker(weights.of, self._stem), list[Hit](), -1
@@ -117,7 +117,8 @@ class Search:
                 if targets and is_superseded(memory, targets):
                     continue
                 text, marks = marker.snippet(line)
-                hits.append(Hit(memory, weights.relevance(score), rank, text, marks))
+                share = score / information
+                hits.append(Hit(memory, share**STEEPNESS if share < 1.0 else 1.0, rank, text, marks))
                 if len(hits) == page.limit:
                     return hits
         finally:
