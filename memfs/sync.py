@@ -10,7 +10,6 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from memfs.catalog import IndexDamaged
 from memfs.changes import News, Told
 from memfs.files import STATE
 from memfs.index import Analyzer, Index
@@ -74,7 +73,7 @@ class Freshness:
         if self.published.index is None:
             self._adopt()
         noticed, is_current = self._source.poll() if self._source else None, self.published.is_current()
-        is_spoiled = is_current and (self._source.is_spoiled if self._source else self._is_spoiled())
+        is_spoiled = is_current and (self._source.is_spoiled if self._source else self.published.is_spoiled())
         if not is_spoiled and is_current and noticed == NOTHING and not self._unread and not self.published.is_due():
             self._tell()
             return  # the kernel tells of our own writes too
@@ -105,18 +104,9 @@ class Freshness:
         if self._source and index and index.generation and self._guarded is not index:
             self._guarded = index
             self._source.guard(index.generation.place)
-            if self._is_spoiled():
+            if self.published.is_spoiled():
                 self.published.discard()
                 self.refresh()
-
-    def _is_spoiled(self) -> bool:
-        """Tell whether the open index was written into, by a look at its files."""
-        try:
-            if self.published.index and self.published.index.generation:
-                self.published.index.generation.verify()
-        except IndexDamaged:
-            return True
-        return False
 
     def _adopt(self) -> None:
         if not self.published.is_current():
@@ -140,7 +130,7 @@ class Freshness:
     def _open(self) -> None:
         """Have the published index open, and whole."""
         self._adopt()
-        if self._is_spoiled():
+        if self.published.is_spoiled():
             self.published.discard()
 
     def _settle(self) -> None:
