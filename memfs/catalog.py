@@ -41,7 +41,7 @@ class Row(NamedTuple):
     mark: int = 0  # what its id is known by: see `usage`
 
 
-Marked = tuple[str, tuple[int, ...], bytes, int, int]  # a row as a plain tuple, which costs less to make
+PlainRow = tuple[str, tuple[int, ...], bytes, int, int]  # a row is one, and one that is no Row costs less to make
 
 
 class Columns:
@@ -53,7 +53,7 @@ class Columns:
         self._runs: list[int] = []
         self._folder: str | None = None
 
-    def append(self, row: Row | Marked) -> None:
+    def append(self, row: PlainRow) -> None:
         """Add a row; a stamp of a time too far away becomes another one, which is then never taken for known."""
         path, stamp, digest, life, mark = row
         try:

@@ -217,11 +217,11 @@ def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
 
 def read(parent: int, name: str, limit: int = MAX_FILE) -> Content:
     """Read a regular file; OSError EFBIG or EINVAL if it is too large or not one."""
-    return Content(*read_one_of_many(parent, name, limit))
+    return Content(*read_plain(parent, name, limit))
 
 
-def read_one_of_many(parent: int, name: str, limit: int = MAX_FILE) -> tuple[bytes, os.stat_result]:
-    """As `read`, what a Content is made of."""
+def read_plain(parent: int, name: str, limit: int = MAX_FILE) -> tuple[bytes, os.stat_result]:
+    """As `read`, but as a plain tuple, which costs less to make: for many files."""
     return _read_and_close(os.open(name, READ, dir_fd=parent), limit)
 
 

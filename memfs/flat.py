@@ -82,7 +82,7 @@ def _remembered(entry: str) -> tuple[str, Any]:
 
 
 def is_kept(key: str, value: object) -> bool:
-    """Tell whether what an entry says is worth to be kept: it is often said, and cannot be changed."""
+    """Tell whether what an entry says is kept: it may be said again, and nobody can change it."""
     return key not in _UNLIKE and not isinstance(value, list)
 
 

@@ -14,7 +14,7 @@ import tantivy
 from tantivy import Filter as Step
 from tantivy import Occur, Query
 
-from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, Marked
+from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow
 from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.model import lazy
@@ -38,7 +38,7 @@ _TIMES = (*_ALWAYS, "expires", "valid_from", "valid_until")
 class Document(NamedTuple):
     """A memory as it is indexed."""
 
-    row: Marked
+    row: PlainRow
     text: str
     keys: str  # its keywords, as `joined` has them
     numbers: Mapping[str, int]  # moments, and the place in a conversation
@@ -408,7 +408,7 @@ def _analyzer(language: str, *, without_stop_words: bool = False) -> tantivy.Tex
 
 
 def _worth(frequency: Callable[[str, str], int], total: int, term: str) -> float:
-    """How rare a term is; 0 if no memory has it."""
+    """What a term is worth in an index."""
     try:
         return worth(frequency("text", term), total)
     except BaseException as error:

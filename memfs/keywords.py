@@ -215,8 +215,7 @@ def text_of_value(value: str | float | date) -> str:
 def moment(when: date) -> int:
     if not isinstance(when, datetime):
         return (when.toordinal() - EPOCH.toordinal()) * DAY
-    moment: int = (when - EPOCH) // MICROSECOND
-    return moment
+    return (when - EPOCH) // MICROSECOND
 
 
 # --- terms as an index spells them -------------------------------------------------------------------

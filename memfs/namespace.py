@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Self
 from urllib.parse import quote
@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = re.compile(f"[a-z]-[0-7][{_BASE32}]{{25}}")
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _SIGNS = (_BASE32 * 8).encode()  # of a byte: five bits of it
 _CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
 _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
@@ -203,9 +203,8 @@ def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
 
 
 def milliseconds(time: datetime) -> int:
-    """From 1970 to a time."""
-    since = (time if time.tzinfo else time.astimezone(UTC)) - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+    """The milliseconds from 1970 to a time."""
+    return ((time if time.tzinfo else time.astimezone(UTC)) - _EPOCH) // _MILLISECOND
 
 
 def id_at(time: int, kind: str, after: str) -> str:

@@ -6,7 +6,7 @@ of both can be compared.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from memfs.model import Memory
@@ -47,11 +47,6 @@ class Overlay:
     def size(self) -> int:
         """The bytes of all pending memories."""
         return sum(len(pending.memory.data) for pending in self.entries.values() if pending.memory)
-
-    @property
-    def gone(self) -> int:
-        """The number of memories that are not there any more."""
-        return self._gone
 
     def put(self, path: str, pending: Pending) -> None:
         """Take in a change."""
@@ -94,6 +89,23 @@ class Overlay:
         """The number of memories, if as many are in the index: an edited one counts once."""
         return max(published + self._new - self._gone, len(self.entries) - self._gone)
 
+    def stamps_over(self, published: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
+        """The stamps of memories, if those in the index have these."""
+        if not self.entries:
+            return published
+        known = dict(published)
+        for path, pending in self.entries.items():
+            if pending.memory:
+                known[path] = pending.memory.stamp
+            else:
+                known.pop(path, None)
+        return known
+
+    def lost_from(self, published: Container[str]) -> int:
+        """How many fewer memories there are than in the index, which has these paths; what was moved is not lost."""
+        came = sum(pending.memory is not None and path not in published for path, pending in self.entries.items())
+        return self._gone - came
+
     def mean_over(self, published: float) -> float:
         """The mean number of terms of a memory: that of the index, if it has any, for its scores are told by it."""
         return published or self._words / max(len(self.entries) - self._gone, 1) or 1.0
@@ -129,7 +141,7 @@ def rarity(frequency: int, total: int) -> float:
 
 
 def worth(frequency: int, total: int) -> float:
-    """The same, and nothing for a term that none has."""
+    """The weight of a term as `rarity` has it; 0 of one that no memory has."""
     return rarity(frequency, total) if frequency else 0.0
 
 

@@ -156,6 +156,15 @@ class Publisher:
         """Whether the stamps were needed already; they take a while to read."""
         return self._stamps is not None
 
+    def is_spoiled(self) -> bool:
+        """Tell whether the open index was written into, by a look at its files."""
+        try:
+            if self.index and self.index.generation:
+                self.index.generation.verify()
+        except IndexDamaged:
+            return True
+        return False
+
     def is_current(self) -> bool:
         """Tell whether the index that is open is the published one."""
         return self.index is not None and self._current() == self._seen

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from memfs.errors import InvalidSearchError, shown
 from memfs.model import Reason
 from memfs.overlay import bm25, has_all, rarity
-from memfs.words import MAX_QUESTION, MAX_TERMS, ask, is_loose, prepare
+from memfs.words import MAX_QUESTION, MAX_TERMS, ask, emoji_of, is_loose, prepare
 
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 1000
@@ -136,10 +136,10 @@ def explain(
         term, score = weights.score_of(group, counts, len(terms), mean_length)
         if score:
             worth = f"{counts[term]} of {len(terms)} words, worth {weights.of[term]:.2f}"
-            reasons.append(Reason(f"{term}: {worth}", score))
+            reasons.append(Reason(f"{emoji_of(term) or term}: {worth}", score))
         else:
             is_known = is_scoped or any(term in weights.of for term in group)
-            reasons.append(Reason(f"{group[0]}: {'not in it' if is_known else 'in no memory'}"))
+            reasons.append(Reason(f"{emoji_of(group[0]) or group[0]}: {'not in it' if is_known else 'in no memory'}"))
     for phrase in question.phrases:
         there = "in it" if has_all(terms, [phrase]) else "not in it"
         reasons.append(Reason(f'"{" ".join(phrase)}": {there}'))

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from memfs.errors import InvalidNamespaceError
-from memfs.files import DIRECTORY, MAX_FILE, open_folder, read_below, read_one_of_many
+from memfs.files import DIRECTORY, MAX_FILE, open_folder, read_below, read_plain
 from memfs.frontmatter import understand
 from memfs.kernel import open_beneath
 from memfs.model import Memory, Problem
@@ -221,7 +221,7 @@ def read_all(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Memory | Pr
                     place, fd = None, -1
                     fd = open_folder(root, tuple(where.split("/")) if where else ())
                     place = where
-                yield path, Memory(path, *read_one_of_many(fd, name), understand)
+                yield path, Memory(path, *read_plain(fd, name), understand)
             except (FileNotFoundError, InvalidNamespaceError):
                 yield path, None
             except OSError as error:

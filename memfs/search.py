@@ -1,7 +1,6 @@
 """Searching: a question against the index and the changes on top of it; each hit is read before it is returned."""
 
 import os
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -11,7 +10,7 @@ from memfs.candidates import WINDOW, Candidate, Candidates, by_rank
 from memfs.catalog import IndexDamaged
 from memfs.files import open_root
 from memfs.filters import Filter
-from memfs.keywords import KEYWORD_LIMIT
+from memfs.keywords import KEYWORD_LIMIT, Clause
 from memfs.model import Hit, Memory, Reason
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.notices import is_remote
@@ -20,8 +19,8 @@ from memfs.publisher import text_of
 from memfs.query import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
 from memfs.ranking import ALIKE, told
 from memfs.retention import Forgetting
-from memfs.scan import read_one, stamp_of
-from memfs.shelf import ROOM, Shelf, Shelved
+from memfs.scan import read_one
+from memfs.shelf import ROOM, Read, Shelf, Shelved
 from memfs.snippets import Marker
 from memfs.succession import is_superseded, is_withdrawn, target_of
 from memfs.sync import Freshness
@@ -99,11 +98,10 @@ class Search:
     def _first(
         self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime
     ) -> list[Hit] | None:
-        """The same where nothing is pending, in one piece, for each step of its own takes time: most questions go this
-        way. None where the first candidates are too few, or a file is not as it is known."""
+        """The hits where nothing is pending, as for most questions; None if the first candidates are too few, or a file
+        is not as it is known. In one piece, for each step of its own takes time."""
         index, shelf, information = self._fresh.index, self._shelf, weights.information or 1.0
-        targets = () if "superseded" in choose.include else self._targets(choose.scope, now)
-        found = index.find(question, choose.clauses(now) if index.has_expiring else choose.lasting, WINDOW)
+        targets, found = self._targets(choose, now), index.find(question, self._clauses(choose, now), WINDOW)
         known, marker, hits, root = index.catalog.known, Marker(weights.of, self._stem), list[Hit](), -1
         try:
             for rank, row, score in by_rank(found, information, self._candidates.left(index, now)):
@@ -111,9 +109,10 @@ class Search:
                 kept = shelf.get(path, stamp)
                 if kept is None:
                     root = open_root(self._tree.root) if root < 0 else root
-                    kept = shelf.read(root, path, stamp)
-                    if kept is None:
+                    read = shelf.read(root, path)
+                    if not isinstance(read, Shelved) or read.stamp != stamp:
                         return None
+                    kept = read
                 _, memory, line = kept
                 if targets and is_superseded(memory, targets):
                     continue
@@ -132,39 +131,33 @@ class Search:
     ) -> list[Found]:
         """The candidates and memories of a page, as they are on disk now; Stale if they are not as they are known."""
         pending = self._fresh.overlay.entries
-        targets = () if "superseded" in choose.include else self._targets(choose.scope, now)
+        targets = self._targets(choose, now)
         is_exact = choose.exact  # what the index lets through passes
         found: list[Found] = []
         stale: list[str] = []
         skip = page.offset
-        clauses = choose.clauses(now) if self._fresh.index.has_expiring else choose.lasting
-        asked = Asked(question, weights, clauses, lambda memory: choose.matches(memory, now))
+        asked = Asked(question, weights, self._clauses(choose, now), lambda memory: choose.matches(memory, now))
         root = -1
         try:
             for candidate in self._candidates.find(asked, page, now):
                 path, stamp = candidate[1], candidate[2]
-                kept = self._shelf.get(path, stamp)
+                kept: Read = self._shelf.get(path, stamp)
                 if kept is None:
                     root = open_root(self._tree.root) if root < 0 else root
-                    began = time.time_ns()
-                    memory = read_one(root, path)
-                    if not isinstance(memory, Memory):
-                        stale += [path] if memory is None else []
+                    kept = self._shelf.read(root, path)
+                if not isinstance(kept, Shelved):
+                    stale += [path] if kept is None else []
+                elif kept.stamp != stamp and not (last and self._answers(kept.memory, question, weights)):
+                    stale.append(path)
+                elif (is_exact and path not in pending) or choose.matches(kept.memory, now):
+                    if targets and is_superseded(kept.memory, targets):
                         continue
-                    if stamp_of(memory.status) != stamp and not (last and self._answers(memory, question, weights)):
-                        stale.append(path)
+                    if skip:
+                        skip -= 1
                         continue
-                    kept = self._shelf.put(memory, began)
-                if not (is_exact and path not in pending) and not choose.matches(kept.memory, now):
-                    continue
-                if targets and is_superseded(kept.memory, targets):
-                    continue
-                if skip:
-                    skip -= 1
-                    continue
-                found.append((candidate, kept))
-                if len(found) == page.limit:
-                    break
+                    found.append((candidate, kept))
+                    if len(found) == page.limit:
+                        break
         finally:
             if root >= 0:
                 os.close(root)
@@ -200,10 +193,14 @@ class Search:
         frequency = overlay.frequency_over
         return weigh(groups_of(question), lambda term: worth(frequency(index.frequency(term), term), total), total)
 
-    def _targets(self, scope: Namespace, now: datetime) -> frozenset[str]:
-        """What the links name by which memories of the scope that are in force supersede others."""
-        index, overlay = self._fresh.index, self._fresh.overlay
-        if not overlay.entries and not index.has_superseding:
+    def _clauses(self, choose: Filter, now: datetime) -> Sequence[Clause]:
+        """What the index is asked beside the question; of what expired only where something may have."""
+        return choose.clauses(now) if self._fresh.index.has_expiring else choose.lasting
+
+    def _targets(self, choose: Filter, now: datetime) -> frozenset[str]:
+        """What memories in force supersede, as links in the scope name it; nothing where that may be a hit too."""
+        index, overlay, scope = self._fresh.index, self._fresh.overlay, choose.scope
+        if "superseded" in choose.include or not (overlay.entries or index.has_superseding):
             return NOBODY
         key = (index, overlay, overlay.version, int(now.timestamp()) // 60)  # one may expire meanwhile
         if self._superseded[0] != key:
@@ -238,7 +235,7 @@ class Search:
             return [*reasons, Reason("the question has no words to look for")]
         with self._fresh.lock:
             self._fresh.refresh()
-            if "superseded" not in choose.include and is_superseded(memory, self._targets(choose.scope, now)):
+            if is_superseded(memory, self._targets(choose, now)):
                 reasons.append(Reason("superseded: another memory names it in `supersedes`"))
             question = self._expanded(question)
             weights = self._weigh(question)

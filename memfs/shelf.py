@@ -5,7 +5,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from memfs.model import Memory
+from memfs.model import Memory, Problem
 from memfs.scan import Marks, read_one, stamp_of
 from memfs.snippets import Line
 
@@ -21,6 +21,9 @@ class Shelved(NamedTuple):
     stamp: Marks
     memory: Memory
     line: Line
+
+
+Read = Shelved | Problem | None
 
 
 class Shelf:
@@ -41,13 +44,11 @@ class Shelf:
             pass  # whoever reads it tells why
         return None
 
-    def read(self, root: int, path: str, stamp: Marks) -> Shelved | None:
-        """Read a memory that is known by a stamp; None if its file has another one, or cannot be read."""
+    def read(self, root: int, path: str) -> Read:
+        """Read a memory, and keep it; None if there is none."""
         began = time.time_ns()
         memory = read_one(root, path)
-        if not isinstance(memory, Memory) or stamp_of(memory.status) != stamp:
-            return None
-        return self.put(memory, began)
+        return self.put(memory, began) if isinstance(memory, Memory) else memory
 
     def put(self, memory: Memory, began: int) -> Shelved:
         """Keep a memory whose reading began at a time, unless its file may have changed since with the same stamp."""

@@ -58,7 +58,7 @@ class Marker:
         words = [term for term in terms if term not in self._parts] if self._parts else terms
         starts, last = sorted([term[:-1] if len(term) > START else term[:START] for term in words]), " "
         self._starts = [last := start for start in starts if not start.startswith(last)]  # a shorter one finds more
-        self._parts += [sign for term in terms if term[:5] == EMOJI and (sign := emoji_of(term))]
+        self._parts += [sign for term in terms if term.startswith(EMOJI) and (sign := emoji_of(term))]
 
     def snippet(self, line: Line) -> Snippet:
         """A piece of about 200 characters from where most of the terms are."""

@@ -301,7 +301,7 @@ def make(root: int) -> None:
 
 
 def note_scan(root: int, moment: float) -> None:
-    """Have it known to all when every file was looked at last, where that can be written."""
+    """Have every process know when every file was looked at last, where that can be written."""
     with suppress(OSError, VaultError), folder(root, (STATE,)) as state:
         fd = os.open(SCANNED, _SIGN, 0o666, dir_fd=state)
         try:
@@ -311,7 +311,7 @@ def note_scan(root: int, moment: float) -> None:
 
 
 def last_scan(root: int) -> datetime | None:
-    """When that was, as far as is known."""
+    """When a process looked at every file last; None if none has written it down."""
     try:
         return modified(os.stat(f"{STATE}/{SCANNED}", dir_fd=root, follow_symlinks=False))
     except OSError:

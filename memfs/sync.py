@@ -10,7 +10,6 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from memfs.catalog import IndexDamaged
 from memfs.changes import Known, News, Told
 from memfs.files import STATE
 from memfs.index import Analyzer, Index
@@ -74,7 +73,7 @@ class Freshness:
         if self.published.index is None:
             self._adopt()
         noticed, is_current = self._source.poll() if self._source else None, self.published.is_current()
-        is_spoiled = is_current and (self._source.is_spoiled if self._source else self._is_spoiled())
+        is_spoiled = is_current and (self._source.is_spoiled if self._source else self.published.is_spoiled())
         if not is_spoiled and is_current and noticed == NOTHING and not self._unread and not self.published.is_due():
             self._tell()
             return  # the kernel tells of our own writes too
@@ -105,18 +104,9 @@ class Freshness:
         if self._source and index and index.generation and self._guarded is not index:
             self._guarded = index
             self._source.guard(index.generation.place)
-            if self._is_spoiled():
+            if self.published.is_spoiled():
                 self.published.discard()
                 self.refresh()
-
-    def _is_spoiled(self) -> bool:
-        """Tell whether the open index was written into, by a look at its files."""
-        try:
-            if self.published.index and self.published.index.generation:
-                self.published.index.generation.verify()
-        except IndexDamaged:
-            return True
-        return False
 
     def _adopt(self) -> None:
         if not self.published.is_current():
@@ -140,7 +130,7 @@ class Freshness:
     def _open(self) -> None:
         """Have the published index open, and whole."""
         self._adopt()
-        if self._is_spoiled():
+        if self.published.is_spoiled():
             self.published.discard()
 
     def _settle(self) -> None:
@@ -231,19 +221,8 @@ class Freshness:
         self._looks, self._is_told = max(self._looks, 1), False
 
     def _differing(self, found: Scan) -> Changes:
-        changes = diff(found.stamps, self._with_pending(self.published.stamps_but(found.same)))
+        changes = diff(found.stamps, self.overlay.stamps_over(self.published.stamps_but(found.same)))
         return changes._replace(removed=[path for path in changes.removed if not found.hides(path)])
-
-    def _with_pending(self, stamps: dict[str, Marks]) -> Mapping[str, Marks]:
-        """Stamps of memories of the index, as they are known with the changes on top of it."""
-        if not self.overlay:
-            return stamps
-        known = dict(stamps)
-        for path, pending in self.overlay.entries.items():
-            known.pop(path, None)
-            if pending.memory:
-                known[path] = pending.memory.stamp
-        return known
 
     def _below(self, root: int, place: str) -> set[str]:
         """The memories that are, or were, below a directory."""
@@ -287,25 +266,27 @@ class Freshness:
             return ()  # unlike any: what a watcher tells of is taken in without reading all of the index
         return self.published.stamps().get(path)
 
+    def _stamps(self) -> Mapping[str, Marks]:
+        """The stamps of all memories that are known."""
+        return self.overlay.stamps_over(self.published.stamps())
+
     # --- publishing
 
     def _take_many(self, root: int, paths: Collection[str], progress: Progress | None) -> None:
         """Publish so many changes that this is the shortest way to search them."""
         is_all = self.published.index is None
-        if not self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
+        if self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
+            self._settle()
+        else:
             self._consider(root, paths)
-            return
-        self._settle()
 
     def _is_doubtful(self, gone: int) -> bool:
         """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""
         return gone > FEW and gone > self.index.memories // 2
 
     def _lost(self) -> int:
-        """How many fewer memories there are than the index has; what was moved is not lost."""
-        entries, known = self.overlay.entries, self.published.stamps() if self.overlay else {}
-        came = sum(pending.memory is not None and path not in known for path, pending in entries.items())
-        return self.overlay.gone - came
+        """How many fewer memories there are than the index has."""
+        return self.overlay.lost_from(self.published.stamps()) if self.overlay else 0
 
     def _doubt(self) -> str:
         gone = self._lost()
@@ -349,7 +330,7 @@ class Freshness:
             self._news.tell(self._known())
 
     def _known(self) -> Known:
-        return Known(self.index, self._stamp, lambda: self._with_pending(self.published.stamps()))
+        return Known(self.index, self._stamp, self._stamps)
 
     # --- what others ask for
 

@@ -177,7 +177,7 @@ class Usage:
         return self._view
 
     def marked(self) -> Mapping[int, Recalls]:
-        """The same, by the marks of the ids; what others count is here within a second."""
+        """What was recalled, by the marks of the ids; what others count is here within a second."""
         if (now := time.monotonic()) >= self._due:
             self._due = now + PAUSE  # not after the look: what is counted meanwhile is due at once
             self.snapshot()

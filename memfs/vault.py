@@ -160,7 +160,7 @@ class Vault:
             return [found for found in self.walk(namespace, archived=archived) if isinstance(found, Memory)]
 
     def walk(self, namespace: str | None = None, *, archived: bool = False) -> Iterator[Memory | Problem]:
-        """The same one by one, and of what cannot be read, be it a directory, the problem."""
+        """What `list` gives, one by one, and a problem for each file and directory that cannot be read."""
         return self._scope.walk(namespace, archived=archived)
 
     def check(self, namespace: str | None = None) -> Problems:

@@ -539,6 +539,14 @@ def test_no_two_emoji_are_one_word_in_any_language(language: str) -> None:
     assert len(set(Analyzer(language).terms(" ".join(signs)))) == len(signs)
 
 
+def test_an_emoji_is_told_as_it_is_where_a_hit_is_explained(vault: Vault) -> None:
+    vault.add("Fine 👍 so.", "n")
+
+    (hit,) = vault.search("👍 🎂", explain=True)
+
+    assert [reason.text.partition(":")[0] for reason in hit.why][:2] == ["👍", "🎂"]
+
+
 def test_an_emoji_changes_neither_a_phrase_nor_what_the_words_of_a_question_are_worth(vault: Vault) -> None:
     vault.add("Green 🍵 tea at five.", "n")
 

@@ -192,7 +192,7 @@ def _show(sessions: Sessions, args: argparse.Namespace) -> int:
     others = f"; branches: {plain(', '.join(branches))}" if branches else ""
     print(f"session {plain(session.name)}{actor}, {count(session.messages, 'message')}{others}")
     for turn in turns:
-        print(f"\n{paint(plain(_heading(turn, len(session.agents) > 1)), 'bold')}")
+        print(f"\n{paint(plain(_heading(turn, are_several=len(session.agents) > 1)), 'bold')}")
         print("".join(f"    {line}\n" for line in plain_lines(text_of(turn[1])).split("\n")), end="")
     return _found(turns, args)
 
@@ -206,7 +206,7 @@ def _found(turns: Sequence[Turn], args: argparse.Namespace) -> int:
     return 1
 
 
-def _speaker(turn: Turn, are_several: bool) -> str:
+def _speaker(turn: Turn, *, are_several: bool) -> str:
     """Who said it: with the agent, in a session of several."""
     log, event = turn
     return f"{event.role or event.kind}{f' ({log.agent})' if are_several else ''}"
@@ -219,9 +219,10 @@ def _are_several(sessions: Sessions, args: argparse.Namespace) -> bool:
     return False
 
 
-def _heading(turn: Turn, are_several: bool) -> str:
+def _heading(turn: Turn, *, are_several: bool) -> str:
     """Who said it, and when."""
-    return f"{_speaker(turn, are_several)}, {stamp_of(turn[1].time)}{', redacted' if turn[1].is_redacted else ''}"
+    event, who = turn[1], _speaker(turn, are_several=are_several)
+    return f"{who}, {stamp_of(event.time)}{', redacted' if event.is_redacted else ''}"
 
 
 def _limited(turns: list[Turn], limit: int | None) -> list[Turn]:
@@ -234,7 +235,8 @@ def _export(sessions: Sessions, args: argparse.Namespace) -> int:
     is_seen = sys.stdout.isatty()
     if args.format == "markdown" and not args.json:
         are_several = _are_several(sessions, args)
-        page = markdown(f"Session {args.session}", [(_heading(turn, are_several), turn[1]) for turn in turns])
+        headed = [(_heading(turn, are_several=are_several), turn[1]) for turn in turns]
+        page = markdown(f"Session {args.session}", headed)
         print(plain_lines(page) if is_seen else page, end="")
         return _found(turns, args)
     for _, event in turns:
@@ -251,11 +253,11 @@ def _tail(sessions: Sessions, args: argparse.Namespace) -> int:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         turns = _turns(sessions, args)
-        _print_turns(_limited(turns, args.limit or LAST), args, _are_several(sessions, args))
+        _print_turns(_limited(turns, args.limit or LAST), args, are_several=_are_several(sessions, args))
         if not args.follow:
             return _found(turns, args)
         for fresh in _follow(sessions, args, turns):
-            _print_turns(fresh, args, _are_several(sessions, args))
+            _print_turns(fresh, args, are_several=_are_several(sessions, args))
     except (KeyboardInterrupt, BrokenPipeError):
         settle_output()
     finally:
@@ -280,14 +282,14 @@ def _follow(sessions: Sessions, args: argparse.Namespace, turns: Sequence[Turn])
             yield fresh
 
 
-def _print_turns(turns: Sequence[Turn], args: argparse.Namespace, are_several: bool) -> None:
+def _print_turns(turns: Sequence[Turn], args: argparse.Namespace, *, are_several: bool) -> None:
     room = columns()
     for turn in turns:
         event = turn[1]
         if args.json:
             print_json(_event_facts(turn))
         else:
-            who = plain(_speaker(turn, are_several))
+            who = plain(_speaker(turn, are_several=are_several))
             print(cut(f"{stamp_of(event.time)} {who}: {phrase(text_of(event))}", room))
     sys.stdout.flush()
 
