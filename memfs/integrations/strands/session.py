@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import chain
 from typing import Any, Self, cast
 
 from strands.agent.conversation_manager import SlidingWindowConversationManager
@@ -243,20 +242,20 @@ class VaultSessionRepository(SessionRepository):
             raise SessionException(f"Session {session_id} does not exist")
 
     def _numbered(self, session_id: str, agent_id: str) -> Iterator[tuple[int, Event]]:
-        """The messages of an agent, each with a number that no other has: its own, unless that is taken."""
+        """The messages of an agent, each with a number that no other has: its own, unless that is taken.
+
+        What an agent of Strands cannot hold is left out; what another framework wrote as a text is a block of text.
+        """
         last = -1
-        for event in _restorable(self._log(session_id, agent_id).events(kinds=("message",))):
+        for event in self._log(session_id, agent_id).events(kinds=("message",)):
+            content = event.record["message"].get("content")
+            if content.__class__ is not list or len(content) != 1 or content[0].__class__ is not dict:
+                if not is_content(content):
+                    continue
+                event = _in_blocks(event)  # noqa: PLW2901  most are one block, which is seen at once
             own = event.record.get("index")
             last = own if type(own) is int and own > last else last + 1
             yield last, event
-
-
-def _restorable(events: list[Event]) -> list[Event]:
-    """The messages that an agent of Strands can hold; one that another framework wrote as a text is a block of text."""
-    contents = [event.record["message"].get("content") for event in events]
-    if {*map(type, contents)} <= {list} and {*map(type, chain.from_iterable(contents))} <= {dict}:  # as nearly always
-        return events
-    return [_in_blocks(event) for event, content in zip(events, contents, strict=True) if is_content(content)]
 
 
 def _in_blocks(event: Event) -> Event:
