@@ -54,11 +54,19 @@ class Marker:
 
     def __init__(self, terms: Collection[str], stem: Callable[[str], Collection[str]]) -> None:
         self._terms, self._stem = terms, stem
-        self._parts = [term for term in terms if not term.isascii() and _is_part(term)]
-        words = [term for term in terms if term not in self._parts] if self._parts else terms
-        starts, last = sorted([term[:-1] if len(term) > START else term[:START] for term in words]), " "
+        starts: list[str] = []
+        parts: list[str] = []
+        last = " "
+        for term in terms:
+            if term.isascii() or not _is_part(term):
+                starts.append(term[:-1] if len(term) > START else term)
+                if term.startswith(EMOJI) and (sign := emoji_of(term)):
+                    parts.append(sign)
+            else:
+                parts.append(term)
+        starts.sort()
         self._starts = [last := start for start in starts if not start.startswith(last)]  # a shorter one finds more
-        self._parts += [sign for term in terms if term.startswith(EMOJI) and (sign := emoji_of(term))]
+        self._parts = parts
 
     def snippet(self, line: Line) -> Snippet:
         """A piece of about 200 characters from where most of the terms are."""
@@ -105,11 +113,16 @@ def _window(text: str, found: list[Found]) -> tuple[int, int]:
     best = found[0][0] if found else 0
     if len(found) > 2 and found[-1][1] > best + REACH:
         best = _best(found)
-    start = max(0, min(best - LEAD, len(text) - LENGTH))
-    end = start + LENGTH
-    if start and (at := text.find(" ", start - 1, start + LEAD)) >= 0:
-        start = at + 1
-    if end < len(text) and (at := text.rfind(" ", end - LEAD, end + 1)) > 0:
+    start, size = best - LEAD, len(text)
+    if start > size - LENGTH:
+        start = size - LENGTH
+    if start <= 0:
+        start, end = 0, LENGTH
+    else:
+        end = start + LENGTH
+        if (at := text.find(" ", start - 1, start + LEAD)) >= 0:
+            start = at + 1
+    if end < size and (at := text.rfind(" ", end - LEAD, end + 1)) > 0:
         end = at
     return start, end
 
