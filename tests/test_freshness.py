@@ -794,6 +794,13 @@ def test_a_subscriber_hears_once_of_everything_git_changes(root: Path, git: Git)
     )
 
 
+def after_a_look(late: list[Callable[[], None]]) -> datetime:
+    """A clock, which is asked right after a look at every file: what is late happens then."""
+    if late:
+        late.pop()()
+    return datetime.now(UTC)
+
+
 def test_what_another_process_publishes_while_changes_are_told_is_told_too(root: Path) -> None:
     told: list[tuple[str, str]] = []
     with Vault(root) as vault, Vault(root) as other:
@@ -817,13 +824,7 @@ def test_what_another_process_publishes_while_changes_are_told_is_told_too(root:
 
 def test_what_another_process_publishes_between_a_look_and_its_own_publication_is_told(root: Path) -> None:
     heard, late = Heard(), list[Callable[[], None]]()
-
-    def clock() -> datetime:  # which is asked right after a look
-        if late:
-            late.pop()()
-        return datetime.now(UTC)
-
-    with Vault(root, clock=clock) as vault, Vault(root) as other:
+    with Vault(root, clock=partial(after_a_look, late)) as vault, Vault(root) as other:
 
         def another_one() -> None:
             by_hand(root, "late.md", "A late one.")
@@ -1007,13 +1008,7 @@ def test_who_subscribes_later_takes_no_change_from_who_did_before(root: Path) ->
 
 def test_an_edit_after_a_look_that_cannot_be_published_is_told(root: Path) -> None:
     heard, late = Heard(), list[Callable[[], None]]()
-
-    def clock() -> datetime:  # which is asked right after a look
-        if late:
-            late.pop()()
-        return datetime.now(UTC)
-
-    with Vault(root, clock=clock) as vault:
+    with Vault(root, clock=partial(after_a_look, late)) as vault:
         vault.subscribe(heard)
         by_hand(root, "top.md", "Now there is halva.")
         vault.search("anything")
