@@ -17,6 +17,9 @@ from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_p
 
 Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan
 stamp_of: Callable[[os.stat_result], Marks] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
+_SECOND, _TICK = 1_000_000_000, 1_000_000  # nanoseconds
+SETTLED = _SECOND // 2  # after that, a clock that ticks gives a file that changes another time; also one that is late
+COARSE = 2 * _SECOND  # the same where a file system keeps whole seconds, or pairs of them
 _NOT_NAMES = ".~#"
 _KIND = 0o170000  # of a mode
 _NO_MEMORY = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EFBIG, errno.ENAMETOOLONG, errno.EXDEV}
@@ -71,6 +74,12 @@ def is_memory(path: str) -> bool:
     if not segments or not path.endswith(".md") or path[0] == "/" or any(name[0] in _NOT_NAMES for name in segments):
         return False
     return fold(segments[0]) != SESSIONS if len(segments) > 1 else fold(path) != "readme.md"
+
+
+def is_settled(stamp: Marks, began: int) -> bool:
+    """Tell whether a file that was read then, in nanoseconds, gets another stamp if it changes once more."""
+    mtime_ns, ctime_ns, *_ = stamp
+    return max(mtime_ns, ctime_ns) < began - (SETTLED if ctime_ns % _TICK else COARSE)
 
 
 def diff(on_disk: Mapping[str, Marks], indexed: Mapping[str, Marks]) -> Changes:
