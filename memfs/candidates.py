@@ -163,20 +163,17 @@ class Candidates:
             if path not in pending:
                 yield -score, path, stamp, score, None, number
 
-    def _pending(self, question: Question, weights: Weights) -> list[Candidate]:
+    def _pending(self, question: Question, weights: Weights) -> Iterator[Candidate]:
         overlay = self._fresh.overlay
         if question.is_empty:
             changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
-            times = [(moments(memory)["updated"], path, memory.stamp) for path, memory in changed.items()]
-            return sorted([(-time, path, stamp, time, None, None) for time, path, stamp in times])
-        found: list[Candidate] = []
-        mean_length = overlay.mean_over(self._fresh.index.mean_length)
-        for path in overlay.having(weights.of):
+            scores: Mapping[str, float] = {path: moments(memory)["updated"] for path, memory in changed.items()}
+        else:
+            scores = overlay.scores(weights.groups, weights.of, overlay.mean_over(self._fresh.index.mean_length))
+        for order, path in sorted([(-score, path) for path, score in scores.items()]):
             memory, terms, *_ = overlay.entries[path]
-            if memory and has_all(terms, question.phrases):
-                score = weights.score(overlay.counts(path), len(terms), mean_length)
-                found.append((-score, path, memory.stamp, score, None, None))
-        return sorted(found)
+            if memory and (not question.phrases or has_all(terms, question.phrases)):
+                yield order, path, memory.stamp, -order, None, None
 
 
 def by_rank(found: Matches, information: float, left: Left) -> list[tuple[float, int, float]]:
