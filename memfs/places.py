@@ -18,10 +18,10 @@ class Place:
         self._mutex = Mutex()
         self._pid = os.getpid()
 
-    def file(self, root: int, name: str, flags: int) -> int:
-        """The descriptor of a file, which belongs to the place."""
+    def file(self, root: int, name: str, flags: int, *, looks: bool = False) -> int:
+        """The descriptor of a file, which belongs to the place; who `looks` himself sees whether it is still there."""
         with self._mutex:
-            fd = self.held(name)
+            fd = self._known(name) if looks else self.held(name)
             if fd < 0:
                 self._close(name)
                 fd = self._open[name] = self._opened(root, name, flags)
@@ -29,11 +29,14 @@ class Place:
 
     def held(self, name: str) -> int:
         """The descriptor of a file that is open already, and still there; else -1."""
+        fd = self._known(name)
+        return fd if fd >= 0 and os.fstat(fd).st_nlink else -1
+
+    def _known(self, name: str) -> int:
         if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
             self.close()
             self._pid = os.getpid()
-        fd = self._open.get(name, -1)
-        return fd if fd >= 0 and os.fstat(fd).st_nlink else -1
+        return self._open.get(name, -1)
 
     def close(self) -> None:
         with self._mutex:
