@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import CODING, TOLD, fill
+from people import CODING, MORE_CODING, TOLD, fill
 
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
@@ -464,6 +464,16 @@ def test_a_word_that_a_question_shares_with_a_memory_by_chance_is_below_the_floo
     answered = [question for question in CODING if vault.search(question, min_relevance=0.2)]
 
     assert len(answered) <= 2, answered
+
+
+def test_a_question_of_which_two_words_are_in_no_memory_is_about_something_else(vault: Vault, example: Vault) -> None:
+    vault.add_many([{"text": text, "namespace": "/people"} for text in TOLD])
+
+    for asked in (vault, example):
+        answered = [question for question in MORE_CODING if asked.search(question, min_relevance=0.2)]
+
+        assert len(answered) <= len(MORE_CODING) / 10, answered
+    assert example.search("does Bob drink espresso?", min_relevance=0.2)  # one such word may be another word for it
 
 
 # --- hits -----------------------------------------------------------------------------------------------
