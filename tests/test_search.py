@@ -503,6 +503,8 @@ def test_a_hit_has_title_date_and_a_snippet_with_the_words_marked(vault: Vault) 
         ("Ёлка и йогурт.", "елка йогурт", ["Ёлка", "йогурт"]),
         ("Chị Nguyễn và Łukasz ở İzmir.", "nguyen lukasz izmir", ["Nguyễn", "Łukasz", "İzmir"]),
         ("ＡＢＣ１２３ is wide.", "abc123", ["ＡＢＣ１２３"]),
+        ("In der Hauptstraße, zu Fuß.", "Hauptstraße fuss", ["Hauptstraße", "Fuß"]),
+        ("Der Æsir, a ﬁne œuvre.", "æsir fine oeuvre", ["Æsir", "ﬁne", "œuvre"]),
         ("राहुल को मसाला पसंद है।", "मसाला", ["मसाला"]),
         ("Yes 🦄, 🦄 it is.", "🦄", ["🦄", "🦄"]),
         ("snake_case words_here", "case", ["case"]),
