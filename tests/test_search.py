@@ -201,6 +201,14 @@ def test_a_phrase_that_no_memory_has_is_asked_for_by_its_words(vault: Vault) -> 
     assert paths(vault, '"old barn"') == [added.path]
 
 
+def test_a_page_behind_the_last_hit_of_a_phrase_is_empty(vault: Vault) -> None:
+    vault.add("The red door of the old barn.", "n")
+    vault.add("The old door is red, and the barn too.", "n")
+
+    assert paths(vault, '"old barn"', offset=1) == []
+    assert len(paths(vault, '"barn old"', offset=1)) == 1
+
+
 def test_a_prefix_finds_words_that_begin_so(vault: Vault) -> None:
     first = vault.add("A photographer came.", "n")
     vault.add("The phone rang.", "n")
@@ -606,6 +614,8 @@ def test_explain_tells_what_each_word_counts(example: Vault) -> None:
         ("archive/facts/alice/learns-ukulele", "ukulele", {}, "forgotten"),
         ("people/emma", "alice birthday sushi mountains bicycle", {"min_relevance": 0.9}, "is below 0.90"),
         ("people/emma", "alice", {"limit": 1}, "it is hit "),
+        ("people/emma", '"younger brother" alice', {"limit": 1}, "it is hit "),
+        ("people/emma", '"product designer" alice', {}, "a phrase of the question is not in it"),
     ],
 )
 def test_explain_miss_tells_why_a_memory_is_not_returned(
