@@ -55,7 +55,7 @@ QUESTIONS = {
     "who is Yuki?": "people/yuki.md",
     "persona": "system/persona.md",
 }
-VARIANTS = (0, 1, 2, 4)  # times that path, title, aliases and tags stand in the text
+VARIANTS = (0, 1, 2, 4)  # times that title, description, aliases and tags stand in the text, beside body and path
 Found = dict[str, str]  # question -> path of the memory it is about
 
 
@@ -122,7 +122,7 @@ def _index(root: Path, times: int) -> Index:
 
 
 def _text(memory: Memory, times: int) -> str:
-    return "\n".join([names_of(memory)] * times + [memory.body])
+    return "\n".join([memory.path, *[names_of(memory)] * times, memory.body])
 
 
 def _titled(root: Path, number: int = 2000) -> Found:

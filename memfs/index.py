@@ -24,7 +24,7 @@ from memfs.pause import paused
 from memfs.query import Question
 from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, emoji, prepare
 
-SCHEMA = 5
+SCHEMA = 6
 MAX_WORD = 80  # bytes; a longer one is not indexed
 MAX_PREFIXED = 200  # words a prefix stands for
 MAX_SIGHTED = 500  # memories that are looked at for what was said around others

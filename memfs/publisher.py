@@ -46,12 +46,12 @@ log = logging.getLogger("memfs")
 
 
 def names_of(memory: Memory) -> str:
-    """What a memory is called: its path, title, description, aliases and tags."""
-    return _names(memory.path, memory.header.values)
+    """What a memory is called: its title, description, aliases and tags."""
+    return _names(memory.header.values)
 
 
-def _names(path: str, values: Mapping[str, Any]) -> str:
-    words = [path.removesuffix(".md").replace("_", " ")]
+def _names(values: Mapping[str, Any]) -> str:
+    words = []
     if "title" in values:
         words.append(str(values["title"]))
     if "description" in values:
@@ -63,12 +63,13 @@ def _names(path: str, values: Mapping[str, Any]) -> str:
 
 
 def text_of(memory: Memory) -> str:
-    """The text of a memory that is searched: its body, and its names twice, which `benchmarks.ranking` found best."""
-    return _text(names_of(memory), unsealed(memory.body))
+    """The text of a memory that is searched: its body, its path, and its names twice, as `benchmarks.ranking` found
+    best. A file name is often made of the body, whose first words would count three times."""
+    return _text(memory.path, names_of(memory), unsealed(memory.body))
 
 
-def _text(names: str, body: str) -> str:
-    return f"{names}\n{names}\n{body[:MAX_INDEXED]}"
+def _text(path: str, names: str, body: str) -> str:
+    return f"{path.removesuffix('.md').replace('_', ' ')}\n{names}\n{names}\n{body[:MAX_INDEXED]}"
 
 
 def meaning_of(memory: Memory) -> str:
@@ -78,8 +79,9 @@ def meaning_of(memory: Memory) -> str:
     body = unsealed(body)
     name = memory.path.rpartition("/")[2].removesuffix(".md")
     made = slug(str(values.get("title", "")) or first_line(body))
-    names = _names("" if made in {name, _NUMBER.sub("", name)} else name, values)
-    return f"{names}\n{body[:MAX_INDEXED]}"
+    told = "" if made in {name, _NUMBER.sub("", name)} else name.replace("_", " ")
+    names = _names(values)
+    return "\n".join((told, names, body[:MAX_INDEXED]) if names else (told, body[:MAX_INDEXED]))
 
 
 def document(memory: Memory) -> Document:
@@ -98,7 +100,7 @@ def document(memory: Memory) -> Document:
     if "source" in values and (place := place_of(path, values)) is not None:
         keywords.append(joined(keywords_of(values, body)))
         numbers["place"] = place
-    return Document(row, _text(_names(path, values), body), " ".join(keywords), numbers)
+    return Document(row, _text(path, _names(values), body), " ".join(keywords), numbers)
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:

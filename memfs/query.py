@@ -13,7 +13,7 @@ from memfs.words import MAX_QUESTION, MAX_TERMS, ask, emoji_of, is_loose, prepar
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 1000
 MAX_OFFSET = 10_000
-STEEPNESS = 1.75  # so that one word in four, which any long text has by chance, stays below 0.2
+STEEPNESS = 1.65  # so that one word in four, which any long text has by chance, stays below 0.2
 UNSEEN = 0.5  # share of its weight that a word counts which no memory has, if it is the only one
 FEW = 20  # memories; among fewer, that none has a word says less
 

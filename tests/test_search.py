@@ -16,6 +16,7 @@ from people import CODING, MORE_CODING, TOLD, fill
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
 from memfs.index import Analyzer
+from memfs.query import STEEPNESS
 from memfs.words import LANGUAGES
 
 EXAMPLE = Path(__file__).parent.parent / "example-vault"
@@ -590,7 +591,7 @@ def rank_by_words(hit: Hit) -> float:
     scored = [reason for reason in hit.why if reason.score]
     worth = sum(float(re.findall(r"worth ([\d.]+)", reason.text)[0]) for reason in scored)
     [left] = [float(found[0]) for reason in hit.why if (found := re.findall(r"rank x ([\d.]+)", reason.text))]
-    return float((sum(reason.score for reason in scored) / worth) ** 1.75 * left)
+    return float((sum(reason.score for reason in scored) / worth) ** STEEPNESS * left)
 
 
 def test_explain_tells_what_each_word_counts(example: Vault) -> None:
