@@ -10,7 +10,8 @@ from memfs.locks import Mutex
 
 
 class Place:
-    """Files in a directory below the root that stay open between uses; both are made anew when they were deleted."""
+    """Files in a directory below the root that stay open between uses; both are made anew when they were deleted, or
+    others are in their place."""
 
     def __init__(self, *segments: str) -> None:
         self.segments = segments
@@ -22,7 +23,7 @@ class Place:
         """The descriptor of a file, which belongs to the place."""
         with self._mutex:
             fd = self.held(name)
-            if fd < 0:
+            if fd < 0 or not self._is_at(root, name, fd):  # of a vault that was renamed, and another put in its place
                 self._close(name)
                 fd = self._open[name] = self._opened(root, name, flags)
             return fd
@@ -55,6 +56,13 @@ class Place:
                     break
                 _clear(parent, name)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+    def _is_at(self, root: int, name: str, fd: int) -> bool:
+        """Tell whether an open file is the one with this name below the root."""
+        with suppress(OSError):
+            there = os.stat("/".join((*self.segments, name)), dir_fd=root, follow_symlinks=False)
+            return os.path.samestat(there, os.fstat(fd))
+        return False
 
     def _close(self, name: str) -> None:
         if name in self._open:

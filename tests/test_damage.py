@@ -409,6 +409,23 @@ def test_a_vault_that_is_copied_or_moved_is_searched_right(tmp_path: Path) -> No
         assert_right(Vault(tmp_path / "moved"), WORDS)
 
 
+def test_a_vault_put_in_the_place_of_another_has_its_own_journal_and_kept_versions(tmp_path: Path) -> None:
+    root, old = tmp_path / "vault", tmp_path / "old"
+    build(root)
+    with searched(root) as vault:
+        vault.append("facts/3.md", "With milk.")
+        root.rename(old)
+        shutil.copytree(old, root)
+        before = {file: (old / ".memfs" / file).read_bytes() for file in state_of(old)}
+
+        vault.append("facts/3.md", "With sugar.")
+
+        assert {file: (old / ".memfs" / file).read_bytes() for file in state_of(old)} == before
+        assert "facts/3.md" in (root / ".memfs/journal").read_text().split("\n")[-2:]
+        assert Vault(root).versions("facts/3.md")[0].hash == vault.versions("facts/3.md")[0].hash
+        assert len(Vault(root).versions("facts/3.md")) == len(Vault(old).versions("facts/3.md")) + 1
+
+
 def test_a_flipped_byte_that_nothing_shows_is_found_by_the_doctor(tmp_path: Path) -> None:
     build(tmp_path / "vault")
     with Vault(tmp_path / "vault") as vault:
