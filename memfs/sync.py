@@ -240,6 +240,7 @@ class Freshness:
     def _consider(self, root: int, paths: Collection[str]) -> None:
         """Look at some memories, and take in those that are not as they are known."""
         learned: list[str] = []
+        linked: dict[int, Marks] = {}  # files with several names, by inode
         paths, self._unread = {*paths, *self._unread}, set()
         for path, found in read_all(root, sorted(filter(is_memory, paths))):
             if isinstance(found, Problem):  # not readable is not gone: it is tried again
@@ -248,7 +249,12 @@ class Freshness:
             if (found.stamp if found else None) != self._stamp(path):
                 self.overlay.put(path, self._pending(path, found))
                 learned.append(path)
+                if found and found.status.st_nlink > 1:
+                    linked[found.status.st_ino] = found.stamp
         self._hand_on(root, learned)
+        if linked:  # the kernel told of the name that was used
+            known = self._stamps().items()
+            self._consider(root, [path for path, stamp in known if linked.get(stamp[3], stamp) != stamp])
 
     def _hand_on(self, root: int, learned: Collection[str]) -> None:
         """Have those told of changes who rely on this process."""
@@ -295,9 +301,12 @@ class Freshness:
         return f"{gone} of {self.index.memories} memories are gone at once; `memfs sync` if that is right"
 
     def _unwritable(self) -> str:
-        if self.published.index or os.access(self._root, os.W_OK):
+        places = (self.published.folder, os.path.join(self._root, STATE), self._root)
+        place = next(filter(os.path.exists, places), self._root)
+        if self.published.index or os.access(place, os.W_OK | os.X_OK):
             return ""
-        return "nothing can be written here; who searches makes an index in memory"
+        where = "here" if place == self._root else f"in {os.path.relpath(place, self._root)}"
+        return f"nothing can be written {where}; who searches makes an index in memory"
 
     def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
         if is_asked or not self._is_doubtful(self._lost()):

@@ -325,6 +325,14 @@ def test_where_another_process_watches_one_searches_right_within_a_second(root: 
         assert_right(vault, words)
 
 
+def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -> None:
+    os.link(root / "top.md", root / "facts/twin.md")
+    with searched(root, "marzipan") as vault:
+        (root / "top.md").write_text("Nougat is for later.\n")
+
+        assert mistakes(vault, {"nougat": ["facts/twin.md", "top.md"], "marzipan": NONE}) == []
+
+
 def test_a_vault_that_is_deleted_and_made_anew_is_searched_and_watched(root: Path) -> None:
     with Vault(root, watch=True) as watcher, searched(root) as vault:
         shutil.rmtree(root)
