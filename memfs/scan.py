@@ -17,6 +17,11 @@ from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_p
 
 Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan
 stamp_of: Callable[[os.stat_result], Marks] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
+UNSETTLED: Marks = (0, 0, 0, 0)  # unlike any: of a file that may have changed again, and have the same stamp
+COARSE, SETTLED = (
+    20_000_000,
+    2_000_000_000,
+)  # nanoseconds in which a stamp may stay the same, on most systems and on any
 _NOT_NAMES = ".~#"
 _KIND = 0o170000  # of a mode
 _NO_MEMORY = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EFBIG, errno.ENAMETOOLONG, errno.EXDEV}
@@ -71,6 +76,12 @@ def is_memory(path: str) -> bool:
     if not segments or not path.endswith(".md") or path[0] == "/" or any(name[0] in _NOT_NAMES for name in segments):
         return False
     return fold(segments[0]) != SESSIONS if len(segments) > 1 else fold(path) != "readme.md"
+
+
+def is_settled(status: os.stat_result, began: int, now: int) -> bool:
+    """Tell whether a file that changes has another stamp than this one, which was read between two times."""
+    changed = status.st_ctime_ns  # nobody can set it
+    return not began - (COARSE if changed % 1_000_000_000 else SETTLED) <= changed <= now
 
 
 def diff(on_disk: Mapping[str, Marks], indexed: Mapping[str, Marks]) -> Changes:
