@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from benchmarks.floors import Raw
 from benchmarks.keyed import Keyed
 from benchmarks.measure import Size
 from memfs import Vault
+from memfs.scan import COARSE
 
 STATE = ".memfs"
 COMMITTED = 200_000  # memories that git takes in before one loses patience
@@ -109,3 +111,4 @@ class Place:
         if shutil.which("git") and self.size.memories <= COMMITTED:
             for command in (["init", "-q"], [*_GIT, "add", "-A"], [*_GIT, "commit", "-qm", "corpus"]):
                 subprocess.run(["git", *command], cwd=root, check=True)
+        time.sleep(COARSE / 1e9)  # files that changed a moment ago are read each time they are found

@@ -141,8 +141,9 @@ class Candidates:
         if overlay and not question.is_empty:
             question = question._replace(boosts=self._boosts(weights))
             asked = asked._replace(question=question)
-        published = self._published(question, clauses, wanted)
-        matches = merge(published, self._pending(question, weights)) if overlay else published
+        matches: Iterator[Candidate] = self._published(question, clauses, wanted)
+        if overlay and (scores := self._scores(question, weights)):
+            matches = merge(matches, self._pending(question, scores))
         if not self._is_led(question):
             return matches
         if self._meaning is not None:
@@ -163,20 +164,19 @@ class Candidates:
             if path not in pending:
                 yield -score, path, stamp, score, None, number
 
-    def _pending(self, question: Question, weights: Weights) -> list[Candidate]:
+    def _scores(self, question: Question, weights: Weights) -> Mapping[str, float]:
+        """What pending memories have to do with a question: their scores, or of a blank one when they were changed."""
         overlay = self._fresh.overlay
-        if question.is_empty:
-            changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
-            times = [(moments(memory)["updated"], path, memory.stamp) for path, memory in changed.items()]
-            return sorted([(-time, path, stamp, time, None, None) for time, path, stamp in times])
-        found: list[Candidate] = []
-        mean_length = overlay.mean_over(self._fresh.index.mean_length)
-        for path in overlay.having(weights.of):
-            memory, terms, *_ = overlay.entries[path]
-            if memory and has_all(terms, question.phrases):
-                score = weights.score(overlay.counts(path), len(terms), mean_length)
-                found.append((-score, path, memory.stamp, score, None, None))
-        return sorted(found)
+        if not question.is_empty:
+            return overlay.scores(weights.groups, weights.of, overlay.mean_over(self._fresh.index.mean_length))
+        changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
+        return {path: moments(memory)["updated"] for path, memory in changed.items()}
+
+    def _pending(self, question: Question, scores: Mapping[str, float]) -> Iterator[Candidate]:
+        for order, path in sorted([(-score, path) for path, score in scores.items()]):
+            memory, terms, *_ = self._fresh.overlay.entries[path]
+            if memory and (not question.phrases or has_all(terms, question.phrases)):
+                yield order, path, memory.stamp, -order, None, None
 
 
 def by_rank(found: Matches, information: float, left: Left) -> list[tuple[float, int, float]]:

@@ -7,13 +7,14 @@ of both can be compared.
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import NamedTuple
 
 from memfs.model import Memory
 
-Key = TypeVar("Key")
 K1 = 1.2
 B = 0.75
+NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
 class Pending(NamedTuple):
@@ -33,7 +34,8 @@ class Overlay:
         self.entries: dict[str, Pending] = {}
         self.version = 0
         self._counts: dict[str, Counter[str]] = {}
-        self._having: dict[str, set[str]] = {}  # term -> paths
+        self._having: dict[str, dict[str, int]] = {}  # term -> path -> how often it has the term
+        self._added: Counter[str] = Counter()  # term -> in how many memories the index knows nothing of
         self.places: dict[int, set[str]] = {}  # place -> paths
         self._new = self._gone = self._words = 0
 
@@ -55,8 +57,10 @@ class Overlay:
         self.entries[path] = pending
         self._count(pending, 1)
         counts = self._counts[path] = Counter(pending.terms)
-        for term in counts:
-            self._having.setdefault(term, set()).add(path)
+        for term, count in counts.items():
+            self._having.setdefault(term, {})[path] = count
+        if pending.is_new:
+            self._added.update(counts.keys())
         if pending.place is not None:
             self.places.setdefault(pending.place, set()).add(path)
 
@@ -66,10 +70,17 @@ class Overlay:
             return
         self.version += 1
         self._count(old, -1)
-        for term in self._counts.pop(path):
-            _discard(self._having, term, path)
+        counts = self._counts.pop(path)
+        for term in counts:
+            del self._having[term][path]
+            if not self._having[term]:
+                del self._having[term], self._added[term]
+        if old.is_new:
+            self._added.subtract(counts.keys() & self._having.keys())
         if old.place is not None:
-            _discard(self.places, old.place, path)
+            self.places[old.place].discard(path)
+            if not self.places[old.place]:
+                del self.places[old.place]
 
     def _count(self, pending: Pending, by: int) -> None:
         self._gone += by * (pending.memory is None)
@@ -82,8 +93,7 @@ class Overlay:
 
     def frequency_over(self, published: int, term: str) -> int:
         """The number of memories that have a term, if as many in the index have it: an edited one counts once."""
-        paths = self._having.get(term, ())
-        return max(published + sum(self.entries[path].is_new for path in paths), len(paths))
+        return max(published + self._added[term], self.frequency(term))
 
     def total_over(self, published: int) -> int:
         """The number of memories, if as many are in the index: an edited one counts once."""
@@ -114,20 +124,24 @@ class Overlay:
         """The pending terms that begin so."""
         return [term for term in self._having if term.startswith(prefix)]
 
-    def having(self, terms: Iterable[str]) -> set[str]:
-        """The paths of pending memories that have one of the terms."""
-        return {path for term in terms for path in self._having.get(term, ())}
+    def scores(self, groups: Iterable[Iterable[str]], worth: Mapping[str, float], mean: float) -> dict[str, float]:
+        """The scores of the pending memories that have one of the terms; a group counts by the best of its terms."""
+        scores: dict[str, float] = {}
+        for group in groups:
+            best: dict[str, float] = {}
+            for term in group:
+                weight = worth.get(term, 0.0)
+                for path, count in self._having.get(term, NOBODY).items() if weight else ():
+                    score = bm25(count, len(self.entries[path].terms), mean, weight)
+                    if score > best.get(path, 0.0):
+                        best[path] = score
+            for path, score in best.items():
+                scores[path] = scores.get(path, 0.0) + score
+        return scores
 
     def counts(self, path: str) -> Counter[str]:
         """How often a pending memory has each of its terms."""
         return self._counts[path]
-
-
-def _discard(paths: dict[Key, set[str]], key: Key, path: str) -> None:
-    """Take a path away from those of a key, and the key when it was the last."""
-    paths[key].discard(path)
-    if not paths[key]:
-        del paths[key]
 
 
 def bm25(count: int, length: int, mean_length: float, weight: float) -> float:

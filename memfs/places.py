@@ -22,19 +22,22 @@ class Place:
     def file(self, root: int, name: str, flags: int) -> int:
         """The descriptor of a file, which belongs to the place."""
         with self._mutex:
-            fd = self.held(name)
-            if fd < 0 or not self._is_at(root, name, fd):  # of a vault that was renamed, and another put in its place
+            fd = self._known(name)
+            if fd < 0 or not self._is_at(root, name, fd):  # a vault may be put in the place of another
                 self._close(name)
                 fd = self._open[name] = self._opened(root, name, flags)
             return fd
 
     def held(self, name: str) -> int:
         """The descriptor of a file that is open already, and still there; else -1."""
+        fd = self._known(name)
+        return fd if fd >= 0 and os.fstat(fd).st_nlink else -1
+
+    def _known(self, name: str) -> int:
         if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
             self.close()
             self._pid = os.getpid()
-        fd = self._open.get(name, -1)
-        return fd if fd >= 0 and os.fstat(fd).st_nlink else -1
+        return self._open.get(name, -1)
 
     def close(self) -> None:
         with self._mutex:

@@ -14,8 +14,8 @@ DEFAULT_LIMIT = 10
 MAX_LIMIT = 1000
 MAX_OFFSET = 10_000
 STEEPNESS = 1.75  # so that one word in four, which any long text has by chance, stays below 0.2
-UNSEEN = 0.5  # share of its weight that a word counts which no memory has; of many such words all but one count
-FEW = 15  # memories; among fewer, that none has a word says less
+UNSEEN = 0.5  # share of its weight that a word counts which no memory has, if it is the only one
+FEW = 20  # memories; among fewer, that none has a word says less
 
 
 class Cutter(Protocol):
@@ -117,7 +117,7 @@ def weigh(groups: Sequence[Sequence[str]], worth: Callable[[str], float], total:
         information += most
         unseen += not most
     if unseen:
-        information += max(UNSEEN * unseen, unseen - 1) * min(1.0, total / FEW) ** 0.5 * rarity(0, total)
+        information += (unseen if unseen > 1 else UNSEEN) * min(1.0, total / FEW) ** 0.75 * rarity(0, total)
     return Weights(of, information, groups)
 
 

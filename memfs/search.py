@@ -67,7 +67,7 @@ class Search:
                     self._fresh.refresh()
                     question = self._expanded(question) if question.prefixes else question
                     hits = self._hits(question, choose, page, now, why=why, last=last)
-                    if not hits and question.phrases:
+                    if not hits and question.phrases and self._is_nowhere(question, choose, page, now, last=last):
                         hits = self._hits(question.without_phrases(), choose, page, now, why=why, last=last)
                     break
                 except Stale as stale:
@@ -94,6 +94,11 @@ class Search:
                 reasons = (*words, *told(support, weights.information), *self._candidates.fading(path, row, now))
             hits.append(Hit(memory, weights.relevance(score), -order, text, marks, reasons))
         return hits
+
+    def _is_nowhere(self, question: Question, choose: Filter, page: Page, now: datetime, *, last: bool) -> bool:
+        """Tell whether a question has no hits, on a page before this empty one either."""
+        first = page._replace(limit=1, offset=0)
+        return not (page.offset and self._hits(question, choose, first, now, why=False, last=last))
 
     def _first(
         self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime
@@ -257,6 +262,9 @@ class Search:
         elif not reasons:
             everything = self.search(text, choose, Page(MAX_LIMIT), now)
             places = [number for number, hit in enumerate(everything, 1) if hit.memory.path == memory.path]
+            found = [self._fresh.analyzer.terms(text_of(hit.memory)) for hit in everything[:1]]
+            if not has_all(terms, question.phrases) and any(has_all(other, question.phrases) for other in found):
+                return [Reason("a phrase of the question is not in it, and in another memory it is"), *parts]
             place = f"it is hit {places[0]}" if places else f"it is not among the first {MAX_LIMIT} hits"
             reasons.append(Reason(f"{place}: others have more of the question, or rarer words of it", score))
         return [*reasons, *parts]

@@ -6,13 +6,12 @@ import time
 from typing import NamedTuple
 
 from memfs.model import Memory, Problem
-from memfs.scan import Marks, read_one, stamp_of
+from memfs.scan import Marks, is_settled, read_one, stamp_of
 from memfs.snippets import Line
 
 ROOM = 32 << 20  # bytes that all on a shelf take, which are about five times those of the files
 EACH = 2500  # bytes that one takes beside its text, with a short header
 SHORT, RICH = 200, 24  # characters of such a header, and bytes that each one more takes when it is understood
-SETTLED = 2_000_000_000  # nanoseconds; what changes so long after it changed has another stamp, on any file system
 
 
 class Shelved(NamedTuple):
@@ -53,10 +52,11 @@ class Shelf:
     def put(self, memory: Memory, began: int) -> Shelved:
         """Keep a memory whose reading began at a time, unless its file may have changed since with the same stamp."""
         stamp = stamp_of(memory.status)
-        size = EACH + len(memory.data) + 4 * sys.getsizeof(memory.body)  # the text, the body, and its line twice
-        size += RICH * max(len(memory.text) - len(memory.body) - SHORT, 0)
-        kept = Shelved(stamp, memory, Line.of(memory.legible))
-        if max(stamp[:2]) < began - SETTLED and size < self._room:
+        kept, body, data = Shelved(stamp, memory, Line.of(memory.legible)), memory.body, memory.data
+        size = EACH + len(data) + 4 * sys.getsizeof(body)  # the text, the body, and its line twice
+        if (header := len(data if body.isascii() else memory.text) - len(body)) > SHORT:
+            size += RICH * (header - SHORT)
+        if is_settled(stamp, began) and size < self._room:
             if size > self._free:
                 self._kept, self._free = {}, self._room
             self._kept[memory.path] = kept

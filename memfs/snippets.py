@@ -29,6 +29,7 @@ class _Folding(dict[int, str]):
 
 _BARRED = dict(zip("øłđħŧı", "oldhti", strict=True))  # no accent to Unicode, and yet folded by the index
 _FOLDING = _Folding()
+_JOINED = {"ss": "ß", "ae": "æ", "oe": "œ", "ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ"}  # one letter here, two to the index
 
 Found = tuple[int, int, str]  # from, to, and the term it is
 Snippet = tuple[str, tuple[tuple[int, int], ...]]  # a piece of text, and where the words stand in it
@@ -56,7 +57,6 @@ class Marker:
         self._terms, self._stem = terms, stem
         starts: list[str] = []
         parts: list[str] = []
-        last = " "
         for term in terms:
             if term.isascii() or not _is_part(term):
                 starts.append(term[:-1] if len(term) > START else term)
@@ -64,9 +64,8 @@ class Marker:
                     parts.append(sign)
             else:
                 parts.append(term)
-        starts.sort()
-        self._starts = [last := start for start in starts if not start.startswith(last)]  # a shorter one finds more
-        self._parts = parts
+        self._starts, self._parts = _shortest(starts), parts
+        self._joined: list[str] | None = None
 
     def snippet(self, line: Line) -> Snippet:
         """A piece of about 200 characters from where most of the terms are."""
@@ -84,7 +83,7 @@ class Marker:
         """Where words stand that are, by their stem, words of the question, in order."""
         found: list[Found] = []
         terms, stem, find = self._terms, self._stem, folded.find
-        for start in self._starts:
+        for start in self._starts if folded.isascii() else self._starts_and_joined():
             at = find(start)
             while at >= 0 and len(found) < MAX_FOUND and (match := _word_at(folded, at)):
                 end = match.end()
@@ -101,6 +100,25 @@ class Marker:
                 at = find(part, at + len(part))
         found.sort()
         return found
+
+    def _starts_and_joined(self) -> list[str]:
+        """What words begin with, also where two letters of a term are one."""
+        if self._joined is None:
+            found = [
+                (term[: term.find(pair)], sign)
+                for term in self._terms
+                for pair, sign in _JOINED.items()
+                if pair in term
+            ]
+            self._joined = _shortest([*self._starts, *(start + sign for start, sign in found)])
+        return self._joined
+
+
+def _shortest(starts: list[str]) -> list[str]:
+    """Those that no other one is the beginning of: a shorter one finds more."""
+    last = " "
+    starts.sort()
+    return [last := start for start in starts if not start.startswith(last)]
 
 
 def _is_part(term: str) -> bool:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from memfs.errors import VersionNotFoundError
-from memfs.files import STATE, digest, folder, write, write_all
+from memfs.files import STATE, digest, folder, raw_digest, write, write_all
 from memfs.locks import Mutex, release, try_lock
 from memfs.model import Version
 from memfs.places import Place
@@ -159,7 +159,7 @@ class Versions:
             os.rename(name + ".new", name, src_dir_fd=parent, dst_dir_fd=parent)
 
     def _log(self, path: str) -> str:
-        return f"{int(digest(path.encode(errors='surrogatepass')), 16) % LOGS:02d}.log"
+        return f"{raw_digest(path.encode(errors='surrogatepass'))[-1] % LOGS:02d}.log"
 
     @contextmanager
     def _open(self, root: int, name: str, place: Place | None = None, *, create: bool = False) -> Iterator[int]:

@@ -130,11 +130,9 @@ def _alike(index: Index, overlay: Overlay, asked: Asked, meant: Meant) -> Alike:
 
 def _waiting(overlay: Overlay, asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
     """The best of the pending memories that match."""
-    weights, found = asked.weights, []
-    for path in overlay.having(weights.of):
-        score = weights.score(overlay.counts(path), len(overlay.entries[path].terms), mean_length)
-        found.append((-score, path))
-    made = (_pending(overlay, [path], asked, sought, mean_length) for _, path in sorted(found))
+    scores = overlay.scores(asked.weights.groups, asked.weights.of, mean_length)
+    found = sorted((-score, path) for path, score in scores.items())
+    made = (_pending(overlay, [path], asked, sought, mean_length) for _, path in found)
     return list(islice(chain.from_iterable(made), POOL))
 
 

@@ -144,3 +144,44 @@ How do I centre a div with flexbox in CSS?
 Convert this callback code to async await
 How to handle exceptions in a Java stream?
 Which regular expression matches an IPv4 address?""".splitlines()
+
+MORE_CODING = """How do I check if a key exists in a Python dictionary?
+What does the static keyword mean in Java?
+How do I join two tables in SQL and keep the rows without a match?
+Flatten a nested list in Haskell
+How can I run a shell command from a Rust program and capture its output?
+How do I set environment variables in docker-compose?
+Why do I get 'undefined is not a function' in my callback?
+Implement an LRU cache with O(1) get and put
+What is the difference between a mutex and a semaphore?
+How do I squash my last three commits?
+How do I write a migration that renames a column in Django?
+Explain how a hash map handles collisions
+How do I stop a running thread in Java?
+What is tail recursion?
+How do I round a number to two decimals in JavaScript?
+How do I debug a memory leak in a Node server?
+Convert this for loop to a list comprehension
+Which design pattern should I use to notify many objects about a change?
+How do I create a virtual environment with uv?
+How do I write a query that returns the second highest salary?
+cannot import name 'Mapping' from 'collections' after upgrading Python
+terraform plan wants to destroy my database, how do I prevent it?
+What is the fastest way to read a large file in Go?
+Vue component does not update when the prop changes
+How do I keep secrets out of a Git repository?
+error: failed to push some refs to origin
+How do I split a string on commas but not inside quotes?
+Show me an example of a REST endpoint in Spring Boot
+What port does Postgres listen on by default?
+How do I find the process that uses port 8080?
+Why is my CSS grid overflowing on small screens?
+How should I name boolean variables?
+How do I sort a list of objects by two fields in Kotlin?
+Give me a bash script that deletes log files older than a week
+How does the event loop work in Node?
+How can I speed up my Jest tests?
+How do I call a C function from Python?
+Can you fix the failing test in test_parser.py?
+How do I read a YAML file in Ruby?
+What is the point of a virtual destructor in C++?""".splitlines()

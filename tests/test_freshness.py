@@ -37,7 +37,7 @@ from torture.support import Crew
 from memfs import Vault
 from memfs.errors import VaultNotFoundError
 from memfs.model import Change, lazy
-from memfs.scan import is_settled
+from memfs.scan import is_final
 
 Git = Callable[..., str]
 MANY, BURST, STEPS = 200, 2_000, 50
@@ -358,19 +358,19 @@ def test_what_is_edited_right_after_a_search_is_found_where_times_are_coarse(coa
     assert Vault(coarse).doctor(repair=False) == []
 
 
-def test_a_file_is_settled_once_its_stamp_cannot_come_again() -> None:
+def test_a_file_is_final_once_it_cannot_come_again() -> None:
     def changed(at: int) -> os.stat_result:
         return os.stat_result(range(10), {"st_ctime_ns": at})
 
     second, milli = 10**9, 10**6
     now = 1000 * second + 7
 
-    assert is_settled(changed(now - 21 * milli), now, now)
-    assert not is_settled(changed(now - 19 * milli), now, now)
-    assert not is_settled(changed(now + milli), now, now + 2 * milli)  # while it was read
-    assert is_settled(changed(now + 60 * second), now, now)  # a clock was set back
-    assert not is_settled(changed(999 * second), now, now)  # times are seconds
-    assert is_settled(changed(997 * second), now, now)
+    assert is_final(changed(now - 21 * milli), now, now)
+    assert not is_final(changed(now - 19 * milli), now, now)
+    assert not is_final(changed(now + milli), now, now + 2 * milli)  # while it was read
+    assert is_final(changed(now + 60 * second), now, now)  # a clock was set back
+    assert not is_final(changed(999 * second), now, now)  # times are seconds
+    assert is_final(changed(997 * second), now, now)
 
 
 def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -> None:

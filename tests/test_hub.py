@@ -23,8 +23,9 @@ from memfs.errors import (
 )
 from memfs.hub import Conflict, Hub, HubReport, pull, push
 from memfs.hub.ancestor import Shared, remembered
-from memfs.hub.local import RACY, opened
+from memfs.hub.local import opened
 from memfs.namespace import is_conflict_copy
+from memfs.scan import COARSE
 
 
 @pytest.fixture
@@ -690,7 +691,7 @@ def test_an_edit_in_the_moment_of_a_push_is_seen_by_the_next(hub: Hub, desk: Vau
     path.write_bytes(b"two\n")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    assert before.st_mtime_ns > datetime.now(UTC).timestamp() * 1e9 - RACY * 10
+    assert before.st_mtime_ns > datetime.now(UTC).timestamp() * 1e9 - 10 * COARSE
     assert push(desk, hub).updated == ("facts/tea.md",)
 
 

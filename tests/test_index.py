@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,15 @@ from memfs import Stamp, Vault
 from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
 from memfs.doctor import _differences, _faults
 from memfs.files import MAX_FILE, digest, open_root
+from memfs.frontmatter import understand
 from memfs.generations import MAX_CHUNKS, Generation, _link
 from memfs.index import Analyzer, Document, index_in_memory, publish
 from memfs.journal import Journal
 from memfs.keywords import joined
+from memfs.model import Memory
+from memfs.overlay import Overlay, Pending
 from memfs.publisher import document
+from memfs.query import Weights
 from memfs.scan import Changes, diff, read_one, scan
 from memfs.watcher import Watcher
 from memfs.words import LANGUAGES
@@ -223,6 +228,41 @@ def test_a_doctor_that_only_looks_leaves_a_vault_as_it_is(vault: Vault) -> None:
 
 
 # --- a look at every file
+
+
+_WORDS = st.sampled_from("abcde")
+
+
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, 4), st.lists(_WORDS, max_size=8), st.booleans(), st.booleans()), max_size=20
+    ),
+    groups=st.lists(st.lists(_WORDS, min_size=1, max_size=3, unique=True), max_size=4),
+)
+def test_what_is_pending_is_counted_and_scored_as_it_is_now(
+    edits: list[tuple[int, list[str], bool, bool]], groups: list[list[str]]
+) -> None:
+    overlay, now = Overlay(), dict[str, Pending]()
+    for number, terms, is_new, is_published in edits:
+        path = f"facts/{number}.md"
+        memory = Memory(path, " ".join(terms).encode(), os.stat(__file__), understand)
+        if is_published:
+            overlay.drop(path)
+            now.pop(path, None)
+        else:
+            now[path] = Pending(memory, terms, is_new=is_new) if terms else Pending(None)
+            overlay.put(path, now[path])
+    having = {word: [pending for pending in now.values() if word in pending.terms] for word in "abcde"}
+    weights = Weights({"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}, 6.5, groups)  # no memory of the index has an e
+
+    assert overlay.entries == now
+    for word, those in having.items():
+        assert overlay.frequency(word) == len(those)
+        assert overlay.frequency_over(0, word) == len(those)
+        assert overlay.frequency_over(7, word) == 7 + sum(pending.is_new for pending in those)
+    scores = overlay.scores(weights.groups, weights.of, 4.0)
+    whole = {path: weights.score(Counter(one.terms), len(one.terms), 4.0) for path, one in now.items()}
+    assert scores == pytest.approx({path: score for path, score in whole.items() if score})
 
 
 def test_a_diff_names_what_came_changed_and_went() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memfs import Vault
-from memfs.retention import DAY, Forgetting, factor, half_life, retention, retention_of
+from memfs.retention import DAY, Forgetting, factor, factor_of, half_life, left_of, retention, retention_of
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 TODAY = NOW.timestamp()
@@ -86,6 +86,23 @@ def test_whatever_the_numbers_retention_and_factor_stay_in_their_ranges(
     assert 0.7 <= factor(left, importance) <= 1.0
     assert left <= retention(TODAY - age, importance, TODAY, recalls=recalls + 1, days=days, pinned=pinned)
     assert left >= retention(TODAY - age - DAY, importance, TODAY, recalls=recalls, days=days, pinned=pinned)
+
+
+@given(
+    age=st.integers(-(10**6), 10**12),
+    importance=st.integers(1, 10),
+    pinned=st.booleans(),
+    recalls=st.integers(0, 10**9),
+    last=st.floats(0, 2 * TODAY),
+    days=st.floats(1e-3, 1e6),
+)
+def test_a_rank_is_multiplied_by_the_factor_of_what_is_left(
+    age: int, importance: int, pinned: bool, recalls: int, last: float, days: float
+) -> None:
+    life = int(TODAY - age) << 5 | importance << 1 | pinned
+
+    left = left_of(life, TODAY, days, recalls, last)
+    assert factor_of(life, TODAY, days, recalls, last) == pytest.approx(factor(left, importance))
 
 
 def test_the_age_is_counted_from_the_latest_of_created_updated_and_last_recall(vault: Vault) -> None:

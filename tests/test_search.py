@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import CODING, TOLD, fill
+from people import CODING, MORE_CODING, TOLD, fill
 
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
@@ -199,6 +199,14 @@ def test_a_phrase_that_no_memory_has_is_asked_for_by_its_words(vault: Vault) -> 
     added = vault.add("The old door is red, and the barn too.", "n")
 
     assert paths(vault, '"old barn"') == [added.path]
+
+
+def test_a_page_behind_the_last_hit_of_a_phrase_is_empty(vault: Vault) -> None:
+    vault.add("The red door of the old barn.", "n")
+    vault.add("The old door is red, and the barn too.", "n")
+
+    assert paths(vault, '"old barn"', offset=1) == []
+    assert len(paths(vault, '"barn old"', offset=1)) == 1
 
 
 def test_a_prefix_finds_words_that_begin_so(vault: Vault) -> None:
@@ -466,6 +474,16 @@ def test_a_word_that_a_question_shares_with_a_memory_by_chance_is_below_the_floo
     assert len(answered) <= 2, answered
 
 
+def test_a_question_of_which_two_words_are_in_no_memory_is_about_something_else(vault: Vault, example: Vault) -> None:
+    vault.add_many([{"text": text, "namespace": "/people"} for text in TOLD])
+
+    for asked in (vault, example):
+        answered = [question for question in MORE_CODING if asked.search(question, min_relevance=0.2)]
+
+        assert len(answered) <= len(MORE_CODING) / 10, answered
+    assert example.search("does Bob drink espresso?", min_relevance=0.2)  # one such word may be another word for it
+
+
 # --- hits -----------------------------------------------------------------------------------------------
 
 
@@ -493,6 +511,8 @@ def test_a_hit_has_title_date_and_a_snippet_with_the_words_marked(vault: Vault) 
         ("Ёлка и йогурт.", "елка йогурт", ["Ёлка", "йогурт"]),
         ("Chị Nguyễn và Łukasz ở İzmir.", "nguyen lukasz izmir", ["Nguyễn", "Łukasz", "İzmir"]),
         ("ＡＢＣ１２３ is wide.", "abc123", ["ＡＢＣ１２３"]),
+        ("In der Hauptstraße, zu Fuß.", "Hauptstraße fuss", ["Hauptstraße", "Fuß"]),
+        ("Der Æsir, a ﬁne œuvre.", "æsir fine oeuvre", ["Æsir", "ﬁne", "œuvre"]),
         ("राहुल को मसाला पसंद है।", "मसाला", ["मसाला"]),
         ("Yes 🦄, 🦄 it is.", "🦄", ["🦄", "🦄"]),
         ("snake_case words_here", "case", ["case"]),
@@ -594,6 +614,8 @@ def test_explain_tells_what_each_word_counts(example: Vault) -> None:
         ("archive/facts/alice/learns-ukulele", "ukulele", {}, "forgotten"),
         ("people/emma", "alice birthday sushi mountains bicycle", {"min_relevance": 0.9}, "is below 0.90"),
         ("people/emma", "alice", {"limit": 1}, "it is hit "),
+        ("people/emma", '"younger brother" alice', {"limit": 1}, "it is hit "),
+        ("people/emma", '"product designer" alice', {}, "a phrase of the question is not in it"),
     ],
 )
 def test_explain_miss_tells_why_a_memory_is_not_returned(

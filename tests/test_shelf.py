@@ -10,8 +10,8 @@ from searching import wait_for
 
 from memfs import Memory, Vault
 from memfs.frontmatter import understand
-from memfs.scan import stamp_of
-from memfs.shelf import EACH, ROOM, SETTLED, Shelf
+from memfs.scan import COARSE, SETTLED, is_settled, stamp_of
+from memfs.shelf import EACH, ROOM, Shelf
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
 PATH = "facts/tea.md"
@@ -25,7 +25,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for root in roots:
         Vault.init(root).create(PATH, f"{OLD}\n")
     changed = (roots[-1] / PATH).stat().st_ctime_ns
-    wait_for(lambda: time.time_ns() > changed + SETTLED)
+    wait_for(lambda: time.time_ns() > changed + COARSE)
     return iter(roots)
 
 
@@ -57,11 +57,42 @@ def test_a_memory_that_was_read_is_at_hand(vault: Vault) -> None:
 
 def test_a_file_that_changed_a_moment_ago_is_read_each_time(tmp_path: Path) -> None:
     vault = Vault.init(tmp_path / "vault")
-    for _ in range(3):
-        vault.update(vault.add(OLD, "/facts").path, importance=3)
+    path = vault.add(OLD, "/facts").path
+
+    def read_twice() -> bool:
+        """Two searches right after a change; False if they came too late."""
+        changed = os.stat(vault.root / vault.update(path, step=str(time.time_ns())).path).st_ctime_ns
         first, second = (vault.search("oolong")[0].memory for _ in range(2))
+        if time.time_ns() > changed + SETTLED:
+            return False
         assert first == second
         assert first is not second
+        return True
+
+    wait_for(read_twice)
+
+
+@pytest.mark.parametrize(
+    ("ctime", "age", "settled"),
+    [
+        (1_790_000_000_123_456_789, SETTLED + 1, True),
+        (1_790_000_000_123_456_789, SETTLED, False),
+        (1_790_000_000_123_456_789, -COARSE, False),  # it comes from the future
+        (1_790_000_000_000_000_000, SETTLED + 1, False),  # whole seconds
+        (1_790_000_000_120_000_000, COARSE, False),  # hundredths, as some file systems have beside pairs of seconds
+        (1_790_000_000_120_000_000, COARSE + 1, True),
+    ],
+)
+@pytest.mark.parametrize("other", [0, 1_600_000_000_000_000_000])
+def test_a_file_is_settled_when_its_next_change_shows_in_its_times(
+    ctime: int, age: int, settled: bool, other: int
+) -> None:
+    assert is_settled((ctime - other, ctime, 7, 8), ctime + age) is settled
+
+
+def test_a_file_that_says_it_is_new_is_not_settled() -> None:
+    ctime = 1_790_000_000_123_456_789
+    assert not is_settled((ctime + COARSE, ctime, 7, 8), ctime + COARSE)
 
 
 def in_place(root: Path) -> None:

@@ -13,12 +13,11 @@ from memfs.hub.ancestor import Shared
 from memfs.hub.plan import Here
 from memfs.model import Memory, Problem, Stamp
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
-from memfs.scan import Marks, Scan, read_all, scan
+from memfs.scan import Marks, Scan, is_settled, read_all, scan
 from memfs.scope import is_below
 from memfs.vault import Vault
 
 FEW = 20  # names that are looked up one by one
-RACY = 2_000_000_000  # nanoseconds in which a file may change once more and keep its stamp
 MAX_ID = 200
 MAX_KEY = 2500  # bytes: PostgreSQL keeps no more than 2,704 in an index
 
@@ -86,16 +85,16 @@ def survey(root: int, namespace: Namespace) -> Survey:
 
 def read(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Here | Problem | None]]:
     """Read memories, sorted by path; None for one that is not there."""
+    began = time.time_ns()
     for path, found in read_all(root, sorted(paths)):
-        yield path, _here(found) if isinstance(found, Memory) else found
+        yield path, _here(found, began) if isinstance(found, Memory) else found
 
 
-def _here(memory: Memory) -> Here:
+def _here(memory: Memory, began: int) -> Here:
     given = memory.header.get("id")
     name = given if isinstance(given, str) and given.isprintable() and len(given) <= MAX_ID else ""
     stamp = memory.stamp
-    is_settled = time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns) > RACY
-    return Here(memory.path, digest(memory.data), name, stamp, memory.data, is_settled)
+    return Here(memory.path, digest(memory.data), name, stamp, memory.data, is_settled(stamp, began))
 
 
 def locate(root: int, wanted: Mapping[str, str], shared: Mapping[str, Shared]) -> dict[str, Here | Problem]:
