@@ -298,9 +298,12 @@ class Catalog:
 def _known(chunks: Sequence[Chunk], firsts: Sequence[int], number: int) -> tuple[str, tuple[int, ...]]:
     """The path and the stamp of one row."""
     try:
-        return chunks[bisect_right(firsts, number) - 1].known(number)
+        path, stamp = chunks[bisect_right(firsts, number) - 1].known(number)
     except UNREADABLE as error:
         raise IndexDamaged("a row cannot be read") from error
+    if "\0" in path:
+        raise IndexDamaged("a row cannot be read")
+    return path, stamp
 
 
 def _paths(chunk: Chunk) -> list[str]:

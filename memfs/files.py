@@ -78,6 +78,27 @@ def stamp_named(written: os.stat_result, named: os.stat_result) -> Stamp:
     return Stamp.of(written)._replace(ctime_ns=named.st_ctime_ns)
 
 
+def has_fine_times(place: str) -> bool:
+    """Tell whether a file in this directory that was looked at, and then changes, always has another stamp."""
+    try:
+        fd = os.open(place, os.O_RDWR | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError:
+        return False
+    try:
+        return all(_has_other_time(fd) for _ in range(3))  # one of them may be right when a clock ticks
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _has_other_time(fd: int) -> bool:
+    os.write(fd, b"1")
+    before = os.fstat(fd).st_ctime_ns
+    os.write(fd, b"2")
+    return os.fstat(fd).st_ctime_ns != before
+
+
 def worded(path: str, error: OSError) -> StorageError:
     """An error of the operating system, in words that a person can do something about."""
     reason = error.strerror or str(error)

@@ -1,7 +1,7 @@
 """Generations: the directories of published indexes, and the file `current` that names the one that counts.
 
 A generation is never changed once it is named: the next one links the files it takes over. Each file is known by
-size, time and inode, and where these differ, as in a copy of the vault, by its checksum.
+size, times and inode, and where these differ, as in a copy of the vault, by its checksum.
 """
 
 import json
@@ -25,7 +25,8 @@ LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # which tantivy opens, a
 MAX_SIZE = 1 << 40
 DESCRIPTORS = "/proc/self/fd"
 _NAME = re.compile(r"\.?[\w-][\w.-]*", re.ASCII)
-Files = dict[str, tuple[int, int, int, int]]  # name -> size, modification time, inode, checksum
+Marks = tuple[int, int, int, int]
+Files = dict[str, tuple[Marks, int]]  # name -> size, inode, modification time, time of any change; checksum
 
 
 class Generation(NamedTuple):
@@ -46,8 +47,8 @@ class Generation(NamedTuple):
                 raise ValueError("not sealed")
             name, kind, journal, files = json.loads(text)
             found = cls(folder, str(name), str(kind), str(journal), {})
-            for file, (size, mtime_ns, inode, checksum) in files.items():
-                found.files[file] = (int(size), int(mtime_ns), int(inode), int(checksum))
+            for file, ((size, inode, mtime_ns, ctime_ns), checksum) in files.items():
+                found.files[file] = (int(size), int(inode), int(mtime_ns), int(ctime_ns)), int(checksum)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise IndexDamaged(f"{CURRENT} cannot be read") from error
         if not all(_NAME.fullmatch(name) for name in (found.name, *found.files)):
@@ -64,15 +65,15 @@ class Generation(NamedTuple):
             path = os.path.join(self.place, name)
             if os.path.lexists(path) and not os.path.isfile(path):
                 raise IndexDamaged(f"{name} is no file")
-        for name, (*marks, checksum) in self.files.items():
+        for name, (marks, checksum) in [*self.files.items()]:
             path = os.path.join(self.place, name)
             try:
-                status = os.stat(path, follow_symlinks=False)
-                is_same = [status.st_size, status.st_mtime_ns, status.st_ino] == marks
-                if (to_the_byte or not is_same) and zlib.crc32(_read(path)) != checksum:
+                now = _marks(path)
+                if (to_the_byte or now != marks) and zlib.crc32(_read(path)) != checksum:
                     raise IndexDamaged(f"{name} was changed")
             except OSError as error:
                 raise IndexDamaged(f"{name}: {error.strerror}") from error
+            self.files[name] = now, checksum  # it is not read again, as long as nobody touches it
 
     def catalog(self) -> Catalog:
         """The rows of the index."""
@@ -115,11 +116,19 @@ class Draft:
 
     def publish(self, kind: str, journal: str) -> None:
         """Make this the generation that counts, and remove all others."""
-        text = json.dumps([self.name, kind, journal, self._describe()]).encode()
-        _replace(os.path.join(self._folder, CURRENT), b"%d\n%b" % (zlib.crc32(text), text))
+        files = self._describe()
+        self._name(kind, journal, files)
         for name in os.listdir(self._folder):
             if name not in {self.name, CURRENT, PURGE}:
                 _remove(os.path.join(self._folder, name))
+        if self._base:  # a file that has a link less was changed then; where that cannot be told, it is read
+            with suppress(OSError):
+                paths = {name: os.path.join(self.place, name) for name in files}
+                self._name(kind, journal, {name: (_marks(paths[name]), files[name][1]) for name in files})
+
+    def _name(self, kind: str, journal: str, files: Files) -> None:
+        text = json.dumps([self.name, kind, journal, files]).encode()
+        _replace(os.path.join(self._folder, CURRENT), b"%d\n%b" % (zlib.crc32(text), text))
 
     def discard(self) -> None:
         """Give it up."""
@@ -130,10 +139,16 @@ class Draft:
         for name in os.listdir(self.place):
             if not name.endswith(".lock"):
                 path = os.path.join(self.place, name)
-                status = os.stat(path)
-                marks, old = (status.st_size, status.st_mtime_ns, status.st_ino), known.get(name)
-                files[name] = old if old and old[:3] == marks else (*marks, zlib.crc32(_read(path)))
+                marks, old = _marks(path), known.get(name)
+                is_old = old is not None and old[0][:3] == marks[:3]  # linked, which is a change as well
+                files[name] = marks, old[1] if old and is_old else zlib.crc32(_read(path))
         return files
+
+
+def _marks(path: str) -> Marks:
+    """What tells that a file is as it was: nobody can set the time of any change."""
+    status = os.stat(path, follow_symlinks=False)
+    return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _read(path: str) -> bytes:

@@ -35,7 +35,7 @@ class Journal:
         """Append paths; False where that is not possible, and others find the change by looking."""
         data = "".join([f"\n{_line(path)}\n" for path in paths]).encode()
         with suppress(OSError, MemfsError):
-            fd = self._place.file(root, NAME, _FLAGS, looks=True)
+            fd = self._place.file(root, NAME, _FLAGS)
             is_whole = os.write(fd, data) == len(data)
             if not os.fstat(fd).st_nlink:  # a new one was begun meanwhile
                 is_whole = os.write(self._place.file(root, NAME, _FLAGS), data) == len(data)

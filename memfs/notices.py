@@ -2,7 +2,7 @@
 
 A notice is a hint where to look, never a fact about a file. On Linux it is in the kernel's queue before the call
 that changed the file returns, and whoever asks reads the queue; elsewhere threads of watchdog bring it a little
-later. Not noticed: what is written through another hard link, or through a memory map whose file is closed, and
+later. Not noticed: what is written through a hard link elsewhere, or through a memory map whose file is closed, and
 what is mounted into the vault.
 """
 

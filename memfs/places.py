@@ -10,7 +10,8 @@ from memfs.locks import Mutex
 
 
 class Place:
-    """Files in a directory below the root that stay open between uses; both are made anew when they were deleted."""
+    """Files in a directory below the root that stay open between uses; both are made anew when they were deleted, or
+    others are in their place."""
 
     def __init__(self, *segments: str) -> None:
         self.segments = segments
@@ -18,11 +19,11 @@ class Place:
         self._mutex = Mutex()
         self._pid = os.getpid()
 
-    def file(self, root: int, name: str, flags: int, *, looks: bool = False) -> int:
-        """The descriptor of a file, which belongs to the place; who `looks` himself sees whether it is still there."""
+    def file(self, root: int, name: str, flags: int) -> int:
+        """The descriptor of a file, which belongs to the place."""
         with self._mutex:
-            fd = self._known(name) if looks else self.held(name)
-            if fd < 0:
+            fd = self._known(name)
+            if fd < 0 or not self._is_at(root, name, fd):  # a vault may be put in the place of another
                 self._close(name)
                 fd = self._open[name] = self._opened(root, name, flags)
             return fd
@@ -58,6 +59,13 @@ class Place:
                     break
                 _clear(parent, name)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+    def _is_at(self, root: int, name: str, fd: int) -> bool:
+        """Tell whether an open file is the one with this name below the root."""
+        with suppress(OSError):
+            there = os.stat("/".join((*self.segments, name)), dir_fd=root, follow_symlinks=False)
+            return os.path.samestat(there, os.fstat(fd))
+        return False
 
     def _close(self, name: str) -> None:
         if name in self._open:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.errors import MemfsError
-from memfs.files import STATE, folder, raw_digest
+from memfs.files import STATE, folder, has_fine_times, raw_digest
 from memfs.frontmatter import glance, halves
 from memfs.generations import CURRENT, PURGE
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
@@ -27,7 +27,7 @@ from memfs.model import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
 from memfs.retention import life_of
-from memfs.scan import Marks, diff, read_all, scan, stamp_of
+from memfs.scan import UNSETTLED, Marks, diff, is_final, read_all, scan, stamp_of
 from memfs.state import make
 from memfs.usage import mark_of
 
@@ -84,8 +84,8 @@ def meaning_of(memory: Memory) -> str:
     return "\n".join((told, names, body[:MAX_INDEXED]) if names else (told, body[:MAX_INDEXED]))
 
 
-def document(memory: Memory) -> Document:
-    """A memory as it is indexed."""
+def document(memory: Memory, stamp: Marks | None = None) -> Document:
+    """A memory as it is indexed, with its stamp or another one."""
     path, data, status = memory.path, memory.data, memory.status
     header, body = halves(data)
     read = read_terms(path, header) if header else None
@@ -96,7 +96,7 @@ def document(memory: Memory) -> Document:
         values, keywords = read
     body = unsealed(body)
     numbers = moments_of(values, status)
-    row = path, stamp_of(status), raw_digest(data), life_of(numbers, values), mark_of(id_of(path, values))
+    row = path, stamp or stamp_of(status), raw_digest(data), life_of(numbers, values), mark_of(id_of(path, values))
     if "source" in values and (place := place_of(path, values)) is not None:
         keywords.append(joined(keywords_of(values, body)))
         numbers["place"] = place
@@ -136,6 +136,7 @@ class Publisher:
         self._pause = RETRY
         self._had_one = self._is_foreign = False  # of our kind; of another
         self._journal, self._language = journal, language
+        self.unsettled: list[str] = []  # what was published last, and may have changed again without another stamp
         self._seen: tuple[int, ...] | None = None  # what `current` was when the index was opened
         self._stamps: dict[str, Marks] | None = None
 
@@ -294,14 +295,19 @@ class Publisher:
 
     def _edits(self, root: int, base: Index | None, paths: list[str], progress: Progress | None) -> Iterator[Edit]:
         rows, stamps = (base.catalog.rows(), base.catalog.stamps()) if base else ({}, {})
+        is_fine, began = has_fine_times(self.folder), time.time_ns()
+        self.unsettled = []
         for number, (path, found) in enumerate(_ahead(read_all(root, paths))):
             if number % 500 == 0:
                 self._get_on(number, len(paths), progress)
             if isinstance(found, Memory):
+                stamp = None if is_fine or is_final(found.status, began, time.time_ns()) else UNSETTLED
+                if stamp:
+                    self.unsettled.append(path)
                 if base is None:
-                    yield None, document(found)
+                    yield None, document(found, stamp)
                 elif stamps.get(path) != found.stamp:
-                    yield rows.get(path), document(found)
+                    yield rows.get(path), document(found, stamp)
             elif found is None and path in rows:
                 yield rows[path], None
         if progress:

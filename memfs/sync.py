@@ -19,7 +19,7 @@ from memfs.notices import NOTHING, Noticed, Notices, notices
 from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock
 from memfs.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
-from memfs.scan import Changes, Marks, Scan, diff, is_memory, read_all, scan
+from memfs.scan import Changes, Marks, Scan, diff, is_final, is_memory, read_all, scan
 from memfs.state import last_scan, note_scan
 from memfs.tree import Tree
 from memfs.watcher import watcher_of
@@ -57,6 +57,7 @@ class Freshness:
         self._looked = self._changed = self._untold = 0.0
         self._guarded: Index | None = None
         self._unread: set[str] = set()
+        self._young: set[str] = set()  # pending memories that may have changed again, and have the same stamp
         self._ahead: dict[str, float] = {}  # what was seen before the watcher told of it, and until when it is in doubt
 
     @property
@@ -143,7 +144,7 @@ class Freshness:
                     if isinstance(found, Problem):
                         continue
                     stamp = found.stamp if found else None
-                    if is_other := stamp != self._stamp(path):
+                    if is_other := self._is_other(path, found):
                         learned.append(path)
                     if stamps.get(path) == stamp:
                         self.overlay.drop(path)
@@ -212,7 +213,7 @@ class Freshness:
         if self.published.index is None or is_many:
             self._take_many(root, changes.paths, progress)
         else:
-            self._consider(root, changes.paths)
+            self._consider(root, {*changes.paths, *self._young})
         note_scan(root, self.last_scan.timestamp())
         return found, changes
 
@@ -240,15 +241,25 @@ class Freshness:
     def _consider(self, root: int, paths: Collection[str]) -> None:
         """Look at some memories, and take in those that are not as they are known."""
         learned: list[str] = []
+        linked: dict[int, Marks] = {}  # files with several names, by inode
         paths, self._unread = {*paths, *self._unread}, set()
+        began = time.time_ns()
+        self._young -= paths
         for path, found in read_all(root, sorted(filter(is_memory, paths))):
             if isinstance(found, Problem):  # not readable is not gone: it is tried again
                 self._unread.add(path)
                 continue
-            if (found.stamp if found else None) != self._stamp(path):
+            if found and not is_final(found.status, began, time.time_ns()):
+                self._young.add(path)
+            if self._is_other(path, found):
                 self.overlay.put(path, self._pending(path, found))
                 learned.append(path)
+                if found and found.status.st_nlink > 1:
+                    linked[found.status.st_ino] = found.stamp
         self._hand_on(root, learned)
+        if linked:  # the kernel told of the name that was used
+            known = self._stamps().items()
+            self._consider(root, [path for path, stamp in known if linked.get(stamp[3], stamp) != stamp])
 
     def _hand_on(self, root: int, learned: Collection[str]) -> None:
         """Have those told of changes who rely on this process."""
@@ -257,6 +268,13 @@ class Freshness:
             if self.is_watching:  # also what it heard itself: the file may have changed once more since
                 self.is_heard = self._tree.journal.note(root, learned)
             self._news.note(learned)
+
+    def _is_other(self, path: str, found: Memory | None) -> bool:
+        """Tell whether a memory is not as it is known; where times are coarse, a stamp alone does not show it."""
+        pending = self.overlay.entries.get(path)
+        if pending and pending.memory and found and pending.memory.data != found.data:
+            return True
+        return (found.stamp if found else None) != self._stamp(path)
 
     def _stamp(self, path: str) -> Marks | None:
         """The stamp that a memory is known with."""
@@ -277,6 +295,7 @@ class Freshness:
         is_all = self.published.index is None
         if self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
             self._settle()
+            self._consider(root, self.published.unsettled)
         else:
             self._consider(root, paths)
 
@@ -295,9 +314,12 @@ class Freshness:
         return f"{gone} of {self.index.memories} memories are gone at once; `memfs sync` if that is right"
 
     def _unwritable(self) -> str:
-        if self.published.index or os.access(self._root, os.W_OK):
+        places = (self.published.folder, os.path.join(self._root, STATE), self._root)
+        place = next(filter(os.path.exists, places), self._root)
+        if self.published.index or os.access(place, os.W_OK | os.X_OK):
             return ""
-        return "nothing can be written here; who searches makes an index in memory"
+        where = "here" if place == self._root else f"in {os.path.relpath(place, self._root)}"
+        return f"nothing can be written {where}; who searches makes an index in memory"
 
     def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
         if is_asked or not self._is_doubtful(self._lost()):

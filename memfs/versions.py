@@ -166,16 +166,14 @@ class Versions:
         """Have a log open and locked, against other processes and threads."""
         deadline = time.monotonic() + self._timeout
         with self._mutex:
-            looks = True
             while True:
-                fd = (place or self._place).file(root, name, _LOG if create else _LOG & ~os.O_CREAT, looks=looks)
+                fd = (place or self._place).file(root, name, _LOG if create else _LOG & ~os.O_CREAT)
                 while not try_lock(fd):
                     if time.monotonic() > deadline:
                         raise OSError(errno.ETIMEDOUT, "another process holds the log of versions")
                     time.sleep(0.001)
                 if os.fstat(fd).st_nlink:
-                    break
-                looks = False  # it was compacted meanwhile
+                    break  # else it was compacted meanwhile
             try:
                 yield fd
             finally:

@@ -260,6 +260,7 @@ def test_a_sync_is_told_in_a_line() -> None:
 def test_status_is_in_words() -> None:
     now = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
     fresh = IndexStatus("", 0, 0, "none", "", "scan", None)
+    closed = IndexStatus("", 0, 0, "none", "", "scan", None, "nothing can be written here")
     busy = IndexStatus("g7", 1200, 2, "disk", "4711", "watcher", now, "no space left")
 
     assert dict(status_rows(fresh, now)) == {
@@ -269,6 +270,7 @@ def test_status_is_in_words() -> None:
         "watcher": "none",
         "changes": "found by a scan when a search begins",
     }
+    assert dict(status_rows(closed, now))["index"] == "none"
     assert dict(status_rows(busy, now)) == {
         "memories": "1,200 in the index, archived ones too",
         "index": "on disk, g7",

@@ -115,3 +115,14 @@ def test_a_locale_that_cannot_name_every_file_is_refused(root: Path) -> None:
     assert ran.stderr.startswith("memfs: the locale: has ascii names of files, a vault UTF-8\nhint: Set PYTHONUTF8=1")
     plain_c = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, cwd=REPOSITORY, capture_output=True)
     assert "notes/Zürich trip.md".encode().rpartition(b"/")[2] in plain_c.stdout
+
+
+@pytest.mark.parametrize("place", [".memfs", ".memfs/index"])
+def test_status_tells_where_no_index_can_be_written(root: Path, memfs: Ran, place: str) -> None:
+    memfs("sync")
+    hide(root / place)
+
+    ran = memfs("status")
+
+    assert "  index      none\n" in ran.stdout
+    assert f"  trouble    nothing can be written in {place}; who searches makes an index in memory\n" in ran.stdout

@@ -19,6 +19,7 @@ from searching import LIMIT, Words, assert_right, assert_soon_right, found, mist
 from torture.support import Crew, Log
 
 from memfs import Vault
+from memfs.generations import Generation
 
 Mount = Callable[[str], Path]
 NONE: tuple[str, ...] = ()
@@ -409,6 +410,23 @@ def test_a_vault_that_is_copied_or_moved_is_searched_right(tmp_path: Path) -> No
         assert_right(Vault(tmp_path / "moved"), WORDS)
 
 
+def test_a_vault_put_in_the_place_of_another_has_its_own_journal_and_kept_versions(tmp_path: Path) -> None:
+    root, old = tmp_path / "vault", tmp_path / "old"
+    build(root)
+    with searched(root) as vault:
+        vault.append("facts/3.md", "With milk.")
+        root.rename(old)
+        shutil.copytree(old, root)
+        before = {file: (old / ".memfs" / file).read_bytes() for file in state_of(old)}
+
+        vault.append("facts/3.md", "With sugar.")
+
+        assert {file: (old / ".memfs" / file).read_bytes() for file in state_of(old)} == before
+        assert "facts/3.md" in (root / ".memfs/journal").read_text().split("\n")[-2:]
+        assert Vault(root).versions("facts/3.md")[0].hash == vault.versions("facts/3.md")[0].hash
+        assert len(Vault(root).versions("facts/3.md")) == len(Vault(old).versions("facts/3.md")) + 1
+
+
 def test_a_flipped_byte_that_nothing_shows_is_found_by_the_doctor(tmp_path: Path) -> None:
     build(tmp_path / "vault")
     with Vault(tmp_path / "vault") as vault:
@@ -423,6 +441,40 @@ def test_a_flipped_byte_that_nothing_shows_is_found_by_the_doctor(tmp_path: Path
 
             assert Vault(vault.root).doctor() != [], file
             assert_right(Vault(vault.root), WORDS)
+
+
+def flip_unseen(path: Path, share: float) -> None:
+    """Flip a byte in place, and set the time back."""
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.seek(int(status.st_size * share))
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 0x01]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["while it is open", "before it is opened"])
+@pytest.mark.parametrize("ending", ["term", "idx", "fast", "rows-0"])
+def test_a_byte_is_flipped_and_the_time_set_back(tmp_path: Path, ending: str, is_open: bool) -> None:
+    for tenth in range(1, 10):
+        root = tmp_path / str(tenth)
+        build(root)
+        vault = searched(root) if is_open else None
+        flip_unseen(root / ".memfs" / next(file for file in one_of_each(root) if file.endswith(ending)), tenth / 10)
+
+        assert mistakes(vault or Vault(root), WORDS) == [], tenth
+
+
+def test_files_that_an_index_took_over_are_known_by_their_times(tmp_path: Path) -> None:
+    build(tmp_path / "vault")
+    with searched(tmp_path / "vault") as vault:
+        vault.sync()
+    published = Generation.read(str(tmp_path / "vault/.memfs/index"))
+
+    for name, ((*_, mtime_ns, ctime_ns), _) in published.files.items():  # else all is read whenever it is opened
+        status = (Path(published.place) / name).stat()
+        assert (mtime_ns, ctime_ns) == (status.st_mtime_ns, status.st_ctime_ns), name
 
 
 @pytest.mark.parametrize("ending", ["term", "pos", "idx", "fast", "del", "rows-0"])

@@ -37,6 +37,7 @@ from torture.support import Crew
 from memfs import Vault
 from memfs.errors import VaultNotFoundError
 from memfs.model import Change, lazy
+from memfs.scan import is_final
 
 Git = Callable[..., str]
 MANY, BURST, STEPS = 200, 2_000, 50
@@ -323,6 +324,61 @@ def test_where_another_process_watches_one_searches_right_within_a_second(root: 
 
         assert_soon_right(vault, words)
         assert_right(vault, words)
+
+
+@pytest.fixture
+def coarse(tmp_path: Path) -> Iterator[Path]:
+    """A vault on a file system whose times are seconds; those of most systems are some milliseconds apart."""
+    image, where = tmp_path / "image", tmp_path / "disk"
+    where.mkdir()
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-I", "128", image], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["mount", "-o", "loop", image, where], check=True)
+    try:
+        Vault.init(where / "vault").close()
+        yield where / "vault"
+    finally:
+        subprocess.run(["umount", "-l", where], check=True)
+
+
+@pytest.mark.parametrize("kind", ["searched once", "searched again and again", "watched", "new each time"])
+def test_what_is_edited_right_after_a_search_is_found_where_times_are_coarse(coarse: Path, kind: str) -> None:
+    note = coarse / "note.md"
+    note.write_text("tea0\n")
+    with Vault(coarse, watch=kind == "watched") as vault:
+        for _ in range({"searched again and again": 3, "searched once": 1}.get(kind, 0)):
+            assert found(vault, "tea0") == {"note.md"}
+        for number in range(1, 10):  # as long each time
+            with note.open("r+") as file:
+                file.write(f"tea{number}\n")
+
+            now = Vault(coarse) if kind == "new each time" else vault
+            assert mistakes(now, {f"tea{number}": ["note.md"], f"tea{number - 1}": NONE}) == []
+    assert Vault(coarse).doctor(repair=False) == []
+
+
+def test_a_file_is_final_once_it_cannot_come_again() -> None:
+    def changed(at: int) -> os.stat_result:
+        return os.stat_result(range(10), {"st_ctime_ns": at})
+
+    second, milli = 10**9, 10**6
+    now = 1000 * second + 7
+
+    assert is_final(changed(now - 21 * milli), now, now)
+    assert not is_final(changed(now - 19 * milli), now, now)
+    assert not is_final(changed(now + milli), now, now + 2 * milli)  # while it was read
+    assert is_final(changed(now + 60 * second), now, now)  # a clock was set back
+    assert not is_final(changed(999 * second), now, now)  # times are seconds
+    assert is_final(changed(997 * second), now, now)
+
+
+def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -> None:
+    os.link(root / "top.md", root / "facts/twin.md")
+    with searched(root, "marzipan") as vault:
+        (root / "top.md").write_text("Nougat is for later.\n")
+
+        assert mistakes(vault, {"nougat": ["facts/twin.md", "top.md"], "marzipan": NONE}) == []
 
 
 def test_a_vault_that_is_deleted_and_made_anew_is_searched_and_watched(root: Path) -> None:

@@ -169,7 +169,8 @@ def run_status(args: argparse.Namespace) -> int:
 def status_rows(status: IndexStatus, now: datetime) -> Iterator[tuple[str, str]]:
     """What a person wants to know of an index, and in which words."""
     yield "memories", f"{status.memories:,} in the index, archived ones too"
-    yield "index", PLACES.get(status.where, status.where) + (f", {status.generation}" if status.generation else "")
+    where = "none" if status.where == "none" and status.trouble else PLACES.get(status.where, status.where)
+    yield "index", where + (f", {status.generation}" if status.generation else "")
     yield "pending", f"{count(status.pending, 'change')}, found by searches too" if status.pending else "none"
     yield "watcher", f"process {status.watcher}" if status.watcher else "none"
     yield "changes", NOTICES.get(status.notices, status.notices)
