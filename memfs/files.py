@@ -118,6 +118,8 @@ def open_root(root: Path | str) -> int:
         return os.open(root, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
     except (FileNotFoundError, NotADirectoryError):
         raise VaultNotFoundError(str(root)) from None
+    except PermissionError as error:
+        raise worded(str(root), error) from None
 
 
 def open_folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> int:

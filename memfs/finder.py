@@ -197,7 +197,8 @@ class Finder:
         with self.fresh.lock:
             self.fresh.refresh()
             self.fresh.publish_when_calm()
-            return self.fresh.is_heard
+        self.fresh.look_at_all()
+        return self.fresh.is_heard
 
     def close(self) -> None:
         """Stop the watcher, publish what is worth it, and give back what is held."""

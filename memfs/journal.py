@@ -34,7 +34,7 @@ class Journal:
     def note(self, root: int, paths: Iterable[str]) -> bool:
         """Append paths; False where that is not possible, and others find the change by looking."""
         data = "".join([f"\n{_line(path)}\n" for path in paths]).encode()
-        with suppress(OSError, MemfsError):
+        with suppress(OSError, MemfsError), self._mutex:
             fd = self._place.file(root, NAME, _FLAGS)
             is_whole = os.write(fd, data) == len(data)
             if not os.fstat(fd).st_nlink:  # a new one was begun meanwhile

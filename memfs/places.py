@@ -8,41 +8,60 @@ from contextlib import suppress
 from memfs.files import FILE, TRIES, folder
 from memfs.locks import Mutex
 
+ASIDE = 16  # descriptors of files that are gone which stay open
+
 
 class Place:
     """Files in a directory below the root that stay open between uses; both are made anew when they were deleted, or
     others are in their place."""
 
     def __init__(self, *segments: str) -> None:
-        self.segments = segments
-        self._open: dict[str, int] = {}
+        self.segments, self._prefix = segments, "".join(f"{segment}/" for segment in segments)
+        self._open: dict[str, tuple[int, int, int]] = {}  # descriptor, device and inode
+        self._former: list[int] = []  # descriptors, the oldest first, of files that are not there any more
         self._mutex = Mutex()
         self._pid = os.getpid()
 
     def file(self, root: int, name: str, flags: int) -> int:
         """The descriptor of a file, which belongs to the place."""
         with self._mutex:
-            fd = self._known(name)
-            if fd < 0 or not self._is_at(root, name, fd):  # a vault may be put in the place of another
-                self._close(name)
-                fd = self._open[name] = self._opened(root, name, flags)
+            fd, device, inode = self._known(name)
+            if fd >= 0:
+                try:
+                    there = os.stat(self._prefix + name, dir_fd=root, follow_symlinks=False)
+                    if there.st_ino == inode and there.st_dev == device:  # else a vault may be in the place of another
+                        return fd
+                except OSError:
+                    pass
+                self._set_aside(name)
+            fd = self._opened(root, name, flags)
+            status = os.fstat(fd)
+            self._open[name] = fd, status.st_dev, status.st_ino
             return fd
 
     def held(self, name: str) -> int:
         """The descriptor of a file that is open already, and still there; else -1."""
-        fd = self._known(name)
+        fd, *_ = self._known(name)
         return fd if fd >= 0 and os.fstat(fd).st_nlink else -1
 
-    def _known(self, name: str) -> int:
+    def _known(self, name: str) -> tuple[int, int, int]:
         if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
             self.close()
             self._pid = os.getpid()
-        return self._open.get(name, -1)
+        return self._open.get(name, (-1, 0, 0))
+
+    def _set_aside(self, name: str) -> None:
+        """Let go of a file that is not there any more; another thread may be using it for a moment."""
+        self._former.append(self._open.pop(name)[0])
+        if len(self._former) > ASIDE:
+            os.close(self._former.pop(0))
 
     def close(self) -> None:
         with self._mutex:
-            for name in [*self._open]:
-                self._close(name)
+            files = [*self._former, *(fd for fd, *_ in self._open.values())]
+            self._open, self._former = {}, []
+            for fd in files:
+                os.close(fd)
 
     def __del__(self) -> None:
         with suppress(Exception):  # of a vault that nobody closed
@@ -59,17 +78,6 @@ class Place:
                     break
                 _clear(parent, name)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-
-    def _is_at(self, root: int, name: str, fd: int) -> bool:
-        """Tell whether an open file is the one with this name below the root."""
-        with suppress(OSError):
-            there = os.stat("/".join((*self.segments, name)), dir_fd=root, follow_symlinks=False)
-            return os.path.samestat(there, os.fstat(fd))
-        return False
-
-    def _close(self, name: str) -> None:
-        if name in self._open:
-            os.close(self._open.pop(name))
 
 
 def _open_regular(parent: int, name: str, flags: int) -> int:

@@ -27,14 +27,15 @@ from memfs.watcher import watcher_of
 MUCH = 1 << 26  # bytes of pending memories, with which a search publishes as well
 SOME = 50  # pending changes that are worth publishing when a vault is closed
 FEW = 20  # memories that may go at once without a doubt
-STALE = 1.0  # seconds between two looks at every file where nobody tells of changes
+STALE = 1.0  # seconds between two looks at every file where nobody tells of changes; half of them for a watcher
+PASS, SHARE = 30.0, 200.0  # seconds between two looks at every file of a watcher, and as many times what one takes
 UNTOLD = 60.0  # seconds until the kernel is asked again to watch more directories than it would
 AHEAD = 5.0  # seconds in which a change that was seen before a watcher told of it may be undone, and never be told
 CALM, LONG = 2.0, 10.0  # seconds without a change, until many or few pending ones are published by a watcher
 
 
 class Freshness:
-    """What is known of one vault's memories. Every method wants `lock` held."""
+    """What is known of one vault's memories. Every method but `wait` and `look_at_all` wants `lock` held."""
 
     def __init__(self, tree: Tree, root: str, *, language: str, clock: Clock) -> None:
         self.lock = Mutex()
@@ -54,7 +55,7 @@ class Freshness:
         self.last_scan: datetime | None = None
         self._is_told = False  # by the watcher of another process
         self._looks = min(self._looks, 1)  # a forked process goes on as its parent did
-        self._looked = self._changed = self._untold = 0.0
+        self._looked = self._took = self._changed = self._untold = 0.0
         self._guarded: Index | None = None
         self._unread: set[str] = set()
         self._young: set[str] = set()  # pending memories that may have changed again, and have the same stamp
@@ -191,7 +192,8 @@ class Freshness:
         if self._is_told:
             self._is_told = self._tree.journal.is_there and watcher_of(root) is not None
             return not self._is_told
-        return self._looks < 2 or time.monotonic() - self._looked >= STALE
+        stale = max(STALE / 2, 2 * self._took) if self.is_watching else STALE
+        return self._looks < 2 or time.monotonic() - self._looked >= stale
 
     def _look(self, root: int, progress: Progress | None = None) -> tuple[Scan, Changes]:
         """Look at every file. A process that looks twice has the kernel tell it from then on."""
@@ -203,8 +205,10 @@ class Freshness:
         is_new = self.published.index is None and not self.overlay
         known = self.index.catalog.directory if is_brief and not is_new else None
         self._looks += 1
+        began = time.monotonic()
         found = scan(root, before=self._source.watch if self._source else None, names_only=is_new, known=known)
         self._looked, self.last_scan = time.monotonic(), self._clock()
+        self._took = self._looked - began
         if self._source and not self._source.is_alive:  # there are more directories than it may watch
             self._close_source()
             self._untold = self._looked + UNTOLD
@@ -216,6 +220,24 @@ class Freshness:
             self._consider(root, {*changes.paths, *self._young})
         note_scan(root, self.last_scan.timestamp())
         return found, changes
+
+    def look_at_all(self, every: float = PASS) -> None:
+        """Look at every file now and then, in the background of a watcher: of some changes nobody tells. The lock is
+        taken when all is looked at, so that who searches meanwhile does not wait."""
+        began = time.monotonic()
+        if began - self._looked < max(every, SHARE * self._took):
+            return
+        with self._tree.opened() as root:
+            found = scan(root)
+            with self.lock:
+                self._looked, self.last_scan = time.monotonic(), self._clock()
+                self._took = self._looked - began
+                if len(paths := self._differing(found).paths) > MANY:
+                    self._look(root)
+                else:
+                    self._consider(root, paths)
+                    note_scan(root, self.last_scan.timestamp())
+                self._tell()
 
     def expect_changes(self) -> None:
         """Have the kernel tell from the first look on."""

@@ -572,6 +572,23 @@ def test_a_watcher_whose_source_is_gone_goes_on(root: Path) -> None:
         assert watcher.status().trouble == ""
 
 
+def test_a_watcher_finds_what_is_written_through_a_link_outside_of_the_vault(root: Path) -> None:
+    path = root / "linked.md"
+    with Vault(root, watch=True) as vault:
+        path.write_text("Hojicha.\n", encoding="utf-8")
+        os.link(path, root.parent / "outside.md")
+        wait_for(lambda: found(vault, "hojicha") == {"linked.md"})
+        (root.parent / "outside.md").write_text("Gyokuro.\n", encoding="utf-8")
+        told: list[Change] = []
+        vault.subscribe(told.append)
+
+        vault._finder.fresh.look_at_all(every=0.0)
+
+        assert found(vault, "gyokuro") == {"linked.md"}
+        assert found(vault, "hojicha") == set()
+        assert told == [Change("updated", "linked.md")]
+
+
 def test_a_search_is_right_though_the_watcher_is_stopped(root: Path, crew: Crew) -> None:
     with watched(crew, root) as watcher, searched(root) as vault:
         assert vault.status().notices == "watcher"

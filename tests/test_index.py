@@ -21,6 +21,7 @@ from memfs.journal import Journal
 from memfs.keywords import joined
 from memfs.model import Memory
 from memfs.overlay import Overlay, Pending
+from memfs.places import ASIDE, Place
 from memfs.publisher import document
 from memfs.query import Weights
 from memfs.scan import Changes, diff, read_one, scan
@@ -342,6 +343,25 @@ def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
         ours.begin_anew(root)
         assert theirs.read(root) is None
         assert not theirs.start_at(root, cursor)
+
+
+def test_a_file_that_is_replaced_is_opened_anew_and_the_former_one_stays_open_for_a_moment(tmp_path: Path) -> None:
+    place, root = Place("state"), open_root(tmp_path)
+    first = place.file(root, "log", os.O_RDWR | os.O_CREAT)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(3 * ASIDE):
+        (tmp_path / "state").rename(tmp_path / f"aside-{number}")
+        now = place.file(root, "log", os.O_RDWR | os.O_CREAT)
+        os.write(now, b"new")
+        if number < ASIDE:
+            os.write(first, b"old")  # by another thread, which was given it
+
+    assert (tmp_path / "state" / "log").read_bytes() == b"new"
+    assert (tmp_path / "aside-0" / "log").read_bytes() == b"old" * ASIDE
+    assert len(os.listdir("/proc/self/fd")) == before + ASIDE
+    place.close()
+    os.close(root)
+    assert len(os.listdir("/proc/self/fd")) == before - 2
 
 
 # --- the watcher
