@@ -582,7 +582,11 @@ def test_a_watcher_finds_what_is_written_through_a_link_outside_of_the_vault(roo
         told: list[Change] = []
         vault.subscribe(told.append)
 
-        vault._finder.fresh.look_at_all(every=0.0)
+        def looked() -> bool:
+            vault._finder.fresh.look_at_all(every=0.0)  # not if it looked just now
+            return bool(found(vault, "gyokuro"))
+
+        wait_for(looked)
 
         assert found(vault, "gyokuro") == {"linked.md"}
         assert found(vault, "hojicha") == set()
