@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memfs.stores.vault import VaultStore
     from memfs.vault import Vault
 
-__version__ = "0.8.0"
+__version__ = "0.9.0"
 __all__ = [
     "AgentMemory", "Change", "EnhancedAgentMemory", "EpisodeStrategy", "FactStrategy", "Header", "Hit",
     "InMemoryStore", "IndexStatus", "MemfsError", "Memory", "MemoryManager", "Namespace", "PersistenceMode",
