@@ -18,7 +18,7 @@ from memfs.index import Analyzer, Index, index_in_memory
 from memfs.keywords import NoneOf
 from memfs.model import Memory
 from memfs.protocols import Embedder
-from memfs.publisher import document, names_of
+from memfs.publisher import document, searched_text
 from memfs.query import understand
 from memfs.scan import read_all, scan
 
@@ -55,7 +55,7 @@ QUESTIONS = {
     "who is Yuki?": "people/yuki.md",
     "persona": "system/persona.md",
 }
-VARIANTS = (0, 1, 2, 4)  # times that title, description, aliases and tags stand in the text, beside body and path
+VARIANTS = (0, 1, 2, 4)  # times that what a person calls a memory stands in the text
 Found = dict[str, str]  # question -> path of the memory it is about
 
 
@@ -117,12 +117,11 @@ def _index(root: Path, times: int) -> Index:
         found = [memory for _, memory in read_all(fd, sorted(scan(fd).stamps)) if isinstance(memory, Memory)]
     finally:
         os.close(fd)
-    edits = ((None, document(memory)._replace(text=_text(memory, times))) for memory in found)
+    edits = (
+        (None, document(memory)._replace(text=searched_text(memory.path, memory.header.values, memory.body, times)))
+        for memory in found
+    )
     return index_in_memory(edits, "english")
-
-
-def _text(memory: Memory, times: int) -> str:
-    return "\n".join([memory.path, *[names_of(memory)] * times, memory.body])
 
 
 def _titled(root: Path, number: int = 2000) -> Found:

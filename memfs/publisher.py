@@ -45,12 +45,21 @@ _SYSTEM = re.compile(r"([^'\"]+) \(os error \d+\)")  # what the system said, in 
 log = logging.getLogger("memfs")
 
 
-def names_of(memory: Memory) -> str:
-    """What a memory is called: its title, description, aliases and tags."""
-    return _names(memory.header.values)
+def text_of(memory: Memory) -> str:
+    """The text of a memory that is searched."""
+    return searched_text(memory.path, memory.header.values, unsealed(memory.body))
+
+
+def searched_text(path: str, values: Mapping[str, Any], body: str, times: int = 2) -> str:
+    """The body, and what a person calls the memory twice, which `benchmarks.ranking` found best. A file with an id has
+    a name that is made of its text, the first words of which would count three times: its path counts once."""
+    place, names = path.removesuffix(".md").replace("_", " "), _names(values)
+    first, names = (place, names) if "id" in values else ("", f"{place}\n{names}")
+    return "\n".join((first, *[names] * times, body[:MAX_INDEXED]))
 
 
 def _names(values: Mapping[str, Any]) -> str:
+    """What a memory is called: its title, description, aliases and tags."""
     words = []
     if "title" in values:
         words.append(str(values["title"]))
@@ -60,16 +69,6 @@ def _names(values: Mapping[str, Any]) -> str:
     words += values.get("tags", ())
     names = "\n".join(words)
     return names if SEALED not in names else "\n".join([word for word in words if not is_sealed(word)])
-
-
-def text_of(memory: Memory) -> str:
-    """The text of a memory that is searched: its body, its path, and its names twice, as `benchmarks.ranking` found
-    best. A file name is often made of the body, whose first words would count three times."""
-    return _text(memory.path, names_of(memory), unsealed(memory.body))
-
-
-def _text(path: str, names: str, body: str) -> str:
-    return f"{path.removesuffix('.md').replace('_', ' ')}\n{names}\n{names}\n{body[:MAX_INDEXED]}"
 
 
 def meaning_of(memory: Memory) -> str:
@@ -100,7 +99,7 @@ def document(memory: Memory, stamp: Marks | None = None) -> Document:
     if "source" in values and (place := place_of(path, values)) is not None:
         keywords.append(joined(keywords_of(values, body)))
         numbers["place"] = place
-    return Document(row, _text(path, _names(values), body), " ".join(keywords), numbers)
+    return Document(row, searched_text(path, values, body), " ".join(keywords), numbers)
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
