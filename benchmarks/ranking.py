@@ -55,7 +55,7 @@ QUESTIONS = {
     "who is Yuki?": "people/yuki.md",
     "persona": "system/persona.md",
 }
-VARIANTS = (0, 1, 2, 4)  # times that what a person calls a memory stands in the text
+VARIANTS = (0, 1, 2, 4)  # times that title, description, aliases and tags stand in the text, beside body and path
 Found = dict[str, str]  # question -> path of the memory it is about
 
 

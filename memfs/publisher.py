@@ -51,11 +51,10 @@ def text_of(memory: Memory) -> str:
 
 
 def searched_text(path: str, values: Mapping[str, Any], body: str, times: int = 2) -> str:
-    """The body, and what a person calls the memory twice, which `benchmarks.ranking` found best. A file with an id has
-    a name that is made of its text, the first words of which would count three times: its path counts once."""
-    place, names = path.removesuffix(".md").replace("_", " "), _names(values)
-    first, names = (place, names) if "id" in values else ("", f"{place}\n{names}")
-    return "\n".join((first, *[names] * times, body[:MAX_INDEXED]))
+    """The body, the path, and the names twice, which `benchmarks.ranking` found best. A file's name is often made of its
+    text, the first words of which would count three times if the path counted twice, too."""
+    place = path.removesuffix(".md").replace("_", " ")
+    return "\n".join((place, *[_names(values)] * times, body[:MAX_INDEXED]))
 
 
 def _names(values: Mapping[str, Any]) -> str:
