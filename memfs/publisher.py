@@ -51,8 +51,8 @@ def text_of(memory: Memory) -> str:
 
 
 def searched_text(path: str, values: Mapping[str, Any], body: str, times: int = 2) -> str:
-    """The body, the path, and the names twice, which `benchmarks.ranking` found best. A file's name is often made of its
-    text, the first words of which would count three times if the path counted twice, too."""
+    """The body, the path, and the names twice, which `benchmarks.ranking` found best. A file is often called by its
+    first words, which would count three times if the path counted twice, too."""
     place = path.removesuffix(".md").replace("_", " ")
     return "\n".join((place, *[_names(values)] * times, body[:MAX_INDEXED]))
 
