@@ -228,6 +228,22 @@ def test_a_doctor_that_only_looks_leaves_a_vault_as_it_is(vault: Vault) -> None:
     assert not (vault.root / ".memfs/index/current").exists()
 
 
+def test_a_generation_that_is_described_anew_is_not_opened_anew(vault: Vault) -> None:
+    vault.add("Alice drinks oolong.")
+    vault.sync()
+    index, current = vault._finder.fresh.index, vault.root / ".memfs/index/current"
+    for _ in range(3):
+        (vault.root / "again").write_bytes(current.read_bytes())
+        (vault.root / "again").replace(current)
+
+        assert len(vault.search("oolong")) == 1
+        assert vault._finder.fresh.index is index
+    current.unlink()
+
+    assert len(vault.search("oolong")) == 1
+    assert vault._finder.fresh.index is not index
+
+
 # --- a look at every file
 
 
