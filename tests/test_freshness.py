@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -36,8 +37,10 @@ from torture.support import Crew
 
 from memfs import Vault
 from memfs.errors import VaultNotFoundError
+from memfs.locks import Mutex
 from memfs.model import Change, lazy
 from memfs.scan import is_final
+from memfs.sync import Freshness
 
 Git = Callable[..., str]
 MANY, BURST, STEPS = 200, 2_000, 50
@@ -381,6 +384,23 @@ def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -
         assert mistakes(vault, {"nougat": ["facts/twin.md", "top.md"], "marzipan": NONE}) == []
 
 
+def test_a_file_with_two_names_that_is_written_all_the_time_is_searched(root: Path) -> None:
+    os.link(root / "top.md", root / "facts/twin.md")
+    writing = "import os, sys; fd = os.open(sys.argv[1], 2); print(flush=True)\nwhile True: os.pwrite(fd, b'On', 0)"
+    writer = subprocess.Popen([sys.executable, "-c", writing, root / "top.md"], stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout
+        assert writer.stdout.readline()
+        with searched(root, "marzipan") as vault:
+            for _ in range(1000):
+                vault.search("marzipan")
+    finally:
+        writer.kill()
+        writer.communicate()
+
+    assert found(Vault(root), "marzipan") == {"facts/twin.md", "top.md"}
+
+
 def test_a_vault_that_is_deleted_and_made_anew_is_searched_and_watched(root: Path) -> None:
     with Vault(root, watch=True) as watcher, searched(root) as vault:
         shutil.rmtree(root)
@@ -581,16 +601,60 @@ def test_a_watcher_finds_what_is_written_through_a_link_outside_of_the_vault(roo
         (root.parent / "outside.md").write_text("Gyokuro.\n", encoding="utf-8")
         told: list[Change] = []
         vault.subscribe(told.append)
-
-        def looked() -> bool:
-            vault._finder.fresh.look_at_all(every=0.0)  # not if it looked just now
-            return bool(found(vault, "gyokuro"))
-
-        wait_for(looked)
+        look_at_all(vault._finder.fresh)
 
         assert found(vault, "gyokuro") == {"linked.md"}
         assert found(vault, "hojicha") == set()
         assert told == [Change("updated", "linked.md")]
+
+
+class Delayed(Mutex):
+    """A lock that something comes before."""
+
+    def __init__(self, first: Callable[[], object]) -> None:
+        super().__init__()
+        self._before = [first]
+
+    def __enter__(self) -> bool:
+        if self._before:
+            self._before.pop()()
+        return bool(super().__enter__())
+
+
+def look_at_all(fresh: Freshness) -> None:
+    """Look at every file, as soon as that is not too often."""
+    before = fresh._looked
+
+    def looked() -> bool:
+        fresh.look_at_all(every=0.0)
+        return fresh._looked > before
+
+    wait_for(looked)
+
+
+def test_a_look_at_every_file_that_waits_for_a_search_is_not_taken_for_a_slow_one(root: Path) -> None:
+    with searched(root) as vault:
+        fresh = vault._finder.fresh
+        fresh.lock = Delayed(lambda: time.sleep(1.0))
+        look_at_all(fresh)
+
+        assert fresh._took < 0.5
+
+
+def test_a_vault_that_is_replaced_while_every_file_is_looked_at_is_searched(root: Path, tmp_path: Path) -> None:
+    Vault.init(tmp_path / "other").create("top.md", "At the top there is nougat.\n")
+    with searched(root) as vault:
+
+        def replace() -> None:
+            root.rename(tmp_path / "former")
+            (tmp_path / "other").rename(root)
+            assert found(vault, "nougat") == {"top.md"}
+
+        fresh = vault._finder.fresh
+        fresh.lock = Delayed(replace)
+        look_at_all(fresh)
+
+        assert mistakes(vault, {"nougat": ["top.md"], "marzipan": NONE, "luthier": NONE}) == []
 
 
 def test_a_search_is_right_though_the_watcher_is_stopped(root: Path, crew: Crew) -> None:
