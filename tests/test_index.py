@@ -362,7 +362,7 @@ def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
 
 
 def test_a_file_that_is_replaced_is_opened_anew_and_the_former_one_stays_open_for_a_moment(tmp_path: Path) -> None:
-    place, root = Place("state"), open_root(tmp_path)
+    place, root = Place("state", aside=ASIDE), open_root(tmp_path)
     first = place.file(root, "log", os.O_RDWR | os.O_CREAT)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(3 * ASIDE):
@@ -378,6 +378,15 @@ def test_a_file_that_is_replaced_is_opened_anew_and_the_former_one_stays_open_fo
     place.close()
     os.close(root)
     assert len(os.listdir("/proc/self/fd")) == before - 2
+
+
+def test_no_file_that_was_replaced_stays_open_where_its_words_are_gone(vault: Vault) -> None:
+    for number in range(ASIDE):
+        vault.remove(vault.create("facts/tea.md", f"Bob drinks tea number {number}.\n").path)
+    links = [*map(os.path.realpath, Path("/proc/self/fd").iterdir())]
+    gone = Counter(link for link in links if link.startswith(str(vault.root)) and link.endswith(".log (deleted)"))
+
+    assert max(gone.values(), default=0) <= 1  # the next to use it lets go of it
 
 
 # --- the watcher
