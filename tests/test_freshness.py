@@ -361,6 +361,27 @@ def test_what_is_edited_right_after_a_search_is_found_where_times_are_coarse(coa
     assert Vault(coarse).doctor(repair=False) == []
 
 
+def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tells(coarse: Path) -> None:
+    with Vault(coarse, watch=True) as vault:
+        vault.create("linked.md", "Sencha one.\n")
+        os.link(coarse / "linked.md", coarse.parent / "outside.md")
+        wait_for(lambda: found(vault, "sencha") == {"linked.md"})
+        fresh = vault._finder.fresh
+
+        def edited_twice() -> bool:
+            """An edit on each side of a look; False if they were not in one second."""
+            (coarse.parent / "outside.md").write_text("Gyokuro one.\n")
+            first = os.stat(coarse / "linked.md").st_ctime_ns
+            look_at_all(fresh)
+            (coarse.parent / "outside.md").write_text("Hojicha one.\n")
+            return os.stat(coarse / "linked.md").st_ctime_ns == first
+
+        wait_for(edited_twice)
+        look_at_all(fresh)
+
+        assert mistakes(vault, {"hojicha": ["linked.md"], "gyokuro": NONE}) == []
+
+
 def test_a_file_is_final_once_it_cannot_come_again() -> None:
     def changed(at: int) -> os.stat_result:
         return os.stat_result(range(10), {"st_ctime_ns": at})
