@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.errors import MemfsError
-from memfs.files import STATE, folder, has_fine_times, raw_digest
+from memfs.files import STATE, fine_device, folder, raw_digest
 from memfs.frontmatter import glance, halves
 from memfs.generations import CURRENT, PURGE, Generation
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
@@ -305,13 +305,14 @@ class Publisher:
 
     def _edits(self, root: int, base: Index | None, paths: list[str], progress: Progress | None) -> Iterator[Edit]:
         rows, stamps = (base.catalog.rows(), base.catalog.stamps()) if base else ({}, {})
-        is_fine, began = has_fine_times(self.folder), time.time_ns()
+        fine, began = fine_device(self.folder), time.time_ns()  # another one may be mounted into the vault
         self.unsettled = []
         for number, (path, found) in enumerate(_ahead(read_all(root, paths))):
             if number % 500 == 0:
                 self._get_on(number, len(paths), progress)
             if isinstance(found, Memory):
-                stamp = None if is_fine or is_final(found.status, began, time.time_ns()) else UNSETTLED
+                is_sure = found.status.st_dev == fine or is_final(found.status, began, time.time_ns())
+                stamp = None if is_sure else UNSETTLED
                 if stamp:
                     self.unsettled.append(path)
                 if base is None:

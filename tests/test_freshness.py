@@ -361,6 +361,20 @@ def test_what_is_edited_right_after_a_search_is_found_where_times_are_coarse(coa
     assert Vault(coarse).doctor(repair=False) == []
 
 
+def test_what_is_edited_right_after_it_was_published_is_found_where_it_is_mounted_and_times_are_coarse(
+    coarse: Path,
+) -> None:
+    root, note = coarse.parent.parent, coarse / "note.md"
+    Vault.init(root).close()
+    note.write_text("tea0\n")
+    for number in range(1, 10):  # as long each time
+        Vault(root).sync()
+        with note.open("r+") as file:
+            file.write(f"tea{number}\n")
+
+        assert mistakes(Vault(root), {f"tea{number}": ["disk/vault/note.md"], f"tea{number - 1}": NONE}) == []
+
+
 def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tells(coarse: Path) -> None:
     with Vault(coarse, watch=True) as vault:
         vault.create("linked.md", "Sencha one.\n")
