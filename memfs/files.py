@@ -78,16 +78,18 @@ def stamp_named(written: os.stat_result, named: os.stat_result) -> Stamp:
     return Stamp.of(written)._replace(ctime_ns=named.st_ctime_ns)
 
 
-def has_fine_times(place: str) -> bool:
-    """Tell whether a file in this directory that was looked at, and then changes, always has another stamp."""
+def fine_device(place: str) -> int:
+    """The device of a directory, if a file on it that was looked at, and then changes, always has another stamp; else
+    -1."""
     try:
         fd = os.open(place, os.O_RDWR | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError:
-        return False
+        return -1
     try:
-        return all(_has_other_time(fd) for _ in range(3))  # one of them may be right when a clock ticks
+        is_fine = all(_has_other_time(fd) for _ in range(3))  # one of them may be right when a clock ticks
+        return os.fstat(fd).st_dev if is_fine else -1
     except OSError:
-        return False
+        return -1
     finally:
         os.close(fd)
 

@@ -85,7 +85,7 @@ class Journal:
 
     def cursor(self, root: int) -> str:
         """The place up to which this process has read."""
-        with suppress(OSError, MemfsError):
+        with suppress(OSError, MemfsError), self._mutex:
             fd = self._place.file(root, NAME, _FLAGS & ~os.O_CREAT)
             if os.fstat(fd).st_ino == self._inode:
                 return f"{self._inode:x}-{_first_line(fd):x}-{self._position:x}"

@@ -8,52 +8,51 @@ from contextlib import suppress
 from memfs.files import FILE, TRIES, folder
 from memfs.locks import Mutex
 
-ASIDE = 16  # descriptors of files that are gone which stay open
+ASIDE = 16  # descriptors of files that are gone which stay open where threads share them
 
 
 class Place:
     """Files in a directory below the root that stay open between uses; both are made anew when they were deleted, or
-    others are in their place."""
+    others are in their place. What is gone is closed, for it may be large, or erased; where threads share a descriptor,
+    some of these stay open, as another thread may be using one for a moment."""
 
-    def __init__(self, *segments: str) -> None:
+    def __init__(self, *segments: str, aside: int = 0) -> None:
         self.segments, self._prefix = segments, "".join(f"{segment}/" for segment in segments)
         self._open: dict[str, tuple[int, int, int]] = {}  # descriptor, device and inode
         self._former: list[int] = []  # descriptors, the oldest first, of files that are not there any more
+        self._aside = aside
         self._mutex = Mutex()
         self._pid = os.getpid()
 
     def file(self, root: int, name: str, flags: int) -> int:
         """The descriptor of a file, which belongs to the place."""
         with self._mutex:
-            fd, device, inode = self._known(name)
-            if fd >= 0:
-                try:
-                    there = os.stat(self._prefix + name, dir_fd=root, follow_symlinks=False)
-                    if there.st_ino == inode and there.st_dev == device:  # else a vault may be in the place of another
-                        return fd
-                except OSError:
-                    pass
-                self._set_aside(name)
-            fd = self._opened(root, name, flags)
-            status = os.fstat(fd)
-            self._open[name] = fd, status.st_dev, status.st_ino
+            fd = self.held(name, self._prefix + name, root)
+            if fd < 0:
+                fd = self._opened(root, name, flags)
+                self._let_go(name)  # not before: a new file would get its inode
+                status = os.fstat(fd)
+                self._open[name] = fd, status.st_dev, status.st_ino
             return fd
 
-    def held(self, name: str) -> int:
-        """The descriptor of a file that is open already, and still there; else -1."""
-        fd, *_ = self._known(name)
-        return fd if fd >= 0 and os.fstat(fd).st_nlink else -1
-
-    def _known(self, name: str) -> tuple[int, int, int]:
+    def held(self, name: str, path: str, root: int | None = None) -> int:
+        """The descriptor of a file that is open already, and still at this path; else -1."""
         if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
             self.close()
             self._pid = os.getpid()
-        return self._open.get(name, (-1, 0, 0))
+        fd, device, inode = self._open.get(name, (-1, 0, 0))
+        if fd < 0:
+            return -1
+        try:
+            there = os.stat(path, dir_fd=root, follow_symlinks=False)
+        except OSError:
+            return -1
+        return fd if there.st_ino == inode and there.st_dev == device else -1  # a vault may be in the place of another
 
-    def _set_aside(self, name: str) -> None:
-        """Let go of a file that is not there any more; another thread may be using it for a moment."""
-        self._former.append(self._open.pop(name)[0])
-        if len(self._former) > ASIDE:
+    def _let_go(self, name: str) -> None:
+        if name in self._open:
+            self._former.append(self._open.pop(name)[0])
+        if len(self._former) > self._aside:
             os.close(self._former.pop(0))
 
     def close(self) -> None:

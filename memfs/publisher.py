@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.errors import MemfsError
-from memfs.files import STATE, folder, has_fine_times, raw_digest
+from memfs.files import STATE, fine_device, folder, raw_digest
 from memfs.frontmatter import glance, halves
-from memfs.generations import CURRENT, PURGE
+from memfs.generations import CURRENT, PURGE, Generation
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
 from memfs.journal import Journal
 from memfs.keywords import joined, moments_of, read_terms, terms_of
@@ -176,6 +176,9 @@ class Publisher:
         if seen is None and self.index and not self.index.generation:
             self._seen = seen
             return  # the one in memory serves as long as none is on disk
+        if seen and self._is_open():
+            self._seen = seen
+            return  # its files are described anew, when those of the one before are gone
         self._take(None, seen)
         while seen and self.index is None:
             try:
@@ -187,6 +190,13 @@ class Publisher:
                 seen, before = self._current(), seen
                 if seen == before:
                     break  # else another one was published while this one was opened
+
+    def _is_open(self) -> bool:
+        """Tell whether the generation that counts is the one that is open."""
+        with suppress(IndexDamaged):
+            open_one = self.index.generation if self.index else None
+            return open_one is not None and Generation.read(self.folder).name == open_one.name
+        return False
 
     def _is_ours(self) -> bool:
         """Tell whether the index lies in the vault: a symlink may lead anywhere."""
@@ -293,13 +303,14 @@ class Publisher:
 
     def _edits(self, root: int, base: Index | None, paths: list[str], progress: Progress | None) -> Iterator[Edit]:
         rows, stamps = (base.catalog.rows(), base.catalog.stamps()) if base else ({}, {})
-        is_fine, began = has_fine_times(self.folder), time.time_ns()
+        fine, began = fine_device(self.folder), time.time_ns()  # another one may be mounted into the vault
         self.unsettled = []
         for number, (path, found) in enumerate(_ahead(read_all(root, paths))):
             if number % 500 == 0:
                 self._get_on(number, len(paths), progress)
             if isinstance(found, Memory):
-                stamp = None if is_fine or is_final(found.status, began, time.time_ns()) else UNSETTLED
+                is_sure = found.status.st_dev == fine or is_final(found.status, began, time.time_ns())
+                stamp = None if is_sure else UNSETTLED
                 if stamp:
                     self.unsettled.append(path)
                 if base is None:

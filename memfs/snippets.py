@@ -27,9 +27,10 @@ class _Folding(dict[int, str]):
         return self[code]
 
 
-_BARRED = dict(zip("øłđħŧı", "oldhti", strict=True))  # no accent to Unicode, and yet folded by the index
+_BARRED = dict(zip("øłđðħŧıŋɓɗƙƴəɛɔ", "olddhtinbdkyaeo", strict=True))  # no accents to Unicode, yet folded
 _FOLDING = _Folding()
-_JOINED = {"ss": "ß", "ae": "æ", "oe": "œ", "ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ"}  # one letter here, two to the index
+_JOINED = {"ss": "ß", "ae": "æ", "oe": "œ", "th": "þ"}  # one letter here, two to the index
+_JOINED |= {"ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ", "ffi": "ﬃ", "ffl": "ﬄ"}
 
 Found = tuple[int, int, str]  # from, to, and the term it is
 Snippet = tuple[str, tuple[tuple[int, int], ...]]  # a piece of text, and where the words stand in it
@@ -105,12 +106,12 @@ class Marker:
         """What words begin with, also where two letters of a term are one."""
         if self._joined is None:
             found = [
-                (term[: term.find(pair)], sign)
+                term[: match.start()] + sign
                 for term in self._terms
                 for pair, sign in _JOINED.items()
-                if pair in term
+                for match in re.finditer(pair, term)
             ]
-            self._joined = _shortest([*self._starts, *(start + sign for start, sign in found)])
+            self._joined = _shortest([*self._starts, *found])
         return self._joined
 
 

@@ -41,7 +41,7 @@ from memfs.kernel import NOT_THERE
 from memfs.locks import Lease, Mutex, in_use, try_lock
 from memfs.model import Stamp, modified
 from memfs.namespace import split_path
-from memfs.places import Place
+from memfs.places import ASIDE, Place
 
 SETTLE = 0.25  # seconds to wait for an editor that is in the middle of a save
 PATIENCE = 600.0  # seconds until a displaced file that cannot be leased is taken for closed
@@ -103,7 +103,7 @@ class State:
         self._tmp = -1
         self._name = ""
         self._counter = itertools.count()
-        self._locks = Place(STATE, "locks")
+        self._locks = Place(STATE, "locks", aside=ASIDE)
         self.is_made = False
 
     def make(self, root: int) -> None:

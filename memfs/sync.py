@@ -153,6 +153,7 @@ class Freshness:
                         self.overlay.put(path, self._pending(path, found))
                 self._look_again(learned)
                 self._hand_on(root, learned)
+        self._young.intersection_update(self.overlay.entries)
 
     def _pending(self, path: str, memory: Memory | None) -> Pending:
         if memory is None:
@@ -229,15 +230,16 @@ class Freshness:
             return
         with self._tree.opened() as root:
             found = scan(root)
-            with self.lock:
-                self._looked, self.last_scan = time.monotonic(), self._clock()
-                self._took = self._looked - began
-                if len(paths := self._differing(found).paths) > MANY:
-                    self._look(root)
-                else:
-                    self._consider(root, paths)
-                    note_scan(root, self.last_scan.timestamp())
-                self._tell()
+        took = time.monotonic() - began
+        with self.lock, self._tree.opened() as root:  # another vault may be in its place by now
+            self._looked, self._took, self.last_scan = time.monotonic(), took, self._clock()
+            paths = {*self._differing(found).paths, *self._young}
+            if len(paths) > MANY:
+                self._look(root)
+            else:
+                self._consider(root, paths)
+                note_scan(root, self.last_scan.timestamp())
+            self._tell()
 
     def expect_changes(self) -> None:
         """Have the kernel tell from the first look on."""
@@ -262,6 +264,12 @@ class Freshness:
 
     def _consider(self, root: int, paths: Collection[str]) -> None:
         """Look at some memories, and take in those that are not as they are known."""
+        if linked := self._take_in(root, paths):  # the kernel told of the name that was used
+            known = self._stamps().items()
+            self._take_in(root, [path for path, stamp in known if linked.get(stamp[3], stamp) != stamp])
+
+    def _take_in(self, root: int, paths: Collection[str]) -> Mapping[int, Marks]:
+        """The same, but for other names of a file: those files, by inode."""
         learned: list[str] = []
         linked: dict[int, Marks] = {}  # files with several names, by inode
         paths, self._unread = {*paths, *self._unread}, set()
@@ -279,9 +287,7 @@ class Freshness:
                 if found and found.status.st_nlink > 1:
                     linked[found.status.st_ino] = found.stamp
         self._hand_on(root, learned)
-        if linked:  # the kernel told of the name that was used
-            known = self._stamps().items()
-            self._consider(root, [path for path, stamp in known if linked.get(stamp[3], stamp) != stamp])
+        return linked
 
     def _hand_on(self, root: int, learned: Collection[str]) -> None:
         """Have those told of changes who rely on this process."""

@@ -106,7 +106,7 @@ class Usage:
         """The log, open for appending, while nobody makes it shorter."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            fd = self._writing.held(NAME)
+            fd = self._writing.held(NAME, self._path)
             fd = fd if fd >= 0 else self._opened()
             while not try_share(fd):
                 if time.monotonic() > deadline:
@@ -187,7 +187,7 @@ class Usage:
     def _catch_up(self) -> None:
         """Read on where the log was read up to; a log that is another one, or gone, is begun with anew."""
         try:
-            fd = self._reading.held(NAME)  # it stays open, so no other file gets its inode
+            fd = self._reading.held(NAME, self._path)  # it stays open, so no other file gets its inode
             if fd < 0:
                 with self._rooted() as root:
                     fd = self._reading.file(root, NAME, os.O_RDONLY)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -36,8 +37,10 @@ from torture.support import Crew
 
 from memfs import Vault
 from memfs.errors import VaultNotFoundError
+from memfs.locks import Mutex
 from memfs.model import Change, lazy
 from memfs.scan import is_final
+from memfs.sync import Freshness
 
 Git = Callable[..., str]
 MANY, BURST, STEPS = 200, 2_000, 50
@@ -358,6 +361,41 @@ def test_what_is_edited_right_after_a_search_is_found_where_times_are_coarse(coa
     assert Vault(coarse).doctor(repair=False) == []
 
 
+def test_what_is_edited_right_after_it_was_published_is_found_where_it_is_mounted_and_times_are_coarse(
+    coarse: Path,
+) -> None:
+    root, note = coarse.parent.parent, coarse / "note.md"
+    Vault.init(root).close()
+    note.write_text("tea0\n")
+    for number in range(1, 10):  # as long each time
+        Vault(root).sync()
+        with note.open("r+") as file:
+            file.write(f"tea{number}\n")
+
+        assert mistakes(Vault(root), {f"tea{number}": ["disk/vault/note.md"], f"tea{number - 1}": NONE}) == []
+
+
+def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tells(coarse: Path) -> None:
+    with Vault(coarse, watch=True) as vault:
+        vault.create("linked.md", "Sencha one.\n")
+        os.link(coarse / "linked.md", coarse.parent / "outside.md")
+        wait_for(lambda: found(vault, "sencha") == {"linked.md"})
+        fresh = vault._finder.fresh
+
+        def edited_twice() -> bool:
+            """An edit on each side of a look; False if they were not in one second."""
+            (coarse.parent / "outside.md").write_text("Gyokuro one.\n")
+            first = os.stat(coarse / "linked.md").st_ctime_ns
+            look_at_all(fresh)
+            (coarse.parent / "outside.md").write_text("Hojicha one.\n")
+            return os.stat(coarse / "linked.md").st_ctime_ns == first
+
+        wait_for(edited_twice)
+        look_at_all(fresh)
+
+        assert mistakes(vault, {"hojicha": ["linked.md"], "gyokuro": NONE}) == []
+
+
 def test_a_file_is_final_once_it_cannot_come_again() -> None:
     def changed(at: int) -> os.stat_result:
         return os.stat_result(range(10), {"st_ctime_ns": at})
@@ -379,6 +417,23 @@ def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -
         (root / "top.md").write_text("Nougat is for later.\n")
 
         assert mistakes(vault, {"nougat": ["facts/twin.md", "top.md"], "marzipan": NONE}) == []
+
+
+def test_a_file_with_two_names_that_is_written_all_the_time_is_searched(root: Path) -> None:
+    os.link(root / "top.md", root / "facts/twin.md")
+    writing = "import os, sys; fd = os.open(sys.argv[1], 2); print(flush=True)\nwhile True: os.pwrite(fd, b'On', 0)"
+    writer = subprocess.Popen([sys.executable, "-c", writing, root / "top.md"], stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout
+        assert writer.stdout.readline()
+        with searched(root, "marzipan") as vault:
+            for _ in range(1000):
+                vault.search("marzipan")
+    finally:
+        writer.kill()
+        writer.communicate()
+
+    assert found(Vault(root), "marzipan") == {"facts/twin.md", "top.md"}
 
 
 def test_a_vault_that_is_deleted_and_made_anew_is_searched_and_watched(root: Path) -> None:
@@ -581,16 +636,60 @@ def test_a_watcher_finds_what_is_written_through_a_link_outside_of_the_vault(roo
         (root.parent / "outside.md").write_text("Gyokuro.\n", encoding="utf-8")
         told: list[Change] = []
         vault.subscribe(told.append)
-
-        def looked() -> bool:
-            vault._finder.fresh.look_at_all(every=0.0)  # not if it looked just now
-            return bool(found(vault, "gyokuro"))
-
-        wait_for(looked)
+        look_at_all(vault._finder.fresh)
 
         assert found(vault, "gyokuro") == {"linked.md"}
         assert found(vault, "hojicha") == set()
         assert told == [Change("updated", "linked.md")]
+
+
+class Delayed(Mutex):
+    """A lock that something comes before."""
+
+    def __init__(self, first: Callable[[], object]) -> None:
+        super().__init__()
+        self._before = [first]
+
+    def __enter__(self) -> bool:
+        if self._before:
+            self._before.pop()()
+        return bool(super().__enter__())
+
+
+def look_at_all(fresh: Freshness) -> None:
+    """Look at every file, as soon as that is not too often."""
+    before = fresh._looked
+
+    def looked() -> bool:
+        fresh.look_at_all(every=0.0)
+        return fresh._looked > before
+
+    wait_for(looked)
+
+
+def test_a_look_at_every_file_that_waits_for_a_search_is_not_taken_for_a_slow_one(root: Path) -> None:
+    with searched(root) as vault:
+        fresh = vault._finder.fresh
+        fresh.lock = Delayed(lambda: time.sleep(1.0))
+        look_at_all(fresh)
+
+        assert fresh._took < 0.5
+
+
+def test_a_vault_that_is_replaced_while_every_file_is_looked_at_is_searched(root: Path, tmp_path: Path) -> None:
+    Vault.init(tmp_path / "other").create("top.md", "At the top there is nougat.\n")
+    with searched(root) as vault:
+
+        def replace() -> None:
+            root.rename(tmp_path / "former")
+            (tmp_path / "other").rename(root)
+            assert found(vault, "nougat") == {"top.md"}
+
+        fresh = vault._finder.fresh
+        fresh.lock = Delayed(replace)
+        look_at_all(fresh)
+
+        assert mistakes(vault, {"nougat": ["top.md"], "marzipan": NONE, "luthier": NONE}) == []
 
 
 def test_a_search_is_right_though_the_watcher_is_stopped(root: Path, crew: Crew) -> None:

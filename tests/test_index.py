@@ -228,6 +228,22 @@ def test_a_doctor_that_only_looks_leaves_a_vault_as_it_is(vault: Vault) -> None:
     assert not (vault.root / ".memfs/index/current").exists()
 
 
+def test_a_generation_that_is_described_anew_is_not_opened_anew(vault: Vault) -> None:
+    vault.add("Alice drinks oolong.")
+    vault.sync()
+    index, current = vault._finder.fresh.index, vault.root / ".memfs/index/current"
+    for _ in range(3):
+        (vault.root / "again").write_bytes(current.read_bytes())
+        (vault.root / "again").replace(current)
+
+        assert len(vault.search("oolong")) == 1
+        assert vault._finder.fresh.index is index
+    current.unlink()
+
+    assert len(vault.search("oolong")) == 1
+    assert vault._finder.fresh.index is not index
+
+
 # --- a look at every file
 
 
@@ -346,7 +362,7 @@ def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
 
 
 def test_a_file_that_is_replaced_is_opened_anew_and_the_former_one_stays_open_for_a_moment(tmp_path: Path) -> None:
-    place, root = Place("state"), open_root(tmp_path)
+    place, root = Place("state", aside=ASIDE), open_root(tmp_path)
     first = place.file(root, "log", os.O_RDWR | os.O_CREAT)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(3 * ASIDE):
@@ -362,6 +378,15 @@ def test_a_file_that_is_replaced_is_opened_anew_and_the_former_one_stays_open_fo
     place.close()
     os.close(root)
     assert len(os.listdir("/proc/self/fd")) == before - 2
+
+
+def test_no_file_that_was_replaced_stays_open_where_its_words_are_gone(vault: Vault) -> None:
+    for number in range(ASIDE):
+        vault.remove(vault.create("facts/tea.md", f"Bob drinks tea number {number}.\n").path)
+    links = [*map(os.path.realpath, Path("/proc/self/fd").iterdir())]
+    gone = Counter(link for link in links if link.startswith(str(vault.root)) and link.endswith(".log (deleted)"))
+
+    assert max(gone.values(), default=0) <= 1  # the next to use it lets go of it
 
 
 # --- the watcher

@@ -241,6 +241,22 @@ def test_deleted_counters_begin_anew(tmp_path: Path, usage: Usage) -> None:
     assert dict(usage.snapshot()) == {"m-3": (1, SECONDS)}
 
 
+def test_where_another_vault_is_put_in_its_place_recalls_are_counted_there(tmp_path: Path) -> None:
+    root, former = tmp_path / "vault", tmp_path / "former"
+    usage = Usage(Vault.init(root).root)
+    usage.recalled(["tea"])
+    assert usage.of("tea").times == 1
+    root.rename(former)
+    Usage(Vault.init(root).root).recalled(["oolong"])
+
+    usage.recalled(["oolong"])
+
+    for now in (usage, Usage(root)):
+        assert now.of("oolong").times == 2
+        assert now.of("tea") == NEVER
+    assert Usage(former).of("oolong") == NEVER
+
+
 def make_folder(log: Path, _: Path) -> None:
     log.mkdir(parents=True)
 
