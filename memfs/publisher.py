@@ -27,7 +27,7 @@ from memfs.model import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
 from memfs.retention import life_of
-from memfs.scan import UNSETTLED, Marks, diff, is_final, read_all, scan, stamp_of
+from memfs.scan import UNSETTLED, Marks, diff, is_settled, read_all, scan, stamp_of
 from memfs.state import make
 from memfs.usage import mark_of
 
@@ -309,7 +309,7 @@ class Publisher:
             if number % 500 == 0:
                 self._get_on(number, len(paths), progress)
             if isinstance(found, Memory):
-                is_sure = found.status.st_dev == fine or is_final(found.status, began, time.time_ns())
+                is_sure = found.status.st_dev == fine or is_settled(found.status, began, time.time_ns())
                 stamp = None if is_sure else UNSETTLED
                 if stamp:
                     self.unsettled.append(path)

@@ -17,10 +17,9 @@ from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_p
 
 Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan
 stamp_of: Callable[[os.stat_result], Marks] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
-_SECOND, _TICK = 1_000_000_000, 1_000_000  # nanoseconds
-SETTLED = _SECOND // 2  # after that, a clock that ticks gives a file that changes another time; also one that is late
-COARSE = 2 * _SECOND  # the same where a file system keeps whole seconds, or pairs of them
-BLUR = 20 * _TICK  # longer than the ticks of any clock
+_MILLISECOND = 1_000_000  # in nanoseconds
+SETTLED = 100 * _MILLISECOND  # longer than a clock takes to tick, also one that is late
+COARSE = 2000 * _MILLISECOND  # the same where a file system keeps whole seconds, or pairs of them
 UNSETTLED: Marks = (0, 0, 0, 0)  # unlike any: of a file that may have changed again, and have the same stamp
 _NOT_NAMES = ".~#"
 _KIND = 0o170000  # of a mode
@@ -78,16 +77,10 @@ def is_memory(path: str) -> bool:
     return fold(segments[0]) != SESSIONS if len(segments) > 1 else fold(path) != "readme.md"
 
 
-def is_settled(stamp: Marks, began: int) -> bool:
-    """Tell whether a file that was read then, in nanoseconds, gets another stamp if it changes once more."""
-    mtime_ns, ctime_ns, *_ = stamp
-    return max(mtime_ns, ctime_ns) < began - (SETTLED if ctime_ns % _TICK else COARSE)
-
-
-def is_final(status: os.stat_result, began: int, now: int) -> bool:
-    """Tell whether a file that changes has another stamp than this one, which was read between two times."""
+def is_settled(status: os.stat_result, began: int, now: int) -> bool:
+    """Tell whether a file that was read between these times, in nanoseconds, has another stamp if it changes again."""
     changed = status.st_ctime_ns  # nobody can set it
-    return not began - (BLUR if changed % _TICK else COARSE) <= changed <= now
+    return not began - (SETTLED if changed % _MILLISECOND else COARSE) <= changed <= now
 
 
 def diff(on_disk: Mapping[str, Marks], indexed: Mapping[str, Marks]) -> Changes:

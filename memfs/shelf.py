@@ -56,7 +56,7 @@ class Shelf:
         size = EACH + len(data) + 4 * sys.getsizeof(body)  # the text, the body, and its line twice
         if (header := len(data if body.isascii() else memory.text) - len(body)) > SHORT:
             size += RICH * (header - SHORT)
-        if is_settled(stamp, began) and size < self._room:
+        if size < self._room and is_settled(memory.status, began, time.time_ns()):
             if size > self._free:
                 self._kept, self._free = {}, self._room
             self._kept[memory.path] = kept

@@ -19,7 +19,7 @@ from memfs.notices import NOTHING, Noticed, Notices, notices
 from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock
 from memfs.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
-from memfs.scan import Changes, Marks, Scan, diff, is_final, is_memory, read_all, scan
+from memfs.scan import Changes, Marks, Scan, diff, is_memory, is_settled, read_all, scan
 from memfs.state import last_scan, note_scan
 from memfs.tree import Tree
 from memfs.watcher import watcher_of
@@ -279,7 +279,7 @@ class Freshness:
             if isinstance(found, Problem):  # not readable is not gone: it is tried again
                 self._unread.add(path)
                 continue
-            if found and not is_final(found.status, began, time.time_ns()):
+            if found and not is_settled(found.status, began, time.time_ns()):
                 self._young.add(path)
             if self._is_other(path, found):
                 self.overlay.put(path, self._pending(path, found))

@@ -39,7 +39,7 @@ from memfs import Vault
 from memfs.errors import VaultNotFoundError
 from memfs.locks import Mutex
 from memfs.model import Change, lazy
-from memfs.scan import is_final
+from memfs.scan import is_settled
 from memfs.sync import Freshness
 
 Git = Callable[..., str]
@@ -396,19 +396,19 @@ def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tel
         assert mistakes(vault, {"hojicha": ["linked.md"], "gyokuro": NONE}) == []
 
 
-def test_a_file_is_final_once_it_cannot_come_again() -> None:
+def test_a_file_is_settled_when_its_next_change_shows_in_its_times() -> None:
     def changed(at: int) -> os.stat_result:
         return os.stat_result(range(10), {"st_ctime_ns": at})
 
     second, milli = 10**9, 10**6
     now = 1000 * second + 7
 
-    assert is_final(changed(now - 21 * milli), now, now)
-    assert not is_final(changed(now - 19 * milli), now, now)
-    assert not is_final(changed(now + milli), now, now + 2 * milli)  # while it was read
-    assert is_final(changed(now + 60 * second), now, now)  # a clock was set back
-    assert not is_final(changed(999 * second), now, now)  # times are seconds
-    assert is_final(changed(997 * second), now, now)
+    assert is_settled(changed(now - 101 * milli), now, now)
+    assert not is_settled(changed(now - 99 * milli), now, now)
+    assert not is_settled(changed(now + milli), now, now + 2 * milli)  # while it was read
+    assert is_settled(changed(now + 60 * second), now, now)  # a clock was set back
+    assert not is_settled(changed(999 * second), now, now)  # times are seconds
+    assert is_settled(changed(997 * second), now, now)
 
 
 def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -> None:

@@ -10,7 +10,7 @@ from searching import wait_for
 
 from memfs import Memory, Vault
 from memfs.frontmatter import understand
-from memfs.scan import COARSE, SETTLED, is_settled, stamp_of
+from memfs.scan import COARSE, SETTLED, stamp_of
 from memfs.shelf import EACH, ROOM, Shelf
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
@@ -70,29 +70,6 @@ def test_a_file_that_changed_a_moment_ago_is_read_each_time(tmp_path: Path) -> N
         return True
 
     wait_for(read_twice)
-
-
-@pytest.mark.parametrize(
-    ("ctime", "age", "settled"),
-    [
-        (1_790_000_000_123_456_789, SETTLED + 1, True),
-        (1_790_000_000_123_456_789, SETTLED, False),
-        (1_790_000_000_123_456_789, -COARSE, False),  # it comes from the future
-        (1_790_000_000_000_000_000, SETTLED + 1, False),  # whole seconds
-        (1_790_000_000_120_000_000, COARSE, False),  # hundredths, as some file systems have beside pairs of seconds
-        (1_790_000_000_120_000_000, COARSE + 1, True),
-    ],
-)
-@pytest.mark.parametrize("other", [0, 1_600_000_000_000_000_000])
-def test_a_file_is_settled_when_its_next_change_shows_in_its_times(
-    ctime: int, age: int, settled: bool, other: int
-) -> None:
-    assert is_settled((ctime - other, ctime, 7, 8), ctime + age) is settled
-
-
-def test_a_file_that_says_it_is_new_is_not_settled() -> None:
-    ctime = 1_790_000_000_123_456_789
-    assert not is_settled((ctime + COARSE, ctime, 7, 8), ctime + COARSE)
 
 
 def in_place(root: Path) -> None:

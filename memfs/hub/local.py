@@ -93,8 +93,8 @@ def read(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Here | Problem 
 def _here(memory: Memory, began: int) -> Here:
     given = memory.header.get("id")
     name = given if isinstance(given, str) and given.isprintable() and len(given) <= MAX_ID else ""
-    stamp = memory.stamp
-    return Here(memory.path, digest(memory.data), name, stamp, memory.data, is_settled(stamp, began))
+    sure = is_settled(memory.status, began, time.time_ns())
+    return Here(memory.path, digest(memory.data), name, memory.stamp, memory.data, sure)
 
 
 def locate(root: int, wanted: Mapping[str, str], shared: Mapping[str, Shared]) -> dict[str, Here | Problem]:
