@@ -177,8 +177,9 @@ def _compare(fd: int, place: str, found: Scan, known: Known) -> list[str]:
     names = os.listdir(fd)
     if len(names) == len(known):
         names.sort()
+        look, stamp = os.lstat, stamp_of  # not looked up for every file
         with suppress(OSError):
-            if known.holds(names, [stamp_of(os.lstat(name, dir_fd=fd)) for name in names]):
+            if known.holds(names, [stamp(look(name, dir_fd=fd)) for name in names]):
                 found.same[place] = len(names)
                 return []
     return _look(fd, f"{place}/" if place else "", found, names)
