@@ -11,7 +11,7 @@ from benchmarks.place import STATE, Place, bytes_below
 from benchmarks.processes import FailedError
 from benchmarks.writing import FLOOR, durable, sync_folder
 from memfs import Vault
-from memfs.model import Written
+from memfs.data_types import Written
 
 BATCH_FLOOR = f"{FLOOR} once"
 FILES = "the files themselves"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from benchmarks.corpus import word
 from memfs import Vault
+from memfs.data_types import Memory
 from memfs.embedding import default_embedder
 from memfs.files import open_root
 from memfs.index import Analyzer, Index, index_in_memory
 from memfs.keywords import NoneOf
-from memfs.model import Memory
 from memfs.protocols import Embedder
 from memfs.publisher import document, searched_text
 from memfs.query import understand

@@ -10,7 +10,7 @@ from benchmarks.measure import BLOCK, Row, Times, interleaved
 from benchmarks.place import SCRATCH, Place
 from benchmarks.serving import LIMIT
 from memfs import Vault
-from memfs.model import Hit
+from memfs.data_types import Hit
 
 GOAL = 1.5
 FLOOR = "tantivy, 5 stored bodies and snippets"

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         Strategy,
         SummaryStrategy,
     )
-    from memfs.errors import MemfsError
-    from memfs.model import (
+    from memfs.data_types import (
         Change,
         Header,
         Hit,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         Version,
         Written,
     )
+    from memfs.errors import MemfsError
     from memfs.namespace import Namespace, Template
     from memfs.stores.keyed.bridge import as_agent_store
     from memfs.stores.keyed.urls import open_store
@@ -48,8 +48,8 @@ __all__ = [
 
 _HOMES = {
     "MemfsError": "errors",
-    **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "model"),
-    **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "model"),
+    **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "data_types"),
+    **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "data_types"),
     **dict.fromkeys(("Namespace", "Template"), "namespace"),
     **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent.memory"),
     "InMemoryStore": "stores.memory",

@@ -8,13 +8,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from memfs.catalog import Catalog
+from memfs.data_types import Reason
+from memfs.decay import Forgetting, factor_of, left_of, life_of
 from memfs.index import Index, Matches
 from memfs.keywords import Clause, moments
-from memfs.model import Reason
 from memfs.overlay import has_all, rarity
 from memfs.query import STEEPNESS, Page, Question, Weights
 from memfs.ranking import Ranked, Support
-from memfs.retention import Forgetting, factor_of, left_of, life_of
 from memfs.scan import Marks
 from memfs.sync import Freshness
 from memfs.usage import NEVER, Recalls, Usage, mark_of

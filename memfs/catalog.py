@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import accumulate, compress, pairwise
 from typing import NamedTuple
 
-from memfs.model import lazy
+from memfs.data_types import lazy
 
 _HEAD = struct.Struct("<8s5q")  # magic, first row, number of rows, of dead rows, of runs, bytes of paths
 _MAGIC = b"memfsrow"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from memfs.model import Change
+from memfs.data_types import Change
 from memfs.scan import Marks, diff
 
 log = logging.getLogger("memfs")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from memfs.model import Memory, Problem
+from memfs.data_types import Memory, Problem
 from memfs.namespace import fold, is_conflict_copy
 
 

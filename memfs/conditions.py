@@ -6,6 +6,7 @@ from operator import eq, ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from memfs.data_types import Memory, is_sealed
 from memfs.errors import InvalidSearchError
 from memfs.keywords import (
     BARE,
@@ -23,7 +24,6 @@ from memfs.keywords import (
     shown_value,
     text_of_value,
 )
-from memfs.model import Memory, is_sealed
 from memfs.namespace import fold, is_text
 
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")

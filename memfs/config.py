@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from memfs.decay import HALF_LIFE, PRUNE_BELOW
 from memfs.errors import MemfsError, SettingsError
 from memfs.frontmatter import Fault, scan
 from memfs.namespace import Template
-from memfs.retention import HALF_LIFE, PRUNE_BELOW
 from memfs.words import LANGUAGES
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator
 
 from memfs.catalog import IndexDamaged, IndexOfAnotherKind
+from memfs.data_types import Memory, Problem
 from memfs.files import STATE, digest
 from memfs.generations import CURRENT, Generation
 from memfs.index import Index, open_index
-from memfs.model import Memory, Problem
 from memfs.publisher import INDEX
 from memfs.scan import read_all, read_one, scan
 from memfs.sync import Freshness

@@ -10,10 +10,10 @@ from datetime import date, datetime
 from types import NoneType
 from typing import Any
 
+from memfs.data_types import as_time
 from memfs.errors import InvalidMemoryError, shown
 from memfs.flat import CHECKS, NUMBER
 from memfs.frontmatter import Entry, Fault, Parsed, Parts, parse, scan
-from memfs.model import as_time
 from memfs.namespace import fold, is_text
 from memfs.protocols import Clock
 

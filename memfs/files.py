@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from memfs.data_types import Stamp
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -24,7 +25,6 @@ from memfs.errors import (
     shown,
 )
 from memfs.kernel import EXCHANGE, NOREPLACE, open_beneath, rename
-from memfs.model import Stamp
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text
 
 MAX_FILE = 8 * 1024 * 1024

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
 from memfs.conditions import EXISTENCE, Condition
+from memfs.data_types import TIME_KEYS, Memory, lazy
 from memfs.errors import InvalidSearchError, shown
 from memfs.keywords import (
     EPOCH,
@@ -28,7 +29,6 @@ from memfs.keywords import (
     shown_value,
     span_of,
 )
-from memfs.model import TIME_KEYS, Memory, lazy
 from memfs.namespace import ARCHIVE, Namespace, fold, is_text
 
 INCLUDES = ("archived", "expired", "deprecated", "superseded")

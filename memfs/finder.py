@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from memfs.data_types import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
+from memfs.decay import Forgetting
 from memfs.files import STATE
 from memfs.filters import Filter
 from memfs.locks import Mutex
-from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
 from memfs.namespace import Namespace, fold
 from memfs.protocols import Clock, Embedder
 from memfs.query import Page
-from memfs.retention import Forgetting
 from memfs.tree import Tree
 from memfs.usage import Usage
 from memfs.watcher import Watcher

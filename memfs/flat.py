@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, TypeVar
 
+from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS, as_time
 from memfs.errors import InvalidMemoryError, shown
-from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS, as_time
 
 T = TypeVar("T")
 MAX_FLAT = 3000  # characters: a longer header goes the slow way, which counts its values

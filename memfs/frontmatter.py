@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from memfs.data_types import Header, Problem, Reading
 from memfs.errors import InvalidMemoryError, shown
 from memfs.flat import CHECKS, read_flat, resolve
-from memfs.model import Header, Problem, Reading
 
 MAX_HEADER = 64 * 1024
 MAX_EVENTS = 2000

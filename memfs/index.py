@@ -15,9 +15,9 @@ from tantivy import Filter as Step
 from tantivy import Occur, Query
 
 from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow
+from memfs.data_types import lazy
 from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
-from memfs.model import lazy
 from memfs.origins import PLACED
 from memfs.overlay import worth
 from memfs.pause import paused

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-from memfs.model import is_sealed
+from memfs.data_types import is_sealed
 from memfs.namespace import fold
 
 PLACED = "%placed"  # the keyword of memories that have a place; no header key is spelled with a bare %

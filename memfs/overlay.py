@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from memfs.model import Memory
+from memfs.data_types import Memory
 
 K1 = 1.2
 B = 0.75

@@ -15,6 +15,8 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from memfs.catalog import IndexDamaged, IndexOfAnotherKind
+from memfs.data_types import SEALED, Memory, id_of, is_sealed, unsealed
+from memfs.decay import life_of
 from memfs.errors import MemfsError
 from memfs.files import STATE, fine_device, folder, raw_digest
 from memfs.frontmatter import glance, halves
@@ -23,10 +25,8 @@ from memfs.index import Document, Edit, Index, index_in_memory, open_index, publ
 from memfs.journal import Journal
 from memfs.keywords import joined, moments_of, read_terms, terms_of
 from memfs.locks import release, try_lock
-from memfs.model import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
-from memfs.retention import life_of
 from memfs.scan import UNSETTLED, Marks, diff, is_settled, read_all, scan, stamp_of
 from memfs.state import make
 from memfs.usage import mark_of

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from memfs.data_types import Reason
 from memfs.errors import InvalidSearchError, shown
-from memfs.model import Reason
 from memfs.overlay import bm25, has_all, rarity
 from memfs.words import MAX_QUESTION, MAX_TERMS, ask, emoji_of, is_loose, prepare
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from operator import mul
 from typing import NamedTuple
 
-from memfs.model import Reason
+from memfs.data_types import Reason
 from memfs.query import Weights
 
 POOL = 30  # of the best matches are put in order

@@ -8,11 +8,11 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
+from memfs.data_types import Memory, Problem
 from memfs.errors import InvalidNamespaceError
 from memfs.files import DIRECTORY, MAX_FILE, open_folder, read_below, read_plain
 from memfs.frontmatter import understand
 from memfs.kernel import open_beneath
-from memfs.model import Memory, Problem
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_path
 
 Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from memfs.model import Memory, Problem
+from memfs.data_types import Memory, Problem
 from memfs.scan import Marks, is_settled, read_one, stamp_of
 from memfs.snippets import Line
 

@@ -16,6 +16,7 @@ from datetime import datetime
 from functools import partial
 from urllib.parse import unquote
 
+from memfs.data_types import Stamp, modified
 from memfs.errors import MemoryChangedError, VaultError
 from memfs.files import (
     FILE,
@@ -39,7 +40,6 @@ from memfs.files import (
 )
 from memfs.kernel import NOT_THERE
 from memfs.locks import Lease, Mutex, in_use, try_lock
-from memfs.model import Stamp, modified
 from memfs.namespace import split_path
 from memfs.places import ASIDE, Place
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from memfs.model import Memory
+from memfs.data_types import Memory
 from memfs.namespace import ARCHIVE, fold
 
 

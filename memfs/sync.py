@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from memfs.changes import Known, News, Told
+from memfs.data_types import IndexStatus, Memory, Problem, SyncReport
 from memfs.files import STATE
 from memfs.index import Analyzer, Index
 from memfs.locks import Mutex
-from memfs.model import IndexStatus, Memory, Problem, SyncReport
 from memfs.notices import NOTHING, Noticed, Notices, notices
 from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memfs.data_types import Memory, Problem, Stamp, Version, Written
 from memfs.edit import canonical, compose
 from memfs.errors import (
     MalformedMemoryError,
@@ -34,7 +35,6 @@ from memfs.files import (
 from memfs.frontmatter import Fault, understand
 from memfs.journal import Journal
 from memfs.locks import Mutex, acquire, release
-from memfs.model import Memory, Problem, Stamp, Version, Written
 from memfs.names import Names, text_key
 from memfs.namespace import check_name, first_line, fold, new_id, slug
 from memfs.protocols import Clock

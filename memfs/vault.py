@@ -12,6 +12,20 @@ from typing import Any, Self
 
 from memfs import config
 from memfs.checks import check
+from memfs.data_types import (
+    Change,
+    Hit,
+    IndexStatus,
+    Memory,
+    Problem,
+    Reason,
+    Stamp,
+    SyncReport,
+    Version,
+    Written,
+    lazy,
+)
+from memfs.decay import PRUNED
 from memfs.edit import canonical, retagged, revise
 from memfs.errors import (
     InvalidMemoryError,
@@ -27,12 +41,10 @@ from memfs.files import STATE, Dirty, digest, encode, open_root, read, worded, w
 from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.frontmatter import parse
-from memfs.model import Change, Hit, IndexStatus, Memory, Problem, Reason, Stamp, SyncReport, Version, Written, lazy
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.pause import paused
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query import check_page
-from memfs.retention import PRUNED
 from memfs.scope import Scope, is_below
 from memfs.state import make
 from memfs.tree import Tree

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
+from memfs.data_types import Version
 from memfs.errors import VersionNotFoundError
 from memfs.files import STATE, digest, folder, raw_digest, write, write_all
 from memfs.locks import Mutex, release, try_lock
-from memfs.model import Version
 from memfs.places import Place
 
 KEEP = 20

@@ -5,9 +5,9 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
+from memfs.data_types import Memory
 from memfs.index import Index
 from memfs.keywords import Clause
-from memfs.model import Memory
 from memfs.origins import ASKS, SAID_BY, words_of
 from memfs.overlay import Overlay
 from memfs.query import Question, Weights

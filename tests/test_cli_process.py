@@ -54,7 +54,16 @@ def test_version_imports_nothing_heavy(tmp_path: Path) -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
     assert re.fullmatch(r"memfs \d+\.\d+\.\d+\n", done.stdout)
-    assert not imported & {"yaml", "pydantic", "tantivy", "argparse", "json", "memfs.vault", "memfs.model", "filelock"}
+    assert not imported & {
+        "yaml",
+        "pydantic",
+        "tantivy",
+        "argparse",
+        "json",
+        "memfs.vault",
+        "memfs.data_types",
+        "filelock",
+    }
 
 
 def test_a_command_imports_its_own_group_alone(example: Path) -> None:

@@ -31,9 +31,9 @@ from memfs.cli.inputs import LogLine, Once, conditions
 from memfs.cli.output import Progress, hit_facts
 from memfs.cli.searching import advice, block, cells, line, own_title, wrapped
 from memfs.conditions import OPERATORS
+from memfs.data_types import Change, Hit, IndexStatus, Memory, Reason, SyncReport
 from memfs.errors import MemfsError
 from memfs.frontmatter import understand
-from memfs.model import Change, Hit, IndexStatus, Memory, Reason, SyncReport
 
 MEMFS = [sys.executable, "-m", "memfs"]
 LIMIT = 30

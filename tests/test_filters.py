@@ -11,11 +11,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from memfs.conditions import OPERATORS
+from memfs.data_types import TIME_KEYS, Header, Memory
 from memfs.errors import InvalidSearchError
 from memfs.filters import INCLUDES, Filter
 from memfs.frontmatter import understand
 from memfs.keywords import KEYWORD_LIMIT, AnyOf, Between, Clause, NoneOf, Value, keywords, moments
-from memfs.model import TIME_KEYS, Header, Memory
 from memfs.namespace import ARCHIVE, Namespace, fold
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)

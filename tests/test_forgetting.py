@@ -10,8 +10,8 @@ import pytest
 from conftest import Git, Memfs, Snapshot
 
 from memfs import Vault
+from memfs.data_types import Written
 from memfs.errors import MemoryChangedError, SettingsError
-from memfs.model import Written
 from memfs.stores import VaultStore
 from memfs.upkeep.forgetting import faded, left_of, prune
 from memfs.upkeep.stats import stats

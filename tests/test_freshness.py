@@ -36,9 +36,9 @@ from searching import (
 from torture.support import Crew
 
 from memfs import Vault
+from memfs.data_types import Change, lazy
 from memfs.errors import VaultNotFoundError
 from memfs.locks import Mutex
-from memfs.model import Change, lazy
 from memfs.scan import is_settled
 from memfs.sync import Freshness
 

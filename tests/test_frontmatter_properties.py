@@ -15,16 +15,16 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from memfs import Vault
+from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Memory
+from memfs.decay import life_of
 from memfs.edit import compose, edit
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
 from memfs.files import raw_digest
 from memfs.flat import read_flat
 from memfs.frontmatter import Fault, _read_any, glance, parse, split, understand
 from memfs.keywords import joined, keywords, moments
-from memfs.model import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Memory
 from memfs.pause import paused
 from memfs.publisher import document, origin_of, text_of
-from memfs.retention import life_of
 from memfs.usage import mark_of
 
 FULL = settings().max_examples

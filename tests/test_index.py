@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from memfs import Stamp, Vault
 from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
+from memfs.data_types import Memory
 from memfs.doctor import _differences, _faults
 from memfs.files import MAX_FILE, digest, open_root
 from memfs.frontmatter import understand
@@ -19,7 +20,6 @@ from memfs.generations import MAX_CHUNKS, Generation, _link
 from memfs.index import Analyzer, Document, index_in_memory, publish
 from memfs.journal import Journal
 from memfs.keywords import joined
-from memfs.model import Memory
 from memfs.overlay import Overlay, Pending
 from memfs.places import ASIDE, Place
 from memfs.publisher import document

@@ -23,7 +23,7 @@ from memfs.errors import (
     StoreLockedError,
     StoreUnavailableError,
 )
-from memfs.postgres import Database, migrate
+from memfs.postgres_connection import Database, migrate
 
 STEPS = ("CREATE TABLE memfs.things (name text PRIMARY KEY)", "ALTER TABLE memfs.things ADD COLUMN size integer")
 
@@ -331,7 +331,7 @@ def test_without_psycopg_the_extra_is_named() -> None:
 import sys
 sys.modules["psycopg"] = None
 from memfs.errors import MissingExtraError
-from memfs.postgres import Database
+from memfs.postgres_connection import Database
 try:
     Database("postgresql://localhost/memories")
 except MissingExtraError as error:
@@ -346,7 +346,9 @@ except MissingExtraError as error:
 
 
 def test_the_room_is_entered_without_psycopg() -> None:
-    code = "import sys, memfs.postgres, memfs.hub.pushing, memfs.hub.pulling; print('psycopg' in sys.modules)"
+    code = (
+        "import sys, memfs.postgres_connection, memfs.hub.pushing, memfs.hub.pulling; print('psycopg' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
     assert done.stdout == "False\n"

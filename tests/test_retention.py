@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memfs import Vault
-from memfs.retention import DAY, Forgetting, factor, factor_of, half_life, left_of, retention, retention_of
+from memfs.decay import DAY, Forgetting, factor, factor_of, half_life, left_of, retention, retention_of
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 TODAY = NOW.timestamp()

@@ -24,7 +24,7 @@ from memfs.agent.session.strategies import (
     store_of,
 )
 from memfs.agent.session.summaries import edited, marks_of, parse
-from memfs.model import Memory
+from memfs.data_types import Memory
 
 LIMIT = 30  # seconds that any wait may take
 TOOLS: list[Message] = [

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from memfs import MemoryManager, Vault
 from memfs.agent.session.config import RetrievalConfig
 from memfs.agent.session.retrieval import Retriever
+from memfs.data_types import Change
 from memfs.integrations.agentcore.records import Records
-from memfs.model import Change
 from memfs.stores import VaultStore
 from memfs.usage import COMPACT, NEVER, Ratio, Recalls, Tally, Usage
 

@@ -31,8 +31,8 @@ from searching import LIMIT, PACE, PAGE
 from torture.support import Crew, history
 
 from memfs import MemfsError, Vault
+from memfs.data_types import Written
 from memfs.journal import Journal
-from memfs.model import Written
 from memfs.notices import KernelNotices
 from memfs.search import Search
 from memfs.versions import Versions

@@ -126,7 +126,7 @@ def share(text: str) -> float:
 
 def moment(text: str) -> date:
     """Read a day or a time."""
-    from memfs.model import as_time
+    from memfs.data_types import as_time
 
     try:
         return as_time(text)

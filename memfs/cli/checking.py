@@ -8,7 +8,7 @@ from typing import NamedTuple
 from memfs.cli.commands import addressed
 from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts
-from memfs.model import Problem
+from memfs.data_types import Problem
 from memfs.namespace import ARCHIVE
 from memfs.scope import is_below
 from memfs.vault import Vault

@@ -7,8 +7,8 @@ from typing import Any
 
 from memfs.cli.inputs import known_namespace, open_vault, reference
 from memfs.cli.output import Progress, count, plain, print_json, print_written, written_facts
+from memfs.data_types import Written
 from memfs.errors import AggregateMemoryError, MemfsError
-from memfs.model import Written
 from memfs.upkeep.encryption import IN_GIT, NAMED, OPEN, Encrypted, Encryption
 from memfs.upkeep.keys import new_key, variable
 

@@ -23,9 +23,9 @@ from memfs.cli.output import (
     print_json,
     print_table,
 )
+from memfs.data_types import Memory, Written
+from memfs.decay import Forgetting
 from memfs.errors import AggregateMemoryError, MemfsError
-from memfs.model import Memory, Written
-from memfs.retention import Forgetting
 from memfs.upkeep.forgetting import Faded, faded, prune
 from memfs.upkeep.stats import Bin, Stats, stats
 from memfs.usage import Ratio

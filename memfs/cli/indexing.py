@@ -26,8 +26,8 @@ from memfs.cli.output import (
     problem_facts,
     settle_output,
 )
+from memfs.data_types import Change, IndexStatus, SyncReport
 from memfs.errors import MemfsError
-from memfs.model import Change, IndexStatus, SyncReport
 from memfs.vault import Vault
 
 BEAT = 2  # seconds of quiet after which a watch makes sure that its watcher lives

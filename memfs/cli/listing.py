@@ -22,8 +22,8 @@ from memfs.cli.output import (
     print_table,
     width,
 )
+from memfs.data_types import Memory
 from memfs.filters import Filter
-from memfs.model import Memory
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.protocols import system_clock
 

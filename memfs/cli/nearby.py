@@ -7,9 +7,9 @@ from contextlib import suppress
 from difflib import get_close_matches
 from itertools import islice
 
+from memfs.data_types import Memory, lazy
 from memfs.errors import MemfsError
 from memfs.files import open_root, spelled, walk
-from memfs.model import Memory, lazy
 from memfs.namespace import ARCHIVE, SESSIONS, fold, split_path
 from memfs.scope import is_below
 from memfs.vault import Vault

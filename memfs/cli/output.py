@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
-from memfs.model import Hit, Memory, Problem, Reason, Version, Written
+from memfs.data_types import Hit, Memory, Problem, Reason, Version, Written
 
 _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HARMFUL_LINES = re.compile(r"(?![\n\t])" + _HARMFUL.pattern)

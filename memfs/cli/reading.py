@@ -14,9 +14,9 @@ from memfs.cli.output import (
     problem_facts,
     version_facts,
 )
+from memfs.data_types import Memory, Version
 from memfs.errors import MemoryNotFoundError
 from memfs.files import digest
-from memfs.model import Memory, Version
 from memfs.vault import Vault
 
 

@@ -21,10 +21,10 @@ from memfs.cli.output import (
     reason_facts,
     width,
 )
+from memfs.data_types import Hit, Memory, Reason
 from memfs.errors import shown
 from memfs.files import STATE
 from memfs.finder import VECTORS
-from memfs.model import Hit, Memory, Reason
 from memfs.namespace import fold, slug
 from memfs.query import MAX_OFFSET
 from memfs.vault import Vault

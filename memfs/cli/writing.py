@@ -19,9 +19,9 @@ from memfs.cli.output import (
     settle_output,
     written_facts,
 )
+from memfs.data_types import Memory, Written
 from memfs.edit import distinct
 from memfs.errors import AggregateMemoryError, MemfsError
-from memfs.model import Memory, Written
 from memfs.namespace import fold
 from memfs.vault import Vault
 

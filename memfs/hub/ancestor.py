@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+from memfs.data_types import Stamp
 from memfs.errors import LockTimeoutError
 from memfs.files import FILE, STATE, folder, read_open, worded, write
 from memfs.locks import POLL, try_lock
-from memfs.model import Stamp
 from memfs.state import make
 
 ROOM = "hub"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from memfs.data_types import Memory, Problem, Stamp
 from memfs.errors import InvalidNamespaceError
 from memfs.files import open_root, spelled
 from memfs.hub.ancestor import Shared
 from memfs.hub.plan import Here
-from memfs.model import Memory, Problem, Stamp
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
 from memfs.scan import Marks, Scan, is_settled, read_all, scan
 from memfs.scope import is_below

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
+from memfs.data_types import Stamp
 from memfs.hub.ancestor import Shared
 from memfs.hub.table import Put, There
-from memfs.model import Stamp
 
 T = TypeVar("T")
 BATCH = 500  # memories that are sent or fetched at once, at most

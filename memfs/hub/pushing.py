@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from memfs.data_types import Problem
 from memfs.errors import MissingTablesError
 from memfs.hub.ancestor import Ancestor, Shared, remembered
 from memfs.hub.local import Survey, is_there, opened, prefix_of, read, survey, within
 from memfs.hub.plan import HANDFUL, Here, Sending, Sent, batches, decide_push, losses, missed, moves
 from memfs.hub.report import HubReport, Progress, Tally
 from memfs.hub.table import Hub, Writing
-from memfs.model import Problem
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.vault import Vault
 

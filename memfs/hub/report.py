@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from memfs.model import Problem
+from memfs.data_types import Problem
 
 Progress = Callable[[int, int], None]
 

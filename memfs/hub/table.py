@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import LiteralString, NamedTuple, Self
 
 from memfs.errors import MissingTablesError, StoreUnavailableError
-from memfs.postgres import Database, Session, check_version, migrate
+from memfs.postgres_connection import Database, Session, check_version, migrate
 
 PART = "hub"
 MINE: LiteralString = "tenant = current_user::text"  # also asked of those whom no policy binds

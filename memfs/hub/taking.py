@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from memfs.data_types import Stamp
 from memfs.errors import (
     InvalidNamespaceError,
     MalformedMemoryError,
@@ -15,7 +16,6 @@ from memfs.hub.ancestor import Shared
 from memfs.hub.local import digest
 from memfs.hub.plan import Here, Step
 from memfs.hub.table import There
-from memfs.model import Stamp
 from memfs.namespace import fold
 from memfs.vault import Vault
 

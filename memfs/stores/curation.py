@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
+from memfs.data_types import Written
 from memfs.errors import (
     InvalidArgumentsError,
     InvalidSearchError,
@@ -14,7 +15,6 @@ from memfs.errors import (
     ReadOnlyError,
     shown,
 )
-from memfs.model import Written
 from memfs.stores.store import (
     AddMessagesContext,
     CuratedStore,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from memfs.data_types import Stamp, Written
 from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, shown
 from memfs.files import encode
-from memfs.model import Stamp, Written
 from memfs.names import text_key
 from memfs.namespace import new_id
 from memfs.protocols import Clock, system_clock

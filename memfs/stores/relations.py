@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
+from memfs.data_types import Memory
 from memfs.errors import MemoryNotFoundError
-from memfs.model import Memory
 from memfs.protocols import system_clock
 from memfs.upkeep.graph import LOOSE, Graph, Triple, When
 from memfs.vault import Vault

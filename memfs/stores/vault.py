@@ -9,6 +9,8 @@ from contextlib import suppress
 from datetime import date
 from typing import Any
 
+from memfs.data_types import Hit, Memory, Written, legible
+from memfs.decay import PRUNED
 from memfs.edit import canonical, compose
 from memfs.errors import (
     InvalidMemoryError,
@@ -22,11 +24,9 @@ from memfs.errors import (
 from memfs.files import encode
 from memfs.flat import CHECKS
 from memfs.frontmatter import parse
-from memfs.model import Hit, Memory, Written, legible
 from memfs.names import text_key
 from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.protocols import system_clock
-from memfs.retention import PRUNED
 from memfs.scope import is_below
 from memfs.stores.curation import Curated
 from memfs.stores.relations import Relations

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from memfs.data_types import SEALED, Memory, Problem, Written
 from memfs.edit import edit
 from memfs.errors import (
     InvalidKeyError,
@@ -22,7 +23,6 @@ from memfs.errors import (
     StorageError,
 )
 from memfs.frontmatter import Fault, Parsed, parse
-from memfs.model import SEALED, Memory, Problem, Written
 from memfs.namespace import ARCHIVE, Namespace, check_name, new_id
 from memfs.origins import words_of
 from memfs.protocols import system_clock

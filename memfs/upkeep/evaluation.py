@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from memfs.data_types import Hit, Memory, Problem, Reason
 from memfs.errors import InvalidQueriesError, MemfsError, MemoryNotFoundError, SettingsError, StorageError, shown
 from memfs.files import open_root, read
 from memfs.frontmatter import Bounds, Fault, Listed, scan_list
-from memfs.model import Hit, Memory, Problem, Reason
 from memfs.query import MAX_LIMIT
 from memfs.vault import FILTERS, Vault
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from memfs.data_types import Memory, Written
+from memfs.decay import PRUNED, Forgetting, retention_of
 from memfs.errors import MemfsError, SettingsError
-from memfs.model import Memory, Written
 from memfs.namespace import is_conflict_copy, is_id
 from memfs.protocols import system_clock
-from memfs.retention import PRUNED, Forgetting, retention_of
 from memfs.upkeep.lineage import Lineage
 from memfs.usage import NEVER, Recalls
 from memfs.vault import Vault

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, Self
 
+from memfs.data_types import Memory, Problem
 from memfs.errors import AmbiguousNameError, InvalidArgumentsError, InvalidNamespaceError, MemoryNotFoundError, shown
 from memfs.keywords import EPOCH, ends_of
-from memfs.model import Memory, Problem
 from memfs.namespace import Namespace, fold, is_conflict_copy
 from memfs.upkeep.lineage import superseded_since
 from memfs.upkeep.links import EMBEDS, MENTIONS, links_of, target_of

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from memfs.model import Memory
+from memfs.data_types import Memory
 from memfs.succession import is_withdrawn, names_of, target_of
 
 _LINK = re.compile(r"\[\[([^\[\]|#]+)")

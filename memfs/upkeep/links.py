@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Self
 
+from memfs.data_types import Memory
 from memfs.frontmatter import split
-from memfs.model import Memory
 
 MENTIONS, EMBEDS = "mentions", "embeds"
 MAX_RELATION = 80  # characters

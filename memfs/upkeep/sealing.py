@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from memfs.data_types import SEALED, SEALED_LINE, TIME_KEYS, is_sealed
 from memfs.edit import canonical
 from memfs.errors import DecryptionError, InvalidMemoryError
 from memfs.frontmatter import Parsed
-from memfs.model import SEALED, SEALED_LINE, TIME_KEYS, is_sealed
 from memfs.upkeep.cipher import Cipher
 from memfs.upkeep.keys import Keys, find
 

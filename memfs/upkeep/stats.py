@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from memfs.model import Memory
-from memfs.retention import Forgetting
+from memfs.data_types import Memory
+from memfs.decay import Forgetting
 from memfs.upkeep.forgetting import Faded, left_of
 from memfs.usage import Ratio
 from memfs.vault import Vault

@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from memfs.model import Memory
+from memfs.data_types import Memory
 from memfs.namespace import ARCHIVE, fold
 from memfs.scope import is_below
 

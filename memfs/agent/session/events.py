@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from memfs.agent.messages import Message
+from memfs.data_types import Problem, as_time
 from memfs.errors import InvalidMemoryError
-from memfs.model import Problem, as_time
 from memfs.namespace import is_id, milliseconds
 
 VERSION = 1

@@ -11,8 +11,8 @@ from memfs.agent.session.events import KINDS, RESERVED, Draft, Event, Reading, h
 from memfs.agent.session.file import LogFile, find
 from memfs.agent.session.history import SPOKEN, Branch, branches, conditions, history, matching, page, state_of
 from memfs.agent.session.names import LOG, SESSION, file_of, segments_of
+from memfs.data_types import Problem
 from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, shown
-from memfs.model import Problem
 from memfs.protocols import Clock, system_clock
 from memfs.upkeep.redaction import Policy, report
 from memfs.vault import LOCK_TIMEOUT, Vault

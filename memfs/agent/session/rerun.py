@@ -14,8 +14,8 @@ from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Sessions
 from memfs.agent.session.strategies import ModelStrategy, Strategy, is_off, store_of, with_companions, with_models
 from memfs.agent.session.transcript import said_in
+from memfs.data_types import Stamp
 from memfs.errors import SettingsError
-from memfs.model import Stamp
 from memfs.namespace import fold
 from memfs.stores.vault import VaultStore
 from memfs.vault import Vault

@@ -10,8 +10,8 @@ from typing import Any
 from memfs.agent.injection import render, within
 from memfs.agent.messages import Message, appended, blocks_of, is_user_turn, kind_of, plain, text_of
 from memfs.agent.session.config import RetrievalConfig
+from memfs.data_types import Hit
 from memfs.errors import MemfsError
-from memfs.model import Hit
 from memfs.stores.store import Found
 from memfs.vault import Vault
 

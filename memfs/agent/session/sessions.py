@@ -12,6 +12,7 @@ from memfs.agent.session.history import conditions
 from memfs.agent.session.log import SessionLog, root_of
 from memfs.agent.session.names import LOG, is_of, name_of, parts_of, place_of, segments_of
 from memfs.agent.session.transcript import is_content, said_in
+from memfs.data_types import Problem, Stamp
 from memfs.errors import (
     InvalidNamespaceError,
     InvalidSearchError,
@@ -22,7 +23,6 @@ from memfs.errors import (
     shown,
 )
 from memfs.files import folder, open_root, rename_new, worded
-from memfs.model import Problem, Stamp
 from memfs.namespace import fold
 from memfs.protocols import Clock, system_clock
 from memfs.tree import Hold, Tree

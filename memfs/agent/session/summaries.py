@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memfs.agent.messages import Message
+from memfs.data_types import Memory, Written
 from memfs.errors import LockTimeoutError, MemoryChangedError, MemoryNotFoundError
-from memfs.model import Memory, Written
 from memfs.names import text_key
 from memfs.namespace import fold
 from memfs.stores.store import Found, Metadata

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 from urllib.parse import unquote
 
+from memfs.data_types import Hit, Memory
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -18,7 +19,6 @@ from memfs.errors import (
     shown,
 )
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_of, page, parts_of
-from memfs.model import Hit, Memory
 from memfs.namespace import encode, fold
 from memfs.query import MAX_OFFSET
 from memfs.stores.vault import header_changes, header_of, metadata_of

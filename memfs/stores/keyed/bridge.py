@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
+from memfs.data_types import Written
 from memfs.errors import (
     InvalidArgumentsError,
     InvalidMemoryError,
@@ -14,7 +15,6 @@ from memfs.errors import (
     MemoryNotFoundError,
     shown,
 )
-from memfs.model import Written
 from memfs.names import text_key
 from memfs.namespace import first_line, slug
 from memfs.stores.curation import Curated

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from memfs.errors import InvalidSetupError, StoreDamagedError, shown
-from memfs.postgres import Database, Session, migrate
+from memfs.postgres_connection import Database, Session, migrate
 from memfs.protocols import Embedder
 from memfs.stores.keyed import tables
 from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of

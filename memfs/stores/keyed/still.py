@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memfs.data_types import Stamp
 from memfs.errors import StoreUnavailableError
-from memfs.model import Stamp
 
 T = TypeVar("T")
 Run = Callable[..., list[tuple[Any, ...]]]  # a statement and its values -> rows

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
+from memfs.data_types import Memory
 from memfs.edit import canonical, compose
 from memfs.errors import (
     InvalidSetupError,
@@ -17,7 +18,6 @@ from memfs.errors import (
     shown,
 )
 from memfs.files import open_root, spelled, walk
-from memfs.model import Memory
 from memfs.namespace import SESSIONS, is_conflict_copy, new_id
 from memfs.protocols import system_clock
 from memfs.scope import is_below as is_inside

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import exp2, log1p
 from typing import Any, NamedTuple, Self
 
-from memfs.model import Memory
+from memfs.data_types import Memory
 
 HALF_LIFE = 30.0  # days
 PRUNE_BELOW = 0.05
