@@ -14,7 +14,7 @@ from benchmarks.searching import asked, taken
 from benchmarks.serving import LIMIT
 from memfs import Vault
 from memfs.embedding import default_embedder
-from memfs.files import open_root
+from memfs.fs.files import open_root
 from memfs.nearest import Nearest, living
 from memfs.vectors import FOLDER, Floats, Vectors, names
 

@@ -14,7 +14,7 @@ from benchmarks.corpus import word
 from memfs import Vault
 from memfs.data_types import Memory
 from memfs.embedding import default_embedder
-from memfs.files import open_root
+from memfs.fs.files import open_root
 from memfs.index import Analyzer, Index, index_in_memory
 from memfs.keywords import NoneOf
 from memfs.protocols import Embedder

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.data_types import Memory, Problem
-from memfs.files import STATE, digest
+from memfs.fs.files import STATE, digest
 from memfs.generations import CURRENT, Generation
 from memfs.index import Index, open_index
 from memfs.publisher import INDEX

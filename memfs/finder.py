@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
 from memfs.decay import Forgetting
-from memfs.files import STATE
 from memfs.filters import Filter
-from memfs.locks import Mutex
+from memfs.fs.files import STATE
+from memfs.fs.locks import Mutex
 from memfs.namespace import Namespace, fold
 from memfs.protocols import Clock, Embedder
 from memfs.query import Page

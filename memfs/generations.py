@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged
-from memfs.files import READ, STATE, read_open
+from memfs.fs.files import READ, STATE, read_open
 
 CURRENT = "current"
 PURGE = "purge"

@@ -16,11 +16,11 @@ from tantivy import Occur, Query
 
 from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow
 from memfs.data_types import lazy
+from memfs.fs.gc_pause import paused
 from memfs.generations import Draft, Generation
 from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.origins import PLACED
 from memfs.overlay import worth
-from memfs.pause import paused
 from memfs.query import Question
 from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, emoji, prepare
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 from urllib.parse import quote, unquote
 
 from memfs.errors import MemfsError
-from memfs.files import STATE
-from memfs.locks import Mutex
-from memfs.places import Place
+from memfs.fs.files import STATE
+from memfs.fs.handle_cache import Place
+from memfs.fs.locks import Mutex
 
 NAME = "journal"
 LOST = -1  # in the place of an inode: where to read on from is not known

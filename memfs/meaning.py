@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from memfs.data_types import Memory
-from memfs.files import raw_digest
+from memfs.fs.files import raw_digest
 from memfs.index import Index
 from memfs.nearest import Nearest, blended, cosines_of, living, units_of
 from memfs.overlay import Overlay, rarity

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from memfs.data_types import Stamp
-from memfs.files import digest, read
 from memfs.frontmatter import understand
+from memfs.fs.files import digest, read
 from memfs.namespace import fold
 
 FRESH = 2.0  # seconds for which an edit in place may go unnoticed

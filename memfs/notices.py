@@ -18,7 +18,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memfs.errors import VaultError
-from memfs.files import folder, open_root
+from memfs.fs.files import folder, open_root
 from memfs.namespace import SESSIONS, fold, is_text
 
 if sys.platform != "win32":

@@ -24,7 +24,7 @@ from memfs.errors import (
     StoreUnavailableError,
     shown,
 )
-from memfs.locks import Mutex
+from memfs.fs.locks import Mutex
 
 if TYPE_CHECKING:
     import psycopg

@@ -18,13 +18,13 @@ from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.data_types import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.decay import life_of
 from memfs.errors import MemfsError
-from memfs.files import STATE, fine_device, folder, raw_digest
 from memfs.frontmatter import glance, halves
+from memfs.fs.files import STATE, fine_device, folder, raw_digest
+from memfs.fs.locks import release, try_lock
 from memfs.generations import CURRENT, PURGE, Generation
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
 from memfs.journal import Journal
 from memfs.keywords import joined, moments_of, read_terms, terms_of
-from memfs.locks import release, try_lock
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
 from memfs.scan import UNSETTLED, Marks, diff, is_settled, read_all, scan, stamp_of

@@ -7,9 +7,9 @@ from functools import partial
 
 from memfs.data_types import Memory, Problem
 from memfs.errors import InvalidNamespaceError, MemfsError, MemoryNotFoundError, shown
-from memfs.files import STATE, worded
 from memfs.filters import Filter
 from memfs.finder import Finder
+from memfs.fs.files import STATE, worded
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
 from memfs.tree import Tree
 from memfs.versions import Revise

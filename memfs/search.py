@@ -10,8 +10,8 @@ from memfs.candidates import WINDOW, Candidate, Candidates, by_rank
 from memfs.catalog import IndexDamaged
 from memfs.data_types import Hit, Memory, Reason
 from memfs.decay import Forgetting
-from memfs.files import open_root
 from memfs.filters import Filter
+from memfs.fs.files import open_root
 from memfs.keywords import KEYWORD_LIMIT, Clause
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.notices import is_remote

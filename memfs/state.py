@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from memfs.data_types import Stamp, modified
 from memfs.errors import MemoryChangedError, VaultError
-from memfs.files import (
+from memfs.fs.files import (
     FILE,
     MAX_FILE,
     PARTIAL,
@@ -38,10 +38,10 @@ from memfs.files import (
     write,
     write_all,
 )
-from memfs.kernel import NOT_THERE
-from memfs.locks import Lease, Mutex, in_use, try_lock
+from memfs.fs.handle_cache import ASIDE, Place
+from memfs.fs.locks import Lease, Mutex, in_use, try_lock
+from memfs.fs.syscalls import NOT_THERE
 from memfs.namespace import split_path
-from memfs.places import ASIDE, Place
 
 SETTLE = 0.25  # seconds to wait for an editor that is in the middle of a save
 PATIENCE = 600.0  # seconds until a displaced file that cannot be leased is taken for closed

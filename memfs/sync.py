@@ -12,9 +12,9 @@ from datetime import datetime
 
 from memfs.changes import Known, News, Told
 from memfs.data_types import IndexStatus, Memory, Problem, SyncReport
-from memfs.files import STATE
+from memfs.fs.files import STATE
+from memfs.fs.locks import Mutex
 from memfs.index import Analyzer, Index
-from memfs.locks import Mutex
 from memfs.notices import NOTHING, Noticed, Notices, notices
 from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock

@@ -18,7 +18,8 @@ from memfs.errors import (
     MemoryNotFoundError,
     VaultError,
 )
-from memfs.files import (
+from memfs.frontmatter import Fault, understand
+from memfs.fs.files import (
     Dirty,
     encode,
     folder,
@@ -32,9 +33,8 @@ from memfs.files import (
     walk,
     worded,
 )
-from memfs.frontmatter import Fault, understand
+from memfs.fs.locks import Mutex, acquire, release
 from memfs.journal import Journal
-from memfs.locks import Mutex, acquire, release
 from memfs.names import Names, text_key
 from memfs.namespace import check_name, first_line, fold, new_id, slug
 from memfs.protocols import Clock

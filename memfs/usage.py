@@ -14,9 +14,9 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from memfs.errors import MemfsError
-from memfs.files import STATE, folder, open_root, raw_digest, write
-from memfs.locks import Mutex, release, try_lock, try_share
-from memfs.places import Place
+from memfs.fs.files import STATE, folder, open_root, raw_digest, write
+from memfs.fs.handle_cache import Place
+from memfs.fs.locks import Mutex, release, try_lock, try_share
 from memfs.protocols import Clock, system_clock
 from memfs.state import make
 

@@ -37,12 +37,12 @@ from memfs.errors import (
     VaultNotFoundError,
     VersionNotFoundError,
 )
-from memfs.files import STATE, Dirty, digest, encode, open_root, read, worded, write
 from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.frontmatter import parse
+from memfs.fs.files import STATE, Dirty, digest, encode, open_root, read, worded, write
+from memfs.fs.gc_pause import paused
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
-from memfs.pause import paused
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query import check_page
 from memfs.scope import Scope, is_below

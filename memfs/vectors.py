@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memfs.errors import MemfsError
-from memfs.files import FILE, READ, STATE, digest, folder, write_all
-from memfs.locks import release, try_lock
+from memfs.fs.files import FILE, READ, STATE, digest, folder, write_all
+from memfs.fs.locks import release, try_lock
 from memfs.namespace import slug
 from memfs.state import make
 

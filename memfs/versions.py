@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from memfs.data_types import Version
 from memfs.errors import VersionNotFoundError
-from memfs.files import STATE, digest, folder, raw_digest, write, write_all
-from memfs.locks import Mutex, release, try_lock
-from memfs.places import Place
+from memfs.fs.files import STATE, digest, folder, raw_digest, write, write_all
+from memfs.fs.handle_cache import Place
+from memfs.fs.locks import Mutex, release, try_lock
 
 KEEP = 20
 KEEP_DAYS = 30

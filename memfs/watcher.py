@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from memfs.errors import MemfsError
-from memfs.files import READ, STATE, open_root
-from memfs.locks import is_locked, try_lock
+from memfs.fs.files import READ, STATE, open_root
+from memfs.fs.locks import is_locked, try_lock
 from memfs.state import make
 
 NAME = "watcher"

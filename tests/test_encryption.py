@@ -24,7 +24,7 @@ from memfs.errors import (
     MemfsError,
     SettingsError,
 )
-from memfs.files import digest
+from memfs.fs.files import digest
 from memfs.keywords import keywords
 from memfs.stores import VaultStore
 from memfs.upkeep.cipher import NONCE, Cipher

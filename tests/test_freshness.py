@@ -38,7 +38,7 @@ from torture.support import Crew
 from memfs import Vault
 from memfs.data_types import Change, lazy
 from memfs.errors import VaultNotFoundError
-from memfs.locks import Mutex
+from memfs.fs.locks import Mutex
 from memfs.scan import is_settled
 from memfs.sync import Freshness
 

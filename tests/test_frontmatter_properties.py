@@ -19,11 +19,11 @@ from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Memory
 from memfs.decay import life_of
 from memfs.edit import compose, edit
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
-from memfs.files import raw_digest
 from memfs.flat import read_flat
 from memfs.frontmatter import Fault, _read_any, glance, parse, split, understand
+from memfs.fs.files import raw_digest
+from memfs.fs.gc_pause import paused
 from memfs.keywords import joined, keywords, moments
-from memfs.pause import paused
 from memfs.publisher import document, origin_of, text_of
 from memfs.usage import mark_of
 

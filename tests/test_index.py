@@ -14,14 +14,14 @@ from memfs import Stamp, Vault
 from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
 from memfs.data_types import Memory
 from memfs.doctor import _differences, _faults
-from memfs.files import MAX_FILE, digest, open_root
 from memfs.frontmatter import understand
+from memfs.fs.files import MAX_FILE, digest, open_root
+from memfs.fs.handle_cache import ASIDE, Place
 from memfs.generations import MAX_CHUNKS, Generation, _link
 from memfs.index import Analyzer, Document, index_in_memory, publish
 from memfs.journal import Journal
 from memfs.keywords import joined
 from memfs.overlay import Overlay, Pending
-from memfs.places import ASIDE, Place
 from memfs.publisher import document
 from memfs.query import Weights
 from memfs.scan import Changes, diff, read_one, scan

@@ -16,7 +16,7 @@ from people import CODING, fill
 from benchmarks.ranking import QUESTIONS
 from memfs import Vault
 from memfs.embedding import default_embedder
-from memfs.files import STATE
+from memfs.fs.files import STATE
 from memfs.nearest import living
 from memfs.publisher import meaning_of
 from memfs.vectors import FOLDER

@@ -16,8 +16,8 @@ import pytest
 
 from memfs import Vault
 from memfs.errors import InvalidNamespaceError
-from memfs.files import folder as open_below
-from memfs.files import link_nameless, open_root, walk
+from memfs.fs.files import folder as open_below
+from memfs.fs.files import link_nameless, open_root, walk
 from memfs.notices import KernelNotices, Noticed, Notices, WatchdogNotices, has_remote_mount, is_remote, notices
 
 DEADLINE = 20.0

@@ -13,7 +13,7 @@ from memfs import Vault, errors
 from memfs.agent.session import SessionLog
 from memfs.agent.session.events import MAX_LINE
 from memfs.agent.session.names import LARGEST
-from memfs.pause import paused
+from memfs.fs.gc_pause import paused
 
 
 def said(text: str) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def test_an_error_within_a_pause_ends_it() -> None:
 
 FORKED = """
 import gc, threading
-from memfs.pause import paused
+from memfs.fs.gc_pause import paused
 
 inside, leave = threading.Event(), threading.Event()
 
@@ -185,7 +185,7 @@ def test_the_collector_runs_in_a_child_that_is_forked_within_a_pause(run_script:
 def test_a_mutex_that_another_thread_holds_is_free_in_a_forked_child(run_script: Script) -> None:
     code = """
 import threading
-from memfs.locks import Mutex
+from memfs.fs.locks import Mutex
 
 mutex, inside, leave = Mutex(), threading.Event(), threading.Event()
 
@@ -210,7 +210,7 @@ thread.join()
 
 def test_a_mutex_that_the_forking_thread_holds_stays_its_own_in_the_child(run_script: Script) -> None:
     code = """
-from memfs.locks import Mutex
+from memfs.fs.locks import Mutex
 
 mutex = Mutex()
 with mutex:

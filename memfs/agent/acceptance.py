@@ -11,7 +11,7 @@ from typing import Any
 from memfs.agent.blocking import ended, is_in_loop
 from memfs.agent.pending import Accepted, Left, Log
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
-from memfs.locks import Mutex
+from memfs.fs.locks import Mutex
 from memfs.upkeep.redaction import DEFAULT, Policy, report
 
 log = logging.getLogger("memfs.agent")

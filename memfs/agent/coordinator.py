@@ -25,7 +25,7 @@ from memfs.agent.pending import Left, Log, amend_unheld, keep_failed
 from memfs.agent.telemetry import Telemetry, quietly
 from memfs.agent.turns import Amendment, Turn, batch, filtered
 from memfs.errors import AggregateMemoryError, ExtractionError
-from memfs.locks import Mutex
+from memfs.fs.locks import Mutex
 from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of
 from memfs.upkeep.redaction import Policy
 

@@ -24,7 +24,7 @@ from memfs.agent.telemetry import Telemetry, quietly
 from memfs.agent.tools import add_tool, described, name_of, no_clashes, noted, search_tool, single_tool
 from memfs.agent.triggers import TriggerContext
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, shown
-from memfs.locks import Mutex
+from memfs.fs.locks import Mutex
 from memfs.stores.curation import MAX_RESULTS, curation_tools, is_count
 from memfs.stores.store import CuratedStore, Found, MemoryStore, has_method, place_of
 

@@ -22,8 +22,8 @@ from memfs.agent.messages import Message
 from memfs.agent.rooms import NEW, PENDING, SUFFIX, Room, remove_room, room_of, state_folder, unheld
 from memfs.agent.turns import Amendment
 from memfs.errors import MemfsError
-from memfs.files import STATE, folder, open_file, read, write
-from memfs.locks import Mutex
+from memfs.fs.files import STATE, folder, open_file, read, write
+from memfs.fs.locks import Mutex
 
 log = logging.getLogger("memfs.agent")
 FAILED = "failed"

@@ -11,8 +11,8 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from memfs.errors import MemfsError
-from memfs.files import FILE, STATE, folder, open_file, open_folder, open_root, read, write
-from memfs.locks import Mutex, is_locked, try_lock
+from memfs.fs.files import FILE, STATE, folder, open_file, open_folder, open_root, read, write
+from memfs.fs.locks import Mutex, is_locked, try_lock
 
 PENDING = "pending"
 SUFFIX = ".jsonl"

@@ -11,7 +11,7 @@ from memfs.cli.commands import usage
 from memfs.cli.output import plain, plain_lines
 from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError, VaultNotFoundError
-from memfs.files import open_root, spelled
+from memfs.fs.files import open_root, spelled
 from memfs.namespace import ARCHIVE, Namespace, Template
 from memfs.vault import Vault
 

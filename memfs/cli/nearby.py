@@ -9,7 +9,7 @@ from itertools import islice
 
 from memfs.data_types import Memory, lazy
 from memfs.errors import MemfsError
-from memfs.files import open_root, spelled, walk
+from memfs.fs.files import open_root, spelled, walk
 from memfs.namespace import ARCHIVE, SESSIONS, fold, split_path
 from memfs.scope import is_below
 from memfs.vault import Vault

@@ -16,7 +16,7 @@ from memfs.cli.output import (
 )
 from memfs.data_types import Memory, Version
 from memfs.errors import MemoryNotFoundError
-from memfs.files import digest
+from memfs.fs.files import digest
 from memfs.vault import Vault
 
 

@@ -23,8 +23,8 @@ from memfs.cli.output import (
 )
 from memfs.data_types import Hit, Memory, Reason
 from memfs.errors import shown
-from memfs.files import STATE
 from memfs.finder import VECTORS
+from memfs.fs.files import STATE
 from memfs.namespace import fold, slug
 from memfs.query import MAX_OFFSET
 from memfs.vault import Vault

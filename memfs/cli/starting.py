@@ -7,7 +7,7 @@ from pathlib import Path
 from memfs.cli.commands import usage, vault_option
 from memfs.cli.output import count, plain, print_json
 from memfs.errors import StorageError, VaultNotFoundError
-from memfs.files import STATE
+from memfs.fs.files import STATE
 from memfs.vault import FILES, Vault
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from memfs.data_types import Stamp
 from memfs.errors import LockTimeoutError
-from memfs.files import FILE, STATE, folder, read_open, worded, write
-from memfs.locks import POLL, try_lock
+from memfs.fs.files import FILE, STATE, folder, read_open, worded, write
+from memfs.fs.locks import POLL, try_lock
 from memfs.state import make
 
 ROOM = "hub"

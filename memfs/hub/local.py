@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from memfs.data_types import Memory, Problem, Stamp
 from memfs.errors import InvalidNamespaceError
-from memfs.files import open_root, spelled
+from memfs.fs.files import open_root, spelled
 from memfs.hub.ancestor import Shared
 from memfs.hub.plan import Here
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold

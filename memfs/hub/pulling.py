@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from memfs.files import MAX_FILE
+from memfs.fs.files import MAX_FILE
 from memfs.hub.ancestor import Ancestor, Shared, remembered
 from memfs.hub.local import locate, opened, prefix_of, read, survey, within
 from memfs.hub.plan import Here, Step, astray, batches, moves, plan_pull

@@ -11,7 +11,7 @@ from typing import Any
 
 from memfs.data_types import Stamp, Written
 from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, shown
-from memfs.files import encode
+from memfs.fs.files import encode
 from memfs.names import text_key
 from memfs.namespace import new_id
 from memfs.protocols import Clock, system_clock

@@ -21,9 +21,9 @@ from memfs.errors import (
     MemoryNotFoundError,
     shown,
 )
-from memfs.files import encode
 from memfs.flat import CHECKS
 from memfs.frontmatter import parse
+from memfs.fs.files import encode
 from memfs.names import text_key
 from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.protocols import system_clock

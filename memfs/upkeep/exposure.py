@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memfs.errors import InvalidNamespaceError, MemfsError, PlaceNotFoundError, StorageError
-from memfs.files import folder, open_root
-from memfs.files import read as read_file
+from memfs.fs.files import folder, open_root
+from memfs.fs.files import read as read_file
 from memfs.upkeep.findings import Finding
 from memfs.upkeep.redaction import Policy, scan_text
 

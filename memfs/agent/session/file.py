@@ -35,10 +35,10 @@ from memfs.errors import (
     StorageError,
     VaultError,
 )
-from memfs.files import FILE, TRIES, folder, open_root, read_open, worded, write_all
-from memfs.locks import Mutex, release
+from memfs.fs.files import FILE, TRIES, folder, open_root, read_open, worded, write_all
+from memfs.fs.gc_pause import paused
+from memfs.fs.locks import Mutex, release
 from memfs.namespace import id_at, is_id, milliseconds
-from memfs.pause import paused
 from memfs.protocols import Clock, system_clock
 from memfs.state import Settled, settled
 from memfs.tree import Hold, Tree

@@ -5,8 +5,8 @@ import time
 from contextlib import ExitStack, suppress
 from weakref import WeakSet
 
-from memfs.files import open_folder, open_root
-from memfs.locks import acquire
+from memfs.fs.files import open_folder, open_root
+from memfs.fs.locks import acquire
 from memfs.tree import Hold, Tree
 
 _kept: "WeakSet[KeptHold]" = WeakSet()  # of this process

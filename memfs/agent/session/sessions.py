@@ -22,7 +22,7 @@ from memfs.errors import (
     StorageError,
     shown,
 )
-from memfs.files import folder, open_root, rename_new, worded
+from memfs.fs.files import folder, open_root, rename_new, worded
 from memfs.namespace import fold
 from memfs.protocols import Clock, system_clock
 from memfs.tree import Hold, Tree

@@ -24,10 +24,10 @@ from memfs.agent.session.manager import LongTerm
 from memfs.agent.session.strategies import Strategy, with_models
 from memfs.agent.turns import Amendment
 from memfs.errors import InvalidSetupError
+from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.control import ControlPlane
 from memfs.integrations.agentcore.events import Events
 from memfs.integrations.agentcore.records import Records
-from memfs.locks import Mutex
 from memfs.vault import Vault
 
 __all__ = ["AgentCoreVault", "ControlPlane", "DataPlane"]

@@ -13,8 +13,8 @@ from memfs.agent.session.strategies import (
     SummaryStrategy,
 )
 from memfs.errors import InvalidSetupError, MemoryNotFoundError
+from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page
-from memfs.locks import Mutex
 
 if TYPE_CHECKING:
     from memfs.integrations.agentcore import AgentCoreVault

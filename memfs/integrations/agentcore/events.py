@@ -11,8 +11,8 @@ from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Sessions
 from memfs.agent.session.transcript import said_in
 from memfs.errors import InvalidMemoryError, SessionNotFoundError, shown
+from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page, parts_of
-from memfs.locks import Mutex
 from memfs.vault import Vault
 
 MAIN = "main"  # the branch without a name

@@ -18,8 +18,8 @@ from memfs.agent.session.names import LOG, MULTI, SESSION, is_of
 from memfs.agent.session.sessions import Sessions
 from memfs.agent.session.transcript import is_content
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
-from memfs.locks import Mutex
-from memfs.pause import paused
+from memfs.fs.gc_pause import paused
+from memfs.fs.locks import Mutex
 from memfs.upkeep.redaction import Policy
 from memfs.vault import Vault
 

@@ -17,7 +17,7 @@ from memfs.errors import (
     MemoryNotFoundError,
     shown,
 )
-from memfs.files import open_root, spelled, walk
+from memfs.fs.files import open_root, spelled, walk
 from memfs.namespace import SESSIONS, is_conflict_copy, new_id
 from memfs.protocols import system_clock
 from memfs.scope import is_below as is_inside

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memfs.embedding import default_embedder
 from memfs.errors import InvalidSetupError, MissingExtraError, shown
-from memfs.files import STATE
+from memfs.fs.files import STATE
 from memfs.protocols import Embedder
 from memfs.stores.keyed.memory import InMemoryStore
 from memfs.stores.keyed.seam import MemoryStore, check_key, check_meta, check_query, check_top_k, check_value

@@ -24,7 +24,7 @@ from memfs.errors import (
     VaultNotFoundError,
     shown,
 )
-from memfs.kernel import EXCHANGE, NOREPLACE, open_beneath, rename
+from memfs.fs.syscalls import EXCHANGE, NOREPLACE, open_beneath, rename
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text
 
 MAX_FILE = 8 * 1024 * 1024
