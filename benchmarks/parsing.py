@@ -5,7 +5,7 @@ import yaml
 from benchmarks.corpus import sample
 from benchmarks.measure import Row, interleaved
 from benchmarks.place import Place
-from memfs.frontmatter import parse
+from memfs.format.frontmatter import parse
 
 FLOOR = "yaml.CSafeLoader, header alone"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from memfs.decay import HALF_LIFE, PRUNE_BELOW
 from memfs.errors import MemfsError, SettingsError
-from memfs.frontmatter import Fault, scan
+from memfs.format.frontmatter import Fault, scan
 from memfs.namespace import Template
 from memfs.words import LANGUAGES
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from memfs.data_types import Stamp
-from memfs.frontmatter import understand
+from memfs.format.frontmatter import understand
 from memfs.fs.files import digest, read
 from memfs.namespace import fold
 

@@ -18,7 +18,7 @@ from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.data_types import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.decay import life_of
 from memfs.errors import MemfsError
-from memfs.frontmatter import glance, halves
+from memfs.format.frontmatter import glance, halves
 from memfs.fs.files import STATE, fine_device, folder, raw_digest
 from memfs.fs.locks import release, try_lock
 from memfs.generations import CURRENT, PURGE, Generation

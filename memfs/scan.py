@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from memfs.data_types import Memory, Problem
 from memfs.errors import InvalidNamespaceError
-from memfs.frontmatter import understand
+from memfs.format.frontmatter import understand
 from memfs.fs.files import DIRECTORY, MAX_FILE, open_folder, read_below, read_plain
 from memfs.fs.syscalls import open_beneath
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_path

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memfs.data_types import Memory, Problem, Stamp, Version, Written
-from memfs.edit import canonical, compose
 from memfs.errors import (
     MalformedMemoryError,
     MemoryChangedError,
@@ -18,7 +17,8 @@ from memfs.errors import (
     MemoryNotFoundError,
     VaultError,
 )
-from memfs.frontmatter import Fault, understand
+from memfs.format.edit import canonical, compose
+from memfs.format.frontmatter import Fault, understand
 from memfs.fs.files import (
     Dirty,
     encode,

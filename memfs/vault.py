@@ -26,7 +26,6 @@ from memfs.data_types import (
     lazy,
 )
 from memfs.decay import PRUNED
-from memfs.edit import canonical, retagged, revise
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -39,7 +38,8 @@ from memfs.errors import (
 )
 from memfs.filters import Filter
 from memfs.finder import Finder
-from memfs.frontmatter import parse
+from memfs.format.edit import canonical, retagged, revise
+from memfs.format.frontmatter import parse
 from memfs.fs.files import STATE, Dirty, digest, encode, open_root, read, worded, write
 from memfs.fs.gc_pause import paused
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold

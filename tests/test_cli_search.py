@@ -33,7 +33,7 @@ from memfs.cli.searching import advice, block, cells, line, own_title, wrapped
 from memfs.conditions import OPERATORS
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Reason, SyncReport
 from memfs.errors import MemfsError
-from memfs.frontmatter import understand
+from memfs.format.frontmatter import understand
 
 MEMFS = [sys.executable, "-m", "memfs"]
 LIMIT = 30

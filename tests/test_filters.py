@@ -14,7 +14,7 @@ from memfs.conditions import OPERATORS
 from memfs.data_types import TIME_KEYS, Header, Memory
 from memfs.errors import InvalidSearchError
 from memfs.filters import INCLUDES, Filter
-from memfs.frontmatter import understand
+from memfs.format.frontmatter import understand
 from memfs.keywords import KEYWORD_LIMIT, AnyOf, Between, Clause, NoneOf, Value, keywords, moments
 from memfs.namespace import ARCHIVE, Namespace, fold
 

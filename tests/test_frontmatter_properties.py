@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from memfs import Vault
 from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Memory
 from memfs.decay import life_of
-from memfs.edit import compose, edit
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
-from memfs.flat import read_flat
-from memfs.frontmatter import Fault, _read_any, glance, parse, split, understand
+from memfs.format.edit import compose, edit
+from memfs.format.fast_header import read_flat
+from memfs.format.frontmatter import Fault, _read_any, glance, parse, split, understand
 from memfs.fs.files import raw_digest
 from memfs.fs.gc_pause import paused
 from memfs.keywords import joined, keywords, moments

@@ -14,7 +14,7 @@ from memfs import Stamp, Vault
 from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
 from memfs.data_types import Memory
 from memfs.doctor import _differences, _faults
-from memfs.frontmatter import understand
+from memfs.format.frontmatter import understand
 from memfs.fs.files import MAX_FILE, digest, open_root
 from memfs.fs.handle_cache import ASIDE, Place
 from memfs.generations import MAX_CHUNKS, Generation, _link

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memfs import Memory
-from memfs.frontmatter import understand
+from memfs.format.frontmatter import understand
 from memfs.upkeep.links import Link, links_of
 
 HERE = os.stat(__file__)

@@ -9,7 +9,7 @@ import pytest
 from searching import wait_for
 
 from memfs import Memory, Vault
-from memfs.frontmatter import understand
+from memfs.format.frontmatter import understand
 from memfs.scan import COARSE, SETTLED, stamp_of
 from memfs.shelf import EACH, ROOM, Shelf
 

@@ -20,8 +20,8 @@ from memfs.cli.output import (
     written_facts,
 )
 from memfs.data_types import Memory, Written
-from memfs.edit import distinct
 from memfs.errors import AggregateMemoryError, MemfsError
+from memfs.format.edit import distinct
 from memfs.namespace import fold
 from memfs.vault import Vault
 

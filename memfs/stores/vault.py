@@ -11,7 +11,6 @@ from typing import Any
 
 from memfs.data_types import Hit, Memory, Written, legible
 from memfs.decay import PRUNED
-from memfs.edit import canonical, compose
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -21,8 +20,9 @@ from memfs.errors import (
     MemoryNotFoundError,
     shown,
 )
-from memfs.flat import CHECKS
-from memfs.frontmatter import parse
+from memfs.format.edit import canonical, compose
+from memfs.format.fast_header import CHECKS
+from memfs.format.frontmatter import parse
 from memfs.fs.files import encode
 from memfs.names import text_key
 from memfs.namespace import ARCHIVE, Template, is_text

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from memfs.data_types import SEALED, Memory, Problem, Written
-from memfs.edit import edit
 from memfs.errors import (
     InvalidKeyError,
     InvalidMemoryError,
@@ -22,7 +21,8 @@ from memfs.errors import (
     MemoryChangedError,
     StorageError,
 )
-from memfs.frontmatter import Fault, Parsed, parse
+from memfs.format.edit import edit
+from memfs.format.frontmatter import Fault, Parsed, parse
 from memfs.namespace import ARCHIVE, Namespace, check_name, new_id
 from memfs.origins import words_of
 from memfs.protocols import system_clock

@@ -12,7 +12,7 @@ from typing import Any
 
 from memfs.data_types import Hit, Memory, Problem, Reason
 from memfs.errors import InvalidQueriesError, MemfsError, MemoryNotFoundError, SettingsError, StorageError, shown
-from memfs.frontmatter import Bounds, Fault, Listed, scan_list
+from memfs.format.frontmatter import Bounds, Fault, Listed, scan_list
 from memfs.fs.files import open_root, read
 from memfs.query import MAX_LIMIT
 from memfs.vault import FILTERS, Vault

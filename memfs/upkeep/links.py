@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Self
 
 from memfs.data_types import Memory
-from memfs.frontmatter import split
+from memfs.format.frontmatter import split
 
 MENTIONS, EMBEDS = "mentions", "embeds"
 MAX_RELATION = 80  # characters

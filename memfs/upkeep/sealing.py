@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memfs.data_types import SEALED, SEALED_LINE, TIME_KEYS, is_sealed
-from memfs.edit import canonical
 from memfs.errors import DecryptionError, InvalidMemoryError
-from memfs.frontmatter import Parsed
+from memfs.format.edit import canonical
+from memfs.format.frontmatter import Parsed
 from memfs.upkeep.cipher import Cipher
 from memfs.upkeep.keys import Keys, find
 

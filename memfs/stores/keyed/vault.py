@@ -8,7 +8,6 @@ from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 from memfs.data_types import Memory
-from memfs.edit import canonical, compose
 from memfs.errors import (
     InvalidSetupError,
     MemfsError,
@@ -17,6 +16,7 @@ from memfs.errors import (
     MemoryNotFoundError,
     shown,
 )
+from memfs.format.edit import canonical, compose
 from memfs.fs.files import open_root, spelled, walk
 from memfs.namespace import SESSIONS, is_conflict_copy, new_id
 from memfs.protocols import system_clock
