@@ -16,7 +16,7 @@ from benchmarks.floors import Raw
 from benchmarks.keyed import Keyed
 from benchmarks.measure import Size
 from memfs import Vault
-from memfs.scan import COARSE
+from memfs.storage.stat_scan import COARSE
 
 STATE = ".memfs"
 COMMITTED = 200_000  # memories that git takes in before one loses patience

@@ -20,7 +20,7 @@ from memfs.keywords import NoneOf
 from memfs.protocols import Embedder
 from memfs.publisher import document, searched_text
 from memfs.query import understand
-from memfs.scan import read_all, scan
+from memfs.storage.stat_scan import read_all, scan
 
 EXAMPLE = Path(__file__).parent.parent / "example-vault"
 QUESTIONS = {

@@ -15,9 +15,9 @@ from memfs.keywords import Clause, moments
 from memfs.overlay import has_all, rarity
 from memfs.query import STEEPNESS, Page, Question, Weights
 from memfs.ranking import Ranked, Support
-from memfs.scan import Marks
+from memfs.storage.recall_log import NEVER, Recalls, Usage, mark_of
+from memfs.storage.stat_scan import Marks
 from memfs.sync import Freshness
-from memfs.usage import NEVER, Recalls, Usage, mark_of
 from memfs.witnesses import Asked, in_order
 
 if TYPE_CHECKING:

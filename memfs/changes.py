@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from memfs.data_types import Change
-from memfs.scan import Marks, diff
+from memfs.storage.stat_scan import Marks, diff
 
 log = logging.getLogger("memfs")
 Told = Callable[[Change], None]

@@ -9,9 +9,9 @@ from memfs.fs.files import STATE, digest
 from memfs.generations import CURRENT, Generation
 from memfs.index import Index, open_index
 from memfs.publisher import INDEX
-from memfs.scan import read_all, read_one, scan
+from memfs.storage.memory_files import Tree
+from memfs.storage.stat_scan import read_all, read_one, scan
 from memfs.sync import Freshness
-from memfs.tree import Tree
 
 MENDED = "It was built anew from the files."
 Fault = tuple[str, str]  # path of a memory, or nothing, and what is wrong

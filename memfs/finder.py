@@ -16,8 +16,8 @@ from memfs.fs.locks import Mutex
 from memfs.namespace import Namespace, fold
 from memfs.protocols import Clock, Embedder
 from memfs.query import Page
-from memfs.tree import Tree
-from memfs.usage import Usage
+from memfs.storage.memory_files import Tree
+from memfs.storage.recall_log import Usage
 from memfs.watcher import Watcher
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from memfs.protocols import Embedder
 from memfs.publisher import Progress, meaning_of
 from memfs.query import Question, Weights
 from memfs.ranking import ALIKE, BESIDE, Witness
-from memfs.scan import read_all
+from memfs.storage.memory_files import Tree
+from memfs.storage.stat_scan import read_all
 from memfs.sync import Freshness
-from memfs.tree import Tree
 from memfs.vectors import Floats, Vectors, array_of, key_of, name_of
 from memfs.words import MAX_QUESTION
 

@@ -23,13 +23,13 @@ from memfs.fs.files import STATE, fine_device, folder, raw_digest
 from memfs.fs.locks import release, try_lock
 from memfs.generations import CURRENT, PURGE, Generation
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
-from memfs.journal import Journal
 from memfs.keywords import joined, moments_of, read_terms, terms_of
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
-from memfs.scan import UNSETTLED, Marks, diff, is_settled, read_all, scan, stamp_of
-from memfs.state import make
-from memfs.usage import mark_of
+from memfs.storage.change_journal import Journal
+from memfs.storage.recall_log import mark_of
+from memfs.storage.stat_scan import UNSETTLED, Marks, diff, is_settled, read_all, scan, stamp_of
+from memfs.storage.state_dir import make
 
 MANY = 300  # changes that are better published than kept pending
 RETRY = 5.0  # seconds until a disk that took no index is tried again

@@ -11,8 +11,8 @@ from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.fs.files import STATE, worded
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
-from memfs.tree import Tree
-from memfs.versions import Revise
+from memfs.storage.memory_files import Tree
+from memfs.storage.versions import Revise
 
 _ID = re.compile(r"m-[0-9a-z]{26}")
 

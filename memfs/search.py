@@ -19,13 +19,13 @@ from memfs.overlay import has_all, worth
 from memfs.publisher import text_of
 from memfs.query import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
 from memfs.ranking import ALIKE, told
-from memfs.scan import read_one
 from memfs.shelf import ROOM, Read, Shelf, Shelved
 from memfs.snippets import Marker
+from memfs.storage.memory_files import Tree
+from memfs.storage.recall_log import Usage
+from memfs.storage.stat_scan import read_one
 from memfs.succession import is_superseded, is_withdrawn, target_of
 from memfs.sync import Freshness
-from memfs.tree import Tree
-from memfs.usage import Usage
 from memfs.witnesses import Asked
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import time
 from typing import NamedTuple
 
 from memfs.data_types import Memory, Problem
-from memfs.scan import Marks, is_settled, read_one, stamp_of
 from memfs.snippets import Line
+from memfs.storage.stat_scan import Marks, is_settled, read_one, stamp_of
 
 ROOM = 32 << 20  # bytes that all on a shelf take, which are about five times those of the files
 EACH = 2500  # bytes that one takes beside its text, with a short header

@@ -19,9 +19,9 @@ from memfs.notices import NOTHING, Noticed, Notices, notices
 from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock
 from memfs.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
-from memfs.scan import Changes, Marks, Scan, diff, is_memory, is_settled, read_all, scan
-from memfs.state import last_scan, note_scan
-from memfs.tree import Tree
+from memfs.storage.memory_files import Tree
+from memfs.storage.stat_scan import Changes, Marks, Scan, diff, is_memory, is_settled, read_all, scan
+from memfs.storage.state_dir import last_scan, note_scan
 from memfs.watcher import watcher_of
 
 MUCH = 1 << 26  # bytes of pending memories, with which a search publishes as well

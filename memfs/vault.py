@@ -46,9 +46,9 @@ from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query import check_page
 from memfs.scope import Scope, is_below
-from memfs.state import make
-from memfs.tree import Tree
-from memfs.usage import Usage
+from memfs.storage.memory_files import Tree
+from memfs.storage.recall_log import Usage
+from memfs.storage.state_dir import make
 
 LOCK_TIMEOUT = 10.0
 UTF8 = "Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8 such as C.UTF-8."

@@ -23,7 +23,7 @@ from memfs.errors import MemfsError
 from memfs.fs.files import FILE, READ, STATE, digest, folder, write_all
 from memfs.fs.locks import release, try_lock
 from memfs.namespace import slug
-from memfs.state import make
+from memfs.storage.state_dir import make
 
 FOLDER = "vectors"
 BLOCK = 8192  # records that are handled at once

@@ -14,7 +14,7 @@ from contextlib import suppress
 from memfs.errors import MemfsError
 from memfs.fs.files import READ, STATE, open_root
 from memfs.fs.locks import is_locked, try_lock
-from memfs.state import make
+from memfs.storage.state_dir import make
 
 NAME = "watcher"
 BEAT = 0.3  # seconds between two signs of life

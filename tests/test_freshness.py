@@ -39,7 +39,7 @@ from memfs import Vault
 from memfs.data_types import Change, lazy
 from memfs.errors import VaultNotFoundError
 from memfs.fs.locks import Mutex
-from memfs.scan import is_settled
+from memfs.storage.stat_scan import is_settled
 from memfs.sync import Freshness
 
 Git = Callable[..., str]

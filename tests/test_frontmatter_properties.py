@@ -25,7 +25,7 @@ from memfs.fs.files import raw_digest
 from memfs.fs.gc_pause import paused
 from memfs.keywords import joined, keywords, moments
 from memfs.publisher import document, origin_of, text_of
-from memfs.usage import mark_of
+from memfs.storage.recall_log import mark_of
 
 FULL = settings().max_examples
 EXAMPLES = sorted(Path(__file__).parent.parent.glob("example-vault/**/*.md"))

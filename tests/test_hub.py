@@ -25,7 +25,7 @@ from memfs.hub import Conflict, Hub, HubReport, pull, push
 from memfs.hub.ancestor import Shared, remembered
 from memfs.hub.local import opened
 from memfs.namespace import is_conflict_copy
-from memfs.scan import COARSE
+from memfs.storage.stat_scan import COARSE
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from memfs.agent.session.config import RetrievalConfig
 from memfs.agent.session.retrieval import Retriever
 from memfs.data_types import Change
 from memfs.integrations.agentcore.records import Records
+from memfs.storage.recall_log import COMPACT, NEVER, Ratio, Recalls, Tally, Usage
 from memfs.stores import VaultStore
-from memfs.usage import COMPACT, NEVER, Ratio, Recalls, Tally, Usage
 
 MOMENT = datetime(2026, 11, 17, 12, tzinfo=UTC)
 SECONDS = MOMENT.timestamp()
@@ -101,7 +101,7 @@ def test_threads_lose_nothing(usage: Usage) -> None:
 
 
 WORKER = """
-from memfs.usage import Usage
+from memfs.storage.recall_log import Usage
 usage = Usage(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -327,7 +327,7 @@ def test_who_cannot_write_here_is_not_counted(public_path: Path, run_script: Scr
     with Vault.init(public_path / "vault") as vault:
         vault.add("Green tea at five.")
     code = """
-from memfs.usage import Usage
+from memfs.storage.recall_log import Usage
 usage = Usage(sys.argv[1])
 usage.searched(["m-1"])
 print(usage.ratio().searches)

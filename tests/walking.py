@@ -32,10 +32,10 @@ from torture.support import Crew, history
 
 from memfs import MemfsError, Vault
 from memfs.data_types import Written
-from memfs.journal import Journal
 from memfs.notices import KernelNotices
 from memfs.search import Search
-from memfs.versions import Versions
+from memfs.storage.change_journal import Journal
+from memfs.storage.versions import Versions
 
 SOON = 3.0  # seconds within which one who is told by a watcher must know; `make torture` prints how long it took
 FIRST = 24  # memories of a new vault

@@ -14,8 +14,8 @@ from memfs.agent.working import KEEP, WorkingMemory, check_count, check_text
 from memfs.embedding import EXTRA
 from memfs.embedding import is_installed as can_embed
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown
-from memfs.names import text_key
 from memfs.namespace import first_line, slug
+from memfs.storage.file_names import text_key
 from memfs.stores.keyed.memory import InMemoryStore
 from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
 from memfs.upkeep.redaction import DEFAULT, Policy, report

@@ -16,7 +16,7 @@ from memfs.data_types import Stamp
 from memfs.errors import LockTimeoutError
 from memfs.fs.files import FILE, STATE, folder, read_open, worded, write
 from memfs.fs.locks import POLL, try_lock
-from memfs.state import make
+from memfs.storage.state_dir import make
 
 ROOM = "hub"
 PATIENCE = 10.0  # seconds to wait for another push or pull of this vault

@@ -12,9 +12,9 @@ from typing import Any
 from memfs.data_types import Stamp, Written
 from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, shown
 from memfs.fs.files import encode
-from memfs.names import text_key
 from memfs.namespace import new_id
 from memfs.protocols import Clock, system_clock
+from memfs.storage.file_names import text_key
 from memfs.stores.curation import MAX_RESULTS, Curated, is_count
 from memfs.stores.store import Found, Metadata
 from memfs.upkeep.redaction import Policy

@@ -24,10 +24,10 @@ from memfs.format.edit import canonical, compose
 from memfs.format.fast_header import CHECKS
 from memfs.format.frontmatter import parse
 from memfs.fs.files import encode
-from memfs.names import text_key
 from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.protocols import system_clock
 from memfs.scope import is_below
+from memfs.storage.file_names import text_key
 from memfs.stores.curation import Curated
 from memfs.stores.relations import Relations
 from memfs.stores.store import Found, Metadata

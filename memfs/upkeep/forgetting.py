@@ -9,8 +9,8 @@ from memfs.decay import PRUNED, Forgetting, retention_of
 from memfs.errors import MemfsError, SettingsError
 from memfs.namespace import is_conflict_copy, is_id
 from memfs.protocols import system_clock
+from memfs.storage.recall_log import NEVER, Recalls
 from memfs.upkeep.lineage import Lineage
-from memfs.usage import NEVER, Recalls
 from memfs.vault import Vault
 
 

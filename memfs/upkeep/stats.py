@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from memfs.data_types import Memory
 from memfs.decay import Forgetting
+from memfs.storage.recall_log import Ratio
 from memfs.upkeep.forgetting import Faded, left_of
-from memfs.usage import Ratio
 from memfs.vault import Vault
 
 MOST = 5  # of the most recalled are named

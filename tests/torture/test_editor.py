@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 
-import memfs.versions
+import memfs.storage.versions
 from memfs import MemfsError, Vault
 from memfs.errors import MemoryNotFoundError
 
@@ -111,7 +111,7 @@ def _overwritten(event: Event, saved: list[Event]) -> bool:
 
 def update(root: str, ref: str, path: str, stop: str) -> None:
     """The agent: append a line, set a key, as fast as it can."""
-    memfs.versions.KEEP = 1 << 30
+    memfs.storage.versions.KEEP = 1 << 30
     log, number = Log(path), 0
     with Vault(root) as vault:
         while not os.path.exists(stop):

@@ -40,8 +40,8 @@ from memfs.fs.gc_pause import paused
 from memfs.fs.locks import Mutex, release
 from memfs.namespace import id_at, is_id, milliseconds
 from memfs.protocols import Clock, system_clock
-from memfs.state import Settled, settled
-from memfs.tree import Hold, Tree
+from memfs.storage.memory_files import Hold, Tree
+from memfs.storage.state_dir import Settled, settled
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE
 _READ = os.O_RDONLY | FILE

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from memfs.fs.files import open_folder, open_root
 from memfs.fs.locks import acquire
-from memfs.tree import Hold, Tree
+from memfs.storage.memory_files import Hold, Tree
 
 _kept: "WeakSet[KeptHold]" = WeakSet()  # of this process
 

@@ -25,7 +25,7 @@ from memfs.errors import (
 from memfs.fs.files import folder, open_root, rename_new, worded
 from memfs.namespace import fold
 from memfs.protocols import Clock, system_clock
-from memfs.tree import Hold, Tree
+from memfs.storage.memory_files import Hold, Tree
 from memfs.vault import LOCK_TIMEOUT, Vault
 
 NEVER = datetime.min.replace(tzinfo=UTC)

@@ -13,8 +13,8 @@ from typing import Any
 from memfs.agent.messages import Message
 from memfs.data_types import Memory, Written
 from memfs.errors import LockTimeoutError, MemoryChangedError, MemoryNotFoundError
-from memfs.names import text_key
 from memfs.namespace import fold
+from memfs.storage.file_names import text_key
 from memfs.stores.store import Found, Metadata
 from memfs.stores.vault import VaultStore
 from memfs.words import STOP_WORDS, UNSPACED

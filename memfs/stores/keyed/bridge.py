@@ -15,8 +15,8 @@ from memfs.errors import (
     MemoryNotFoundError,
     shown,
 )
-from memfs.names import text_key
 from memfs.namespace import first_line, slug
+from memfs.storage.file_names import text_key
 from memfs.stores.curation import Curated
 from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
 from memfs.stores.keyed.urls import open_store

@@ -18,7 +18,7 @@ from memfs.fs.files import STATE, folder, open_root, raw_digest, write
 from memfs.fs.handle_cache import Place
 from memfs.fs.locks import Mutex, release, try_lock, try_share
 from memfs.protocols import Clock, system_clock
-from memfs.state import make
+from memfs.storage.state_dir import make
 
 ROOM, NAME = "usage", "recalls"
 COMPACT = 1 << 16  # bytes; a log is made shorter when it has doubled since, and is larger than this

@@ -34,12 +34,12 @@ from memfs.fs.files import (
     worded,
 )
 from memfs.fs.locks import Mutex, acquire, release
-from memfs.journal import Journal
-from memfs.names import Names, text_key
 from memfs.namespace import check_name, first_line, fold, new_id, slug
 from memfs.protocols import Clock
-from memfs.state import State, settled
-from memfs.versions import Versions
+from memfs.storage.change_journal import Journal
+from memfs.storage.file_names import Names, text_key
+from memfs.storage.state_dir import State, settled
+from memfs.storage.versions import Versions
 
 PERMISSIONS = "Check the permissions of the file, and of the directories above it."
 Change = Callable[[str], str]

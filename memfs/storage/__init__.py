@@ -1,0 +1,1 @@
+"""Memory files and the .memfs directory, read and written under locks. Knows no index."""
