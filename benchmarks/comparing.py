@@ -17,7 +17,7 @@ from benchmarks.processes import CHILD, FailedError, Helper, spent
 from benchmarks.searching import asked, taken
 from benchmarks.serving import LIMIT
 from memfs import Vault
-from memfs.words import STOP_WORDS
+from memfs.query.tokens import STOP_WORDS
 
 SEARCH, BUILD = "vault.search", "memfs, cold build"
 FTS = "SQLite FTS5"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.locomo import MOST, UNANSWERED, fill, questions_of, turns_of
-from memfs.query import understand, weigh
+from memfs.query.question import understand, weigh
 from memfs.ranking import ALIKE, WEIGHTS, Conversation
 from memfs.witnesses import Asked, gather, sought_of
 

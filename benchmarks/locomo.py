@@ -26,7 +26,7 @@ from typing import Any
 
 from memfs import Vault
 from memfs.embedding import default_embedder
-from memfs.words import STOP_WORDS
+from memfs.query.tokens import STOP_WORDS
 
 MOST = 10
 UNANSWERED = 5  # the category of questions that nothing answers

@@ -16,10 +16,10 @@ from memfs.data_types import Memory
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
 from memfs.index import Analyzer, Index, index_in_memory
-from memfs.keywords import NoneOf
 from memfs.protocols import Embedder
 from memfs.publisher import document, searched_text
-from memfs.query import understand
+from memfs.query.keyword_terms import NoneOf
+from memfs.query.question import understand
 from memfs.storage.stat_scan import read_all, scan
 
 EXAMPLE = Path(__file__).parent.parent / "example-vault"

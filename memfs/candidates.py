@@ -11,9 +11,9 @@ from memfs.catalog import Catalog
 from memfs.data_types import Reason
 from memfs.decay import Forgetting, factor_of, left_of, life_of
 from memfs.index import Index, Matches
-from memfs.keywords import Clause, moments
 from memfs.overlay import has_all, rarity
-from memfs.query import STEEPNESS, Page, Question, Weights
+from memfs.query.keyword_terms import Clause, moments
+from memfs.query.question import STEEPNESS, Page, Question, Weights
 from memfs.ranking import Ranked, Support
 from memfs.storage.recall_log import NEVER, Recalls, Usage, mark_of
 from memfs.storage.stat_scan import Marks

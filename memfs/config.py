@@ -8,7 +8,7 @@ from memfs.decay import HALF_LIFE, PRUNE_BELOW
 from memfs.errors import MemfsError, SettingsError
 from memfs.format.frontmatter import Fault, scan
 from memfs.namespace import Template
-from memfs.words import LANGUAGES
+from memfs.query.tokens import LANGUAGES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
 from memfs.decay import Forgetting
-from memfs.filters import Filter
 from memfs.fs.files import STATE
 from memfs.fs.locks import Mutex
 from memfs.namespace import Namespace, fold
 from memfs.protocols import Clock, Embedder
-from memfs.query import Page
+from memfs.query.filters import Filter
+from memfs.query.question import Page
 from memfs.storage.memory_files import Tree
 from memfs.storage.recall_log import Usage
 from memfs.watcher import Watcher

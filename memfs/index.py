@@ -18,11 +18,11 @@ from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherK
 from memfs.data_types import lazy
 from memfs.fs.gc_pause import paused
 from memfs.generations import Draft, Generation
-from memfs.keywords import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.origins import PLACED
 from memfs.overlay import worth
-from memfs.query import Question
-from memfs.words import ENDINGS, MAX_TERMS, STOP_WORDS, emoji, prepare
+from memfs.query.keyword_terms import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
+from memfs.query.question import Question
+from memfs.query.tokens import ENDINGS, MAX_TERMS, STOP_WORDS, emoji, prepare
 
 SCHEMA = 6
 MAX_WORD = 80  # bytes; a longer one is not indexed

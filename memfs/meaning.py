@@ -12,13 +12,13 @@ from memfs.nearest import Nearest, blended, cosines_of, living, units_of
 from memfs.overlay import Overlay, rarity
 from memfs.protocols import Embedder
 from memfs.publisher import Progress, meaning_of
-from memfs.query import Question, Weights
+from memfs.query.question import Question, Weights
+from memfs.query.tokens import MAX_QUESTION
 from memfs.ranking import ALIKE, BESIDE, Witness
 from memfs.storage.memory_files import Tree
 from memfs.storage.stat_scan import read_all
 from memfs.sync import Freshness
 from memfs.vectors import Floats, Vectors, array_of, key_of, name_of
-from memfs.words import MAX_QUESTION
 
 BATCH = 500  # memories that are embedded at once
 SPARE = 200  # records out of use that a file may have beyond as many as are in use

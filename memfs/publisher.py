@@ -23,9 +23,9 @@ from memfs.fs.files import STATE, fine_device, folder, raw_digest
 from memfs.fs.locks import release, try_lock
 from memfs.generations import CURRENT, PURGE, Generation
 from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
-from memfs.keywords import joined, moments_of, read_terms, terms_of
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.origins import keywords_of, place_of
+from memfs.query.keyword_terms import joined, moments_of, read_terms, terms_of
 from memfs.storage.change_journal import Journal
 from memfs.storage.recall_log import mark_of
 from memfs.storage.stat_scan import UNSETTLED, Marks, diff, is_settled, read_all, scan, stamp_of

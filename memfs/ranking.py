@@ -10,7 +10,7 @@ from operator import mul
 from typing import NamedTuple
 
 from memfs.data_types import Reason
-from memfs.query import Weights
+from memfs.query.question import Weights
 
 POOL = 30  # of the best matches are put in order
 SIMILAR = 20  # of those that mean most what is asked are, too

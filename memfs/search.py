@@ -10,14 +10,14 @@ from memfs.candidates import WINDOW, Candidate, Candidates, by_rank
 from memfs.catalog import IndexDamaged
 from memfs.data_types import Hit, Memory, Reason
 from memfs.decay import Forgetting
-from memfs.filters import Filter
 from memfs.fs.files import open_root
-from memfs.keywords import KEYWORD_LIMIT, Clause
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.notices import is_remote
 from memfs.overlay import has_all, worth
 from memfs.publisher import text_of
-from memfs.query import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
+from memfs.query.filters import Filter
+from memfs.query.keyword_terms import KEYWORD_LIMIT, Clause
+from memfs.query.question import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
 from memfs.ranking import ALIKE, told
 from memfs.shelf import ROOM, Read, Shelf, Shelved
 from memfs.snippets import Marker

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import NamedTuple, Self
 
-from memfs.words import EMOJI, UNSPACED, emoji_of, fold
+from memfs.query.tokens import EMOJI, UNSPACED, emoji_of, fold
 
 LENGTH = 200  # characters
 LEAD = 40  # of them before the first marked word

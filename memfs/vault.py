@@ -36,7 +36,6 @@ from memfs.errors import (
     VaultNotFoundError,
     VersionNotFoundError,
 )
-from memfs.filters import Filter
 from memfs.finder import Finder
 from memfs.format.edit import canonical, retagged, revise
 from memfs.format.frontmatter import parse
@@ -44,7 +43,8 @@ from memfs.fs.files import STATE, Dirty, digest, encode, open_root, read, worded
 from memfs.fs.gc_pause import paused
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
-from memfs.query import check_page
+from memfs.query.filters import Filter
+from memfs.query.question import check_page
 from memfs.scope import Scope, is_below
 from memfs.storage.memory_files import Tree
 from memfs.storage.recall_log import Usage

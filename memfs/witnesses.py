@@ -7,12 +7,12 @@ from typing import NamedTuple, Protocol
 
 from memfs.data_types import Memory
 from memfs.index import Index
-from memfs.keywords import Clause
 from memfs.origins import ASKS, SAID_BY, words_of
 from memfs.overlay import Overlay
-from memfs.query import Question, Weights
+from memfs.query.keyword_terms import Clause
+from memfs.query.question import Question, Weights
+from memfs.query.tokens import STOP_WORDS
 from memfs.ranking import CLOSEST, MAX_NAMES, POOL, SIMILAR, Ranked, Witness, around, ranked, worth, worths_of
-from memfs.words import STOP_WORDS
 
 FEWER = 6  # times as many are looked at where a filter lets few through
 

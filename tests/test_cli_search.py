@@ -30,10 +30,10 @@ from memfs.cli.indexing import Feed, status_rows, summary
 from memfs.cli.inputs import LogLine, Once, conditions
 from memfs.cli.output import Progress, hit_facts
 from memfs.cli.searching import advice, block, cells, line, own_title, wrapped
-from memfs.conditions import OPERATORS
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Reason, SyncReport
 from memfs.errors import MemfsError
 from memfs.format.frontmatter import understand
+from memfs.query.filter_operators import OPERATORS
 
 MEMFS = [sys.executable, "-m", "memfs"]
 LIMIT = 30

@@ -25,7 +25,7 @@ from memfs.errors import (
     SettingsError,
 )
 from memfs.fs.files import digest
-from memfs.keywords import keywords
+from memfs.query.keyword_terms import keywords
 from memfs.stores import VaultStore
 from memfs.upkeep.cipher import NONCE, Cipher
 from memfs.upkeep.encryption import IN_GIT, NAMED, OPEN, Encryption

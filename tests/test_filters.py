@@ -10,13 +10,13 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from memfs.conditions import OPERATORS
 from memfs.data_types import TIME_KEYS, Header, Memory
 from memfs.errors import InvalidSearchError
-from memfs.filters import INCLUDES, Filter
 from memfs.format.frontmatter import understand
-from memfs.keywords import KEYWORD_LIMIT, AnyOf, Between, Clause, NoneOf, Value, keywords, moments
 from memfs.namespace import ARCHIVE, Namespace, fold
+from memfs.query.filter_operators import OPERATORS
+from memfs.query.filters import INCLUDES, Filter
+from memfs.query.keyword_terms import KEYWORD_LIMIT, AnyOf, Between, Clause, NoneOf, Value, keywords, moments
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 FILE_TIME = datetime(2026, 11, 1, 8, 30, tzinfo=UTC)

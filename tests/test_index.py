@@ -19,14 +19,14 @@ from memfs.fs.files import MAX_FILE, digest, open_root
 from memfs.fs.handle_cache import ASIDE, Place
 from memfs.generations import MAX_CHUNKS, Generation, _link
 from memfs.index import Analyzer, Document, index_in_memory, publish
-from memfs.keywords import joined
 from memfs.overlay import Overlay, Pending
 from memfs.publisher import document
-from memfs.query import Weights
+from memfs.query.keyword_terms import joined
+from memfs.query.question import Weights
+from memfs.query.tokens import LANGUAGES
 from memfs.storage.change_journal import Journal
 from memfs.storage.stat_scan import Changes, diff, read_one, scan
 from memfs.watcher import Watcher
-from memfs.words import LANGUAGES
 
 
 def row(path: str, number: int = 1) -> Row:

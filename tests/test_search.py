@@ -16,8 +16,8 @@ from people import CODING, MORE_CODING, TOLD, fill
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
 from memfs.index import Analyzer
-from memfs.query import STEEPNESS
-from memfs.words import LANGUAGES
+from memfs.query.question import STEEPNESS
+from memfs.query.tokens import LANGUAGES
 
 EXAMPLE = Path(__file__).parent.parent / "example-vault"
 NOW = datetime(2026, 11, 16, tzinfo=UTC)

@@ -23,9 +23,9 @@ from memfs.cli.output import (
     width,
 )
 from memfs.data_types import Memory
-from memfs.filters import Filter
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.protocols import system_clock
+from memfs.query.filters import Filter
 
 Placed = tuple[tuple[str, ...], Memory]
 

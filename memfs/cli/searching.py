@@ -26,9 +26,9 @@ from memfs.errors import shown
 from memfs.finder import VECTORS
 from memfs.fs.files import STATE
 from memfs.namespace import fold, slug
-from memfs.query import MAX_OFFSET
+from memfs.query.question import MAX_OFFSET
+from memfs.query.tokens import emoji
 from memfs.vault import Vault
-from memfs.words import emoji
 
 INDENT = 4
 WORDLESS = "A search goes by letters, digits and emoji, and this has none: say it in words."

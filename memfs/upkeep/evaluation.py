@@ -14,7 +14,7 @@ from memfs.data_types import Hit, Memory, Problem, Reason
 from memfs.errors import InvalidQueriesError, MemfsError, MemoryNotFoundError, SettingsError, StorageError, shown
 from memfs.format.frontmatter import Bounds, Fault, Listed, scan_list
 from memfs.fs.files import open_root, read
-from memfs.query import MAX_LIMIT
+from memfs.query.question import MAX_LIMIT
 from memfs.vault import FILTERS, Vault
 
 NAME = "queries.yaml"

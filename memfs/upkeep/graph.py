@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 
 from memfs.data_types import Memory, Problem
 from memfs.errors import AmbiguousNameError, InvalidArgumentsError, InvalidNamespaceError, MemoryNotFoundError, shown
-from memfs.keywords import EPOCH, ends_of
 from memfs.namespace import Namespace, fold, is_conflict_copy
+from memfs.query.keyword_terms import EPOCH, ends_of
 from memfs.upkeep.lineage import superseded_since
 from memfs.upkeep.links import EMBEDS, MENTIONS, links_of, target_of
 from memfs.upkeep.targets import Node, Targets, is_archived, is_attachment, leaves

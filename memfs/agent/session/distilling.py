@@ -10,8 +10,8 @@ from memfs.agent.extraction import CONTEXT, ExtractorContext, Fact
 from memfs.agent.messages import Message, blocks_of, kind_of, text_of
 from memfs.agent.models import call
 from memfs.errors import InvalidSetupError, shown
+from memfs.query.tokens import STOP_WORDS
 from memfs.stores.vault import VaultStore
-from memfs.words import STOP_WORDS
 
 if TYPE_CHECKING:
     from memfs.agent.session.strategies import Strategy

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from memfs.agent.session.events import Event
-from memfs.conditions import Condition
 from memfs.errors import InvalidSearchError, SessionNotFoundError, shown
+from memfs.query.filter_operators import Condition
 
 T = TypeVar("T")
 SPOKEN = ("message", "payload")  # the kinds of events that a conversation is made of

@@ -14,10 +14,10 @@ from memfs.agent.messages import Message
 from memfs.data_types import Memory, Written
 from memfs.errors import LockTimeoutError, MemoryChangedError, MemoryNotFoundError
 from memfs.namespace import fold
+from memfs.query.tokens import STOP_WORDS, UNSPACED
 from memfs.storage.file_names import text_key
 from memfs.stores.store import Found, Metadata
 from memfs.stores.vault import VaultStore
-from memfs.words import STOP_WORDS, UNSPACED
 
 HEADING = "# Summary"  # from which the file gets its name
 NAME = "summary.md"

@@ -10,8 +10,8 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from memfs.overlay import worth
-from memfs.query import weigh
-from memfs.words import MAX_QUESTION, MAX_TERMS
+from memfs.query.question import weigh
+from memfs.query.tokens import MAX_QUESTION, MAX_TERMS
 
 if TYPE_CHECKING:
     from memfs.index import Analyzer

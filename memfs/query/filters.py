@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
-from memfs.conditions import EXISTENCE, Condition
 from memfs.data_types import TIME_KEYS, Memory, lazy
 from memfs.errors import InvalidSearchError, shown
-from memfs.keywords import (
+from memfs.namespace import ARCHIVE, Namespace, fold, is_text
+from memfs.query.filter_operators import EXISTENCE, Condition
+from memfs.query.keyword_terms import (
     EPOCH,
     KEYWORD_LIMIT,
     VALUED,
@@ -29,7 +30,6 @@ from memfs.keywords import (
     shown_value,
     span_of,
 )
-from memfs.namespace import ARCHIVE, Namespace, fold, is_text
 
 INCLUDES = ("archived", "expired", "deprecated", "superseded")
 Texts = str | Iterable[str] | None

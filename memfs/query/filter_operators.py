@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from memfs.data_types import Memory, is_sealed
 from memfs.errors import InvalidSearchError
-from memfs.keywords import (
+from memfs.namespace import fold, is_text
+from memfs.query.keyword_terms import (
     BARE,
     KEYWORD_LIMIT,
     VALUED,
@@ -24,7 +25,6 @@ from memfs.keywords import (
     shown_value,
     text_of_value,
 )
-from memfs.namespace import fold, is_text
 
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
 EXISTENCE = ("EXISTS", "NOT_EXISTS")

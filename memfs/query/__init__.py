@@ -1,0 +1,1 @@
+"""A search question: its terms, filters and scoring functions. Pure."""
