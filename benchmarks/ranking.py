@@ -15,9 +15,9 @@ from memfs import Vault
 from memfs.data_types import Memory
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
-from memfs.index import Analyzer, Index, index_in_memory
+from memfs.index.publisher import document, searched_text
+from memfs.index.tantivy_index import Analyzer, Index, index_in_memory
 from memfs.protocols import Embedder
-from memfs.publisher import document, searched_text
 from memfs.query.keyword_terms import NoneOf
 from memfs.query.question import understand
 from memfs.storage.stat_scan import read_all, scan

@@ -7,11 +7,11 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from memfs.catalog import Catalog
 from memfs.data_types import Reason
 from memfs.decay import Forgetting, factor_of, left_of, life_of
-from memfs.index import Index, Matches
-from memfs.overlay import has_all, rarity
+from memfs.index.row_table import Catalog
+from memfs.index.tantivy_index import Index, Matches
+from memfs.index.unpublished_changes import has_all, rarity
 from memfs.query.keyword_terms import Clause, moments
 from memfs.query.question import STEEPNESS, Page, Question, Weights
 from memfs.ranking import Ranked, Support

@@ -3,12 +3,12 @@
 import os
 from collections.abc import Iterator
 
-from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.data_types import Memory, Problem
 from memfs.fs.files import STATE, digest
-from memfs.generations import CURRENT, Generation
-from memfs.index import Index, open_index
-from memfs.publisher import INDEX
+from memfs.index.generations import CURRENT, Generation
+from memfs.index.publisher import INDEX
+from memfs.index.row_table import IndexDamaged, IndexOfAnotherKind
+from memfs.index.tantivy_index import Index, open_index
 from memfs.storage.memory_files import Tree
 from memfs.storage.stat_scan import read_all, read_one, scan
 from memfs.sync import Freshness

@@ -21,9 +21,9 @@ from memfs.storage.recall_log import Usage
 from memfs.watcher import Watcher
 
 if TYPE_CHECKING:
-    from memfs.index import Index
+    from memfs.index.publisher import Progress
+    from memfs.index.tantivy_index import Index
     from memfs.meaning import Meaning
-    from memfs.publisher import Progress
     from memfs.search import Search
     from memfs.sync import Freshness
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from memfs.data_types import Memory
 from memfs.fs.files import raw_digest
-from memfs.index import Index
+from memfs.index.publisher import Progress, meaning_of
+from memfs.index.tantivy_index import Index
+from memfs.index.unpublished_changes import Overlay, rarity
 from memfs.nearest import Nearest, blended, cosines_of, living, units_of
-from memfs.overlay import Overlay, rarity
 from memfs.protocols import Embedder
-from memfs.publisher import Progress, meaning_of
 from memfs.query.question import Question, Weights
 from memfs.query.tokens import MAX_QUESTION
 from memfs.ranking import ALIKE, BESIDE, Witness

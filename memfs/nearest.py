@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memfs.catalog import Catalog
+from memfs.index.row_table import Catalog
 from memfs.vectors import BLOCK, Flags, Floats, Keys, Vectors, keys_of, names
 
 EXACT = 20_000  # rows, up to which all are compared: `benchmarks.meaning` tells what either way costs

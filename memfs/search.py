@@ -7,14 +7,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memfs.candidates import WINDOW, Candidate, Candidates, by_rank
-from memfs.catalog import IndexDamaged
 from memfs.data_types import Hit, Memory, Reason
 from memfs.decay import Forgetting
 from memfs.fs.files import open_root
+from memfs.index.publisher import text_of
+from memfs.index.row_table import IndexDamaged
+from memfs.index.unpublished_changes import has_all, worth
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.notices import is_remote
-from memfs.overlay import has_all, worth
-from memfs.publisher import text_of
 from memfs.query.filters import Filter
 from memfs.query.keyword_terms import KEYWORD_LIMIT, Clause
 from memfs.query.question import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh

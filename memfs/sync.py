@@ -14,11 +14,11 @@ from memfs.changes import Known, News, Told
 from memfs.data_types import IndexStatus, Memory, Problem, SyncReport
 from memfs.fs.files import STATE
 from memfs.fs.locks import Mutex
-from memfs.index import Analyzer, Index
+from memfs.index.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
+from memfs.index.tantivy_index import Analyzer, Index
+from memfs.index.unpublished_changes import Overlay, Pending
 from memfs.notices import NOTHING, Noticed, Notices, notices
-from memfs.overlay import Overlay, Pending
 from memfs.protocols import Clock
-from memfs.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
 from memfs.storage.memory_files import Tree
 from memfs.storage.stat_scan import Changes, Marks, Scan, diff, is_memory, is_settled, read_all, scan
 from memfs.storage.state_dir import last_scan, note_scan

@@ -6,9 +6,9 @@ from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from memfs.data_types import Memory
-from memfs.index import Index
-from memfs.origins import ASKS, SAID_BY, words_of
-from memfs.overlay import Overlay
+from memfs.index.conversation_position import ASKS, SAID_BY, words_of
+from memfs.index.tantivy_index import Index
+from memfs.index.unpublished_changes import Overlay
 from memfs.query.keyword_terms import Clause
 from memfs.query.question import Question, Weights
 from memfs.query.tokens import STOP_WORDS

@@ -19,7 +19,7 @@ from searching import LIMIT, Words, assert_right, assert_soon_right, found, mist
 from torture.support import Crew, Log
 
 from memfs import Vault
-from memfs.generations import Generation
+from memfs.index.generations import Generation
 
 Mount = Callable[[str], Path]
 NONE: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from memfs.format.fast_header import read_flat
 from memfs.format.frontmatter import Fault, _read_any, glance, parse, split, understand
 from memfs.fs.files import raw_digest
 from memfs.fs.gc_pause import paused
-from memfs.publisher import document, origin_of, text_of
+from memfs.index.publisher import document, origin_of, text_of
 from memfs.query.keyword_terms import joined, keywords, moments
 from memfs.storage.recall_log import mark_of
 

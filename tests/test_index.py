@@ -11,16 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memfs import Stamp, Vault
-from memfs.catalog import Catalog, Chunk, IndexDamaged, Row
 from memfs.data_types import Memory
 from memfs.doctor import _differences, _faults
 from memfs.format.frontmatter import understand
 from memfs.fs.files import MAX_FILE, digest, open_root
 from memfs.fs.handle_cache import ASIDE, Place
-from memfs.generations import MAX_CHUNKS, Generation, _link
-from memfs.index import Analyzer, Document, index_in_memory, publish
-from memfs.overlay import Overlay, Pending
-from memfs.publisher import document
+from memfs.index.generations import MAX_CHUNKS, Generation, _link
+from memfs.index.publisher import document
+from memfs.index.row_table import Catalog, Chunk, IndexDamaged, Row
+from memfs.index.tantivy_index import Analyzer, Document, index_in_memory, publish
+from memfs.index.unpublished_changes import Overlay, Pending
 from memfs.query.keyword_terms import joined
 from memfs.query.question import Weights
 from memfs.query.tokens import LANGUAGES

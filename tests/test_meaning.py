@@ -17,8 +17,8 @@ from benchmarks.ranking import QUESTIONS
 from memfs import Vault
 from memfs.embedding import default_embedder
 from memfs.fs.files import STATE
+from memfs.index.publisher import meaning_of
 from memfs.nearest import living
-from memfs.publisher import meaning_of
 from memfs.vectors import FOLDER
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memfs import Vault
-from memfs.origins import keywords_of, place_of
+from memfs.index.conversation_position import keywords_of, place_of
 from memfs.ranking import NONE, WEIGHTS, Conversation, Witness, ranked
 
 CHAT = (

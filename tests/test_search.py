@@ -15,7 +15,7 @@ from people import CODING, MORE_CODING, TOLD, fill
 
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
-from memfs.index import Analyzer
+from memfs.index.tantivy_index import Analyzer
 from memfs.query.question import STEEPNESS
 from memfs.query.tokens import LANGUAGES
 

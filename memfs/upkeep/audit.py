@@ -10,7 +10,7 @@ from typing import NamedTuple
 from memfs.data_types import Memory, lazy
 from memfs.errors import shown
 from memfs.finder import LANGUAGE
-from memfs.index import Analyzer
+from memfs.index.tantivy_index import Analyzer
 from memfs.namespace import fold, is_conflict_copy, is_id
 from memfs.protocols import system_clock
 from memfs.upkeep.forgetting import faded

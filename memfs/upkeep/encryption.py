@@ -23,8 +23,8 @@ from memfs.errors import (
 )
 from memfs.format.edit import edit
 from memfs.format.frontmatter import Fault, Parsed, parse
+from memfs.index.conversation_position import words_of
 from memfs.namespace import ARCHIVE, Namespace, check_name, new_id
-from memfs.origins import words_of
 from memfs.protocols import system_clock
 from memfs.scope import is_below
 from memfs.upkeep.keys import DEFAULT, Keys, from_environment

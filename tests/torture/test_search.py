@@ -26,7 +26,7 @@ from test_damage import DAMAGES, OOLONG, WORDS, Mount, Trial, build, fill_up, ki
 from test_freshness import CHANGES, VERBS, Git, Scene, after_a_burst, after_git, by_hand, in_a_fork, make
 
 from memfs import Vault
-from memfs.publisher import RETRY
+from memfs.index.publisher import RETRY
 
 from .figures import figure
 from .support import LIMIT, Crew

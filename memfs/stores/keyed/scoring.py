@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from memfs.overlay import worth
+from memfs.index.unpublished_changes import worth
 from memfs.query.question import weigh
 from memfs.query.tokens import MAX_QUESTION, MAX_TERMS
 
 if TYPE_CHECKING:
-    from memfs.index import Analyzer
+    from memfs.index.tantivy_index import Analyzer
 
 LANGUAGE = "english"
 MAX_INDEXED = 100_000  # characters of a value that are searched
@@ -58,7 +58,7 @@ def rank(
 
 @cache
 def _analyzer() -> "Analyzer":
-    from memfs.index import Analyzer
+    from memfs.index.tantivy_index import Analyzer
 
     return Analyzer(LANGUAGE)
 

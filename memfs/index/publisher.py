@@ -14,17 +14,17 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, TypeVar
 
-from memfs.catalog import IndexDamaged, IndexOfAnotherKind
 from memfs.data_types import SEALED, Memory, id_of, is_sealed, unsealed
 from memfs.decay import life_of
 from memfs.errors import MemfsError
 from memfs.format.frontmatter import glance, halves
 from memfs.fs.files import STATE, fine_device, folder, raw_digest
 from memfs.fs.locks import release, try_lock
-from memfs.generations import CURRENT, PURGE, Generation
-from memfs.index import Document, Edit, Index, index_in_memory, open_index, publish
+from memfs.index.conversation_position import keywords_of, place_of
+from memfs.index.generations import CURRENT, PURGE, Generation
+from memfs.index.row_table import IndexDamaged, IndexOfAnotherKind
+from memfs.index.tantivy_index import Document, Edit, Index, index_in_memory, open_index, publish
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
-from memfs.origins import keywords_of, place_of
 from memfs.query.keyword_terms import joined, moments_of, read_terms, terms_of
 from memfs.storage.change_journal import Journal
 from memfs.storage.recall_log import mark_of

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, Self
 
-from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged
 from memfs.fs.files import READ, STATE, read_open
+from memfs.index.row_table import Catalog, Chunk, Columns, IndexDamaged
 
 CURRENT = "current"
 PURGE = "purge"

@@ -14,12 +14,12 @@ import tantivy
 from tantivy import Filter as Step
 from tantivy import Occur, Query
 
-from memfs.catalog import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow
 from memfs.data_types import lazy
 from memfs.fs.gc_pause import paused
-from memfs.generations import Draft, Generation
-from memfs.origins import PLACED
-from memfs.overlay import worth
+from memfs.index.conversation_position import PLACED
+from memfs.index.generations import Draft, Generation
+from memfs.index.row_table import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow
+from memfs.index.unpublished_changes import worth
 from memfs.query.keyword_terms import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.query.question import Question
 from memfs.query.tokens import ENDINGS, MAX_TERMS, STOP_WORDS, emoji, prepare
