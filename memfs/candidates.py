@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from memfs.data_types import Reason
 from memfs.decay import Forgetting, factor_of, left_of, life_of
+from memfs.freshness.freshness import Freshness
 from memfs.index.row_table import Catalog
 from memfs.index.tantivy_index import Index, Matches
 from memfs.index.unpublished_changes import has_all, rarity
@@ -17,7 +18,6 @@ from memfs.query.question import STEEPNESS, Page, Question, Weights
 from memfs.ranking import Ranked, Support
 from memfs.storage.recall_log import NEVER, Recalls, Usage, mark_of
 from memfs.storage.stat_scan import Marks
-from memfs.sync import Freshness
 from memfs.witnesses import Asked, in_order
 
 if TYPE_CHECKING:

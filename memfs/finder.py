@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
 from memfs.decay import Forgetting
+from memfs.freshness.watcher import Watcher
 from memfs.fs.files import STATE
 from memfs.fs.locks import Mutex
 from memfs.namespace import Namespace, fold
@@ -18,14 +19,13 @@ from memfs.query.filters import Filter
 from memfs.query.question import Page
 from memfs.storage.memory_files import Tree
 from memfs.storage.recall_log import Usage
-from memfs.watcher import Watcher
 
 if TYPE_CHECKING:
+    from memfs.freshness.freshness import Freshness
     from memfs.index.publisher import Progress
     from memfs.index.tantivy_index import Index
     from memfs.meaning import Meaning
     from memfs.search import Search
-    from memfs.sync import Freshness
 
 LANGUAGE, VECTORS = "english", "vectors"
 log = logging.getLogger("memfs")
@@ -61,7 +61,7 @@ class Finder:
     def fresh(self) -> "Freshness":
         """What is known, made once, also by threads that ask at the same time."""
         if self._made is None:
-            from memfs.sync import Freshness
+            from memfs.freshness.freshness import Freshness
 
             with self._mutex:
                 if self._made is None:
@@ -139,7 +139,7 @@ class Finder:
 
     def doctor(self, *, repair: bool) -> list[Problem]:
         """Compare what is derived with the files."""
-        from memfs.doctor import examine
+        from memfs.freshness.index_doctor import examine
 
         with self.fresh.lock:
             return examine(self.fresh, self._tree, repair=repair)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from memfs.data_types import Memory
+from memfs.freshness.freshness import Freshness
 from memfs.fs.files import raw_digest
 from memfs.index.publisher import Progress, meaning_of
 from memfs.index.tantivy_index import Index
@@ -17,7 +18,6 @@ from memfs.query.tokens import MAX_QUESTION
 from memfs.ranking import ALIKE, BESIDE, Witness
 from memfs.storage.memory_files import Tree
 from memfs.storage.stat_scan import read_all
-from memfs.sync import Freshness
 from memfs.vectors import Floats, Vectors, array_of, key_of, name_of
 
 BATCH = 500  # memories that are embedded at once

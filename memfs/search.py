@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from memfs.candidates import WINDOW, Candidate, Candidates, by_rank
 from memfs.data_types import Hit, Memory, Reason
 from memfs.decay import Forgetting
+from memfs.freshness.freshness import Freshness
+from memfs.freshness.inotify_source import is_remote
 from memfs.fs.files import open_root
 from memfs.index.publisher import text_of
 from memfs.index.row_table import IndexDamaged
 from memfs.index.unpublished_changes import has_all, worth
 from memfs.namespace import ARCHIVE, Namespace
-from memfs.notices import is_remote
 from memfs.query.filters import Filter
 from memfs.query.keyword_terms import KEYWORD_LIMIT, Clause
 from memfs.query.question import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
@@ -25,7 +26,6 @@ from memfs.storage.memory_files import Tree
 from memfs.storage.recall_log import Usage
 from memfs.storage.stat_scan import read_one
 from memfs.succession import is_superseded, is_withdrawn, target_of
-from memfs.sync import Freshness
 from memfs.witnesses import Asked
 
 if TYPE_CHECKING:

@@ -38,9 +38,9 @@ from torture.support import Crew
 from memfs import Vault
 from memfs.data_types import Change, lazy
 from memfs.errors import VaultNotFoundError
+from memfs.freshness.freshness import Freshness
 from memfs.fs.locks import Mutex
 from memfs.storage.stat_scan import is_settled
-from memfs.sync import Freshness
 
 Git = Callable[..., str]
 MANY, BURST, STEPS = 200, 2_000, 50

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from memfs import Stamp, Vault
 from memfs.data_types import Memory
-from memfs.doctor import _differences, _faults
 from memfs.format.frontmatter import understand
+from memfs.freshness.index_doctor import _differences, _faults
+from memfs.freshness.watcher import Watcher
 from memfs.fs.files import MAX_FILE, digest, open_root
 from memfs.fs.handle_cache import ASIDE, Place
 from memfs.index.generations import MAX_CHUNKS, Generation, _link
@@ -26,7 +27,6 @@ from memfs.query.question import Weights
 from memfs.query.tokens import LANGUAGES
 from memfs.storage.change_journal import Journal
 from memfs.storage.stat_scan import Changes, diff, read_one, scan
-from memfs.watcher import Watcher
 
 
 def row(path: str, number: int = 1) -> Row:

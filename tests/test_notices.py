@@ -16,9 +16,17 @@ import pytest
 
 from memfs import Vault
 from memfs.errors import InvalidNamespaceError
+from memfs.freshness.inotify_source import (
+    KernelNotices,
+    Noticed,
+    Notices,
+    WatchdogNotices,
+    has_remote_mount,
+    is_remote,
+    notices,
+)
 from memfs.fs.files import folder as open_below
 from memfs.fs.files import link_nameless, open_root, walk
-from memfs.notices import KernelNotices, Noticed, Notices, WatchdogNotices, has_remote_mount, is_remote, notices
 
 DEADLINE = 20.0
 Script = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -477,7 +485,7 @@ def test_a_directory_whose_mode_changes_is_noticed(kernel: KernelNotices, root: 
 
 def test_an_unreadable_directory_is_noticed_when_it_becomes_readable(run_script: Script, public_path: Path) -> None:
     code = """
-from memfs.notices import KernelNotices
+from memfs.freshness.inotify_source import KernelNotices
 root = sys.argv[1]
 if os.geteuid() == 0:
     os.setgroups([])
@@ -547,7 +555,7 @@ def test_a_root_that_is_gone_or_another_one_ends_the_source(
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_forked_process_takes_nothing_away(run_script: Script, root: Path, kind: str) -> None:
     code = """
-from memfs.notices import KernelNotices, WatchdogNotices
+from memfs.freshness.inotify_source import KernelNotices, WatchdogNotices
 root, kind = sys.argv[1:]
 source = {"kernel": KernelNotices, "watchdog": WatchdogNotices}[kind](root)
 source.watch("")
@@ -578,7 +586,7 @@ print("both")
 def test_a_limit_of_watches_ends_the_source(run_script: Script, root: Path) -> None:
     code = """
 import ctypes
-from memfs.notices import KernelNotices, notices
+from memfs.freshness.inotify_source import KernelNotices, notices
 root = sys.argv[1]
 assert ctypes.CDLL(None).unshare(0x10000000) == 0  # a user namespace, which has limits of its own
 def limit(what, count):

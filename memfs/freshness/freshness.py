@@ -10,19 +10,19 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from memfs.changes import Known, News, Told
 from memfs.data_types import IndexStatus, Memory, Problem, SyncReport
+from memfs.freshness.inotify_source import NOTHING, Noticed, Notices, notices
+from memfs.freshness.subscriptions import Known, News, Told
+from memfs.freshness.watcher import watcher_of
 from memfs.fs.files import STATE
 from memfs.fs.locks import Mutex
 from memfs.index.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
 from memfs.index.tantivy_index import Analyzer, Index
 from memfs.index.unpublished_changes import Overlay, Pending
-from memfs.notices import NOTHING, Noticed, Notices, notices
 from memfs.protocols import Clock
 from memfs.storage.memory_files import Tree
 from memfs.storage.stat_scan import Changes, Marks, Scan, diff, is_memory, is_settled, read_all, scan
 from memfs.storage.state_dir import last_scan, note_scan
-from memfs.watcher import watcher_of
 
 MUCH = 1 << 26  # bytes of pending memories, with which a search publishes as well
 SOME = 50  # pending changes that are worth publishing when a vault is closed

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 from memfs.data_types import Memory, Problem
+from memfs.freshness.freshness import Freshness
 from memfs.fs.files import STATE, digest
 from memfs.index.generations import CURRENT, Generation
 from memfs.index.publisher import INDEX
@@ -11,7 +12,6 @@ from memfs.index.row_table import IndexDamaged, IndexOfAnotherKind
 from memfs.index.tantivy_index import Index, open_index
 from memfs.storage.memory_files import Tree
 from memfs.storage.stat_scan import read_all, read_one, scan
-from memfs.sync import Freshness
 
 MENDED = "It was built anew from the files."
 Fault = tuple[str, str]  # path of a memory, or nothing, and what is wrong
