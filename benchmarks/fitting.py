@@ -1,4 +1,4 @@
-"""The weights of `memfs.ranking`, found by what answers the questions of conversations: `benchmarks.locomo --fit`.
+"""Fit the weights of the conversation re-ranking to questions with known answers: `benchmarks.locomo --fit`.
 
 For each question memfs gathers the memories that may be hits; each speaks for itself by its score and by its support.
 The weights are those under which the answers are likeliest, if a hit is drawn by its rank: a sum of a few shares,
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from benchmarks.locomo import MOST, UNANSWERED, fill, questions_of, turns_of
 from memfs.query.question import understand, weigh
-from memfs.ranking import ALIKE, WEIGHTS, Conversation
-from memfs.witnesses import Asked, gather, sought_of
+from memfs.search.conversation.gather import Asked, gather, sought_of
+from memfs.search.conversation.rerank import ALIKE, WEIGHTS, Conversation
 
 STEPS, RATE, HOLD = 150, 0.5, 0.002  # HOLD keeps weights small that change nothing
 SCALE = 8.0  # how much likelier a memory is to be drawn whose rank is higher by the whole question
@@ -142,7 +142,9 @@ def _report(sets: Sequence[Sequence[Case]], name: str) -> str:
         lines.append(f"{f'{name}, no. {left_out + 1}':<30}{_row(len(cases), shares)}  {_shown(weights)}")
     every = fit([case for cases in sets for case in cases])
     lines.append(f"{name:<30}{_row(number, [total / number for total in found])}")
-    lines.append(f"fitted to all: {_shown(every)}; in memfs.ranking: {_shown((1.0, *WEIGHTS)[: len(every)])}")
+    lines.append(
+        f"fitted to all: {_shown(every)}; in memfs.search.conversation.rerank: {_shown((1.0, *WEIGHTS)[: len(every)])}"
+    )
     return "\n".join(lines)
 
 

@@ -15,8 +15,8 @@ from benchmarks.serving import LIMIT
 from memfs import Vault
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
-from memfs.nearest import Nearest, living
-from memfs.vectors import FOLDER, Floats, Vectors, names
+from memfs.search.semantic.nearest_vectors import Nearest, living
+from memfs.search.semantic.vector_file import FOLDER, Floats, Vectors, names
 
 WORDS = "the same by words alone"
 EMBEDDING, AT_MOST = 10.0, 10_000  # seconds of CPU for so many memories

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from memfs.freshness.freshness import Freshness
     from memfs.index.publisher import Progress
     from memfs.index.tantivy_index import Index
-    from memfs.meaning import Meaning
-    from memfs.search import Search
+    from memfs.search.search import Search
+    from memfs.search.semantic.semantic_index import Meaning
 
 LANGUAGE, VECTORS = "english", "vectors"
 log = logging.getLogger("memfs")
@@ -72,7 +72,7 @@ class Finder:
     def _parts(self) -> tuple["Search", "Meaning | None"]:
         """What searches, made once as well."""
         if self._searching is None:
-            from memfs.search import Search
+            from memfs.search.search import Search
 
             with self._mutex:
                 if self._searching is None:
@@ -87,7 +87,7 @@ class Finder:
         if (embedder := self._embedder) is None and not is_installed():
             log.warning("%s", MISSING)
             return None
-        from memfs.meaning import Meaning
+        from memfs.search.semantic.semantic_index import Meaning
 
         return Meaning(self._tree, self.fresh, default_embedder if embedder is None else lambda: embedder)
 
@@ -220,7 +220,7 @@ class Finder:
         if not os.path.lexists(folder):
             return
         try:
-            from memfs.nearest import prune
+            from memfs.search.semantic.nearest_vectors import prune
         except ImportError:
             shutil.rmtree(folder, ignore_errors=True)
             return

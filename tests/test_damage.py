@@ -689,7 +689,7 @@ def search_what_cannot_be_read(path: str) -> None:
 def become_nobody() -> None:
     """Be an ordinary user, who perhaps cannot read what is not imported yet."""
     import memfs.freshness.index_doctor
-    import memfs.search  # noqa: F401
+    import memfs.search.search  # noqa: F401
 
     os.setgroups([])
     os.setgid(NOBODY)

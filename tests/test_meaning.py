@@ -18,8 +18,8 @@ from memfs import Vault
 from memfs.embedding import default_embedder
 from memfs.fs.files import STATE
 from memfs.index.publisher import meaning_of
-from memfs.nearest import living
-from memfs.vectors import FOLDER
+from memfs.search.semantic.nearest_vectors import living
+from memfs.search.semantic.vector_file import FOLDER
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 PARAPHRASES = {  # what words alone do not find
@@ -332,7 +332,13 @@ def test_without_it_nothing_of_numpy_is_imported_and_nothing_is_kept(example: Pa
     number, modules = json.loads(done.stdout)
 
     assert number > 0
-    assert {"numpy", "tokenizers", "wordllama", "memfs.meaning", "memfs.vectors"}.isdisjoint(modules)
+    assert {
+        "numpy",
+        "tokenizers",
+        "wordllama",
+        "memfs.search.semantic.semantic_index",
+        "memfs.search.semantic.vector_file",
+    }.isdisjoint(modules)
     assert not (example / STATE / FOLDER).exists()
 
 

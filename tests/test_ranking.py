@@ -7,7 +7,7 @@ import pytest
 
 from memfs import Vault
 from memfs.index.conversation_position import keywords_of, place_of
-from memfs.ranking import NONE, WEIGHTS, Conversation, Witness, ranked
+from memfs.search.conversation.rerank import NONE, WEIGHTS, Conversation, Witness, ranked
 
 CHAT = (
     "Caroline: Good morning, did you sleep well?",

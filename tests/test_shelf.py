@@ -10,7 +10,7 @@ from searching import wait_for
 
 from memfs import Memory, Vault
 from memfs.format.frontmatter import understand
-from memfs.shelf import EACH, ROOM, Shelf
+from memfs.search.read_cache import EACH, ROOM, Shelf
 from memfs.storage.stat_scan import COARSE, SETTLED, stamp_of
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from memfs.fs.files import STATE, open_root
-from memfs.nearest import Nearest, blended, units_of
-from memfs.vectors import FOLDER, MODELS, Floats, Vectors, array_of, key_of, keys_of, name_of, names
+from memfs.search.semantic.nearest_vectors import Nearest, blended, units_of
+from memfs.search.semantic.vector_file import FOLDER, MODELS, Floats, Vectors, array_of, key_of, keys_of, name_of, names
 
 SIZE = 20  # no multiple of eight
 NAME = name_of("a/model", SIZE)
@@ -100,7 +100,8 @@ def test_what_another_process_appends_is_seen_when_it_is_wanted(root: int) -> No
 
 def test_many_processes_keep_vectors_at_once(tmp_path: Path, root: int) -> None:
     code = (
-        "import sys, numpy as np; from memfs.fs.files import open_root; from memfs.vectors import Vectors\n"
+        "import sys, numpy as np; from memfs.fs.files import open_root\n"
+        "from memfs.search.semantic.vector_file import Vectors\n"
         "root, first = open_root(sys.argv[1]), int(sys.argv[2])\n"
         f"vectors = Vectors({NAME!r}, {SIZE}); vectors.refresh(root)\n"
         "for number in range(first, first + 40):\n"
@@ -256,7 +257,8 @@ def test_nothing_is_written_through_a_symlink(tmp_path: Path, root: int) -> None
 
 def test_a_process_that_is_killed_while_it_writes_leaves_whole_vectors(tmp_path: Path, root: int) -> None:
     code = (
-        "import sys, numpy as np; from memfs.fs.files import open_root; from memfs.vectors import Vectors\n"
+        "import sys, numpy as np; from memfs.fs.files import open_root\n"
+        "from memfs.search.semantic.vector_file import Vectors\n"
         f"root = open_root(sys.argv[1]); vectors = Vectors({NAME!r}, {SIZE}); number = 0\n"
         "print('ready', flush=True)\n"
         "while True:\n"

@@ -33,7 +33,7 @@ from torture.support import Crew, history
 from memfs import MemfsError, Vault
 from memfs.data_types import Written
 from memfs.freshness.inotify_source import KernelNotices
-from memfs.search import Search
+from memfs.search.search import Search
 from memfs.storage.change_journal import Journal
 from memfs.storage.versions import Versions
 

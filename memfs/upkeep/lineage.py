@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memfs.data_types import Memory
-from memfs.succession import is_withdrawn, names_of, target_of
+from memfs.search.superseded_filter import is_withdrawn, names_of, target_of
 
 _LINK = re.compile(r"\[\[([^\[\]|#]+)")
 

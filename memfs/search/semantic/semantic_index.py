@@ -11,14 +11,14 @@ from memfs.fs.files import raw_digest
 from memfs.index.publisher import Progress, meaning_of
 from memfs.index.tantivy_index import Index
 from memfs.index.unpublished_changes import Overlay, rarity
-from memfs.nearest import Nearest, blended, cosines_of, living, units_of
 from memfs.protocols import Embedder
 from memfs.query.question import Question, Weights
 from memfs.query.tokens import MAX_QUESTION
-from memfs.ranking import ALIKE, BESIDE, Witness
+from memfs.search.conversation.rerank import ALIKE, BESIDE, Witness
+from memfs.search.semantic.nearest_vectors import Nearest, blended, cosines_of, living, units_of
+from memfs.search.semantic.vector_file import Floats, Vectors, array_of, key_of, name_of
 from memfs.storage.memory_files import Tree
 from memfs.storage.stat_scan import read_all
-from memfs.vectors import Floats, Vectors, array_of, key_of, name_of
 
 BATCH = 500  # memories that are embedded at once
 SPARE = 200  # records out of use that a file may have beyond as many as are in use

@@ -12,7 +12,18 @@ from memfs.index.unpublished_changes import Overlay
 from memfs.query.keyword_terms import Clause
 from memfs.query.question import Question, Weights
 from memfs.query.tokens import STOP_WORDS
-from memfs.ranking import CLOSEST, MAX_NAMES, POOL, SIMILAR, Ranked, Witness, around, ranked, worth, worths_of
+from memfs.search.conversation.rerank import (
+    CLOSEST,
+    MAX_NAMES,
+    POOL,
+    SIMILAR,
+    Ranked,
+    Witness,
+    around,
+    ranked,
+    worth,
+    worths_of,
+)
 
 FEWER = 6  # times as many are looked at where a filter lets few through
 

@@ -15,13 +15,13 @@ from memfs.index.tantivy_index import Index, Matches
 from memfs.index.unpublished_changes import has_all, rarity
 from memfs.query.keyword_terms import Clause, moments
 from memfs.query.question import STEEPNESS, Page, Question, Weights
-from memfs.ranking import Ranked, Support
+from memfs.search.conversation.gather import Asked, in_order
+from memfs.search.conversation.rerank import Ranked, Support
 from memfs.storage.recall_log import NEVER, Recalls, Usage, mark_of
 from memfs.storage.stat_scan import Marks
-from memfs.witnesses import Asked, in_order
 
 if TYPE_CHECKING:
-    from memfs.meaning import Meaning
+    from memfs.search.semantic.semantic_index import Meaning
 
 MORE = 4  # times as many candidates are asked for when too many fell away
 WINDOW = 12  # candidates that are put in the order of their ranks at a time

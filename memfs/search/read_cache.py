@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from memfs.data_types import Memory, Problem
-from memfs.snippets import Line
+from memfs.search.snippets import Line
 from memfs.storage.stat_scan import Marks, is_settled, read_one, stamp_of
 
 ROOM = 32 << 20  # bytes that all on a shelf take, which are about five times those of the files

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memfs.index.row_table import Catalog
-from memfs.vectors import BLOCK, Flags, Floats, Keys, Vectors, keys_of, names
+from memfs.search.semantic.vector_file import BLOCK, Flags, Floats, Keys, Vectors, keys_of, names
 
 EXACT = 20_000  # rows, up to which all are compared: `benchmarks.meaning` tells what either way costs
 RERANK, SHARE, TIMES = 2_000, 50, 16  # of more, so many rows, one of so many, or times those that are asked for

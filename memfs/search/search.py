@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from memfs.candidates import WINDOW, Candidate, Candidates, by_rank
 from memfs.data_types import Hit, Memory, Reason
 from memfs.decay import Forgetting
 from memfs.freshness.freshness import Freshness
@@ -19,17 +18,18 @@ from memfs.namespace import ARCHIVE, Namespace
 from memfs.query.filters import Filter
 from memfs.query.keyword_terms import KEYWORD_LIMIT, Clause
 from memfs.query.question import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
-from memfs.ranking import ALIKE, told
-from memfs.shelf import ROOM, Read, Shelf, Shelved
-from memfs.snippets import Marker
+from memfs.search.candidates import WINDOW, Candidate, Candidates, by_rank
+from memfs.search.conversation.gather import Asked
+from memfs.search.conversation.rerank import ALIKE, told
+from memfs.search.read_cache import ROOM, Read, Shelf, Shelved
+from memfs.search.snippets import Marker
+from memfs.search.superseded_filter import is_superseded, is_withdrawn, target_of
 from memfs.storage.memory_files import Tree
 from memfs.storage.recall_log import Usage
 from memfs.storage.stat_scan import read_one
-from memfs.succession import is_superseded, is_withdrawn, target_of
-from memfs.witnesses import Asked
 
 if TYPE_CHECKING:
-    from memfs.meaning import Meaning
+    from memfs.search.semantic.semantic_index import Meaning
 
 TRIES = (False, False, False, False, True)  # whether it is the last one
 NOBODY: frozenset[str] = frozenset()

@@ -1,0 +1,1 @@
+"""Search: collect candidates, rank them, read each hit from disk and mark snippets."""

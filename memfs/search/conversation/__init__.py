@@ -1,0 +1,1 @@
+"""Re-rank memories that come from conversations, using the messages around them."""

@@ -1,0 +1,1 @@
+"""Search by embeddings: vectors on disk and nearest neighbours."""
