@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from memfs.stores.keyed.urls import open_store
     from memfs.stores.memory import InMemoryStore
     from memfs.stores.vault import VaultStore
-    from memfs.vault import Vault
+    from memfs.vault.vault import Vault
 
 __version__ = "0.9.0"
 __all__ = [
@@ -57,7 +57,7 @@ _HOMES = {
     **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.session.config"),
     **dict.fromkeys(("EpisodeStrategy", "FactStrategy", "PreferenceStrategy"), "agent.session.strategies"),
     **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.session.strategies"),
-    "Vault": "vault",
+    "Vault": "vault.vault",
     "VaultStore": "stores.vault",
     "as_agent_store": "stores.keyed.bridge",
     "open_store": "stores.keyed.urls",

@@ -134,7 +134,10 @@ def run_script() -> Script:
     def run(
         code: str, *arguments: object, ordinary: bool = False, memory: int = 0, timeout: float = 60
     ) -> "subprocess.CompletedProcess[str]":
-        start = ["import os, resource, sys, json, memfs, memfs.config, memfs.vault", "from memfs import Vault, errors"]
+        start = [
+            "import os, resource, sys, json, memfs, memfs.vault.settings, memfs.vault.vault",
+            "from memfs import Vault, errors",
+        ]
         if ordinary and os.geteuid() == 0:
             start.append(f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})")
         if memory:

@@ -148,7 +148,7 @@ def test_completion_opens_no_vault(example: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, timeout=60)
 
     assert "people/" in done.stdout
-    assert not set(done.stdout.split()) & {"yaml", "json", "memfs.vault", "memfs.data_types", "filelock"}
+    assert not set(done.stdout.split()) & {"yaml", "json", "memfs.vault.vault", "memfs.data_types", "filelock"}
 
 
 def test_the_scripts_come_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:

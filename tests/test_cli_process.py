@@ -60,7 +60,7 @@ def test_version_imports_nothing_heavy(tmp_path: Path) -> None:
         "tantivy",
         "argparse",
         "json",
-        "memfs.vault",
+        "memfs.vault.vault",
         "memfs.data_types",
         "filelock",
     }
@@ -181,7 +181,7 @@ def test_ctrl_c_ends_with_130_and_no_words(example: Path) -> None:
 
 def test_a_locked_namespace_is_exit_code_4(example: Path) -> None:
     code = (
-        "import sys; from memfs.vault import Vault; Vault.__init__.__kwdefaults__['lock_timeout'] = 0.2\n"
+        "import sys; from memfs.vault.vault import Vault; Vault.__init__.__kwdefaults__['lock_timeout'] = 0.2\n"
         "from memfs.cli.main import main; sys.exit(main(['add', 'x', '-n', '/people']))"
     )
     holder = os.open(example / "people", os.O_RDONLY)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from memfs import Vault
-from memfs.config import load
 from memfs.errors import SettingsError
+from memfs.vault.settings import load
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "version: 1\n", "version: 1 # the first\n", "{}\n"])

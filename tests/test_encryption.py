@@ -14,7 +14,7 @@ from conftest import REPOSITORY, Script, Snapshot
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memfs import Memory, Vault, config
+from memfs import Memory, Vault
 from memfs.errors import (
     DecryptionError,
     InvalidKeyError,
@@ -31,6 +31,7 @@ from memfs.upkeep.cipher import NONCE, Cipher
 from memfs.upkeep.encryption import IN_GIT, NAMED, OPEN, Encryption
 from memfs.upkeep.keys import from_environment, new_key, read, variable
 from memfs.upkeep.sealing import Sealer, Spot
+from memfs.vault import settings as vault_settings
 
 RING = {name: secrets.token_bytes(32) for name in ("default", "team", "next")}
 SECRETS = ("quokka", "numbat", "platypus", "wombat", "bilby")
@@ -385,7 +386,7 @@ def test_a_new_key_is_one_and_another_each_time(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("line", ["key: abc", "encryption:\n  key: abc", "MEMFS_KEY: abc"])
 def test_settings_of_a_vault_hold_no_key(line: str) -> None:
     with pytest.raises(SettingsError, match="unknown key"):
-        config.load(f"version: 1\n{line}\n")
+        vault_settings.load(f"version: 1\n{line}\n")
 
 
 def test_without_the_extra_there_is_one_clear_error(tmp_path: Path, run_script: Script, snapshot: Snapshot) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from memfs import Memory, Namespace, Template, Vault, config
+from memfs import Memory, Namespace, Template, Vault
 from memfs.agent.session import SessionLog, Sessions
 from memfs.errors import (
     DecryptionError,
@@ -29,6 +29,7 @@ from memfs.errors import (
     StorageError,
 )
 from memfs.upkeep.encryption import Encryption
+from memfs.vault import settings as vault_settings
 
 Git = Callable[..., str]
 Snapshot = Callable[..., dict[str, tuple[object, ...]]]
@@ -88,7 +89,7 @@ def test_the_sample_blocks_of_the_page_are_read_without_problems(vault: Vault) -
     assert len(memories) >= 1
     assert len(settings) >= 1
     assert all(put(vault, "facts/alice/sample.md", text).problems == () for text in memories)
-    assert all(config.load(text)["version"] == 1 for text in settings)
+    assert all(vault_settings.load(text)["version"] == 1 for text in settings)
 
 
 def test_the_sample_memory_says_what_the_page_says(vault: Vault) -> None:
@@ -106,7 +107,7 @@ def test_the_sample_memory_says_what_the_page_says(vault: Vault) -> None:
 
 def test_the_settings_of_the_page_are_all_known_keys() -> None:
     with pytest.raises(SettingsError) as caught:
-        config.load("nonsense: 1\n")
+        vault_settings.load("nonsense: 1\n")
 
     known = caught.value.reason.partition("known keys: ")[2].split(", ")
     sample = next(text for kind, text in BLOCKS if kind == "yaml")

@@ -17,7 +17,6 @@ from people import CODING, facts
 from secret_samples import ALL, EACH, PEM, SAMPLES, SPOKEN, body, hexes, pieces
 
 from memfs import InMemoryStore, Vault, VaultMemoryConfig
-from memfs.config import KINDS, PERSONAL_KINDS, SECRET_KINDS, load
 from memfs.errors import InvalidSetupError, SecretRefusedError, SettingsError
 from memfs.namespace import new_id
 from memfs.protocols import system_clock
@@ -25,6 +24,7 @@ from memfs.upkeep.credentials import TOKENS
 from memfs.upkeep.findings import Detector, Finding, found_by
 from memfs.upkeep.personal import is_card, passes_luhn, passes_mod_97
 from memfs.upkeep.redaction import DEFAULTS, DETECTORS, Policy, is_secret, scan_text
+from memfs.vault.settings import KINDS, PERSONAL_KINDS, SECRET_KINDS, load
 
 AWS = SAMPLES["aws-secret"][0][1]
 EVERYTHING = Policy({**dict.fromkeys(PERSONAL_KINDS, "redact"), "secrets": "redact"})

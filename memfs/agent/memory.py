@@ -19,7 +19,7 @@ from memfs.storage.file_names import text_key
 from memfs.stores.keyed.memory import InMemoryStore
 from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
 from memfs.upkeep.redaction import DEFAULT, Policy, report
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 FOLDER = "agent-memory"  # where `persistent=True` keeps memories, unless MEMFS_VAULT or `vault` says
 NAMESPACE = "/experiences"

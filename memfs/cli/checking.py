@@ -10,8 +10,8 @@ from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts
 from memfs.data_types import Problem
 from memfs.namespace import ARCHIVE
-from memfs.scope import is_below
-from memfs.vault import Vault
+from memfs.vault.scope import is_below
+from memfs.vault.vault import Vault
 
 MOST_LINKS = 20  # that lead nowhere, in one listing: the vaults of some people have thousands
 MOST_WANTED = 3

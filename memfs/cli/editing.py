@@ -15,7 +15,7 @@ from memfs.cli.output import plain, print_written
 from memfs.data_types import Memory, Written
 from memfs.errors import MalformedMemoryError, MemfsError, SettingsError
 from memfs.namespace import slug
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 
 def run_edit(args: argparse.Namespace) -> int:

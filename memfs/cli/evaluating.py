@@ -20,7 +20,7 @@ from memfs.cli.output import (
     reason_facts,
 )
 from memfs.upkeep.evaluation import Answer, Evaluation, Outcome, Query, evaluate, queries_of, read_queries
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 ROWS = 50  # of found memories that are listed, those at the last places first
 ALMOST = 1e-9  # a mean of shares may fall short of a bound by so much

@@ -25,7 +25,7 @@ from memfs.cli.output import (
 )
 from memfs.errors import MemfsError
 from memfs.upkeep.graph import LOOSE, Graph, Triple
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 MOST = 40  # lines below one memory
 TOP = 10  # of the memories that are linked most

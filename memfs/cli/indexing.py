@@ -28,7 +28,7 @@ from memfs.cli.output import (
 )
 from memfs.data_types import Change, IndexStatus, SyncReport
 from memfs.errors import MemfsError
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 BEAT = 2  # seconds of quiet after which a watch makes sure that its watcher lives
 PLACES = {"disk": "on disk", "memory": "in memory", "none": "none yet; a search or `memfs sync` makes it"}

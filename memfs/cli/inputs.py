@@ -13,7 +13,7 @@ from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError, VaultNotFoundError
 from memfs.fs.files import open_root, spelled
 from memfs.namespace import ARCHIVE, Namespace, Template
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 NOWHERE = "There is no such namespace; see what there is with `memfs list`."
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")

@@ -11,8 +11,8 @@ from memfs.data_types import Memory, lazy
 from memfs.errors import MemfsError
 from memfs.fs.files import open_root, spelled, walk
 from memfs.namespace import ARCHIVE, SESSIONS, fold, split_path
-from memfs.scope import is_below
-from memfs.vault import Vault
+from memfs.vault.scope import is_below
+from memfs.vault.vault import Vault
 
 MOST_NAMES = 50_000
 MOST_TITLES = 2_000  # files that are read for what they are called

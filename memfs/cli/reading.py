@@ -17,7 +17,7 @@ from memfs.cli.output import (
 from memfs.data_types import Memory, Version
 from memfs.errors import MemoryNotFoundError
 from memfs.fs.files import digest
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 
 def run_read(args: argparse.Namespace) -> int:

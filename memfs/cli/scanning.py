@@ -11,7 +11,7 @@ from memfs.cli.output import Progress, count, paint, plain, print_json
 from memfs.errors import InvalidNamespaceError, PlaceNotFoundError
 from memfs.upkeep.exposure import Exposed, Source, exposed, paths_below, place_of, read, staged
 from memfs.upkeep.redaction import Policy, is_secret
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 HINT = (
     "Take it out (`memfs edit PATH`) and replace it where it is in use; "

@@ -23,12 +23,12 @@ from memfs.cli.output import (
 )
 from memfs.data_types import Hit, Memory, Reason
 from memfs.errors import shown
-from memfs.finder import VECTORS
 from memfs.fs.files import STATE
 from memfs.namespace import fold, slug
 from memfs.query.question import MAX_OFFSET
 from memfs.query.tokens import emoji
-from memfs.vault import Vault
+from memfs.vault.search_engine import VECTORS
+from memfs.vault.vault import Vault
 
 INDENT = 4
 WORDLESS = "A search goes by letters, digits and emoji, and this has none: say it in words."

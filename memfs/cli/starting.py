@@ -8,7 +8,7 @@ from memfs.cli.commands import usage, vault_option
 from memfs.cli.output import count, plain, print_json
 from memfs.errors import StorageError, VaultNotFoundError
 from memfs.fs.files import STATE
-from memfs.vault import FILES, Vault
+from memfs.vault.vault import FILES, Vault
 
 
 def run_init(args: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from memfs.agent.session.strategies import (
 from memfs.cli.inputs import open_vault, text_of
 from memfs.cli.output import count, plain, print_json
 from memfs.errors import MemfsError, SettingsError
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 MODEL = "MEMFS_MODEL"  # the environment variable
 KINDS: Mapping[str, type[ModelStrategy]] = {

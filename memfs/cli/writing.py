@@ -23,7 +23,7 @@ from memfs.data_types import Memory, Written
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.format.edit import distinct
 from memfs.namespace import fold
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 T = TypeVar("T")
 DOCUMENTS = frozenset("csv doc docx htm html json markdown mdx odt org pdf rst text txt yaml yml".split())  # endings

@@ -13,9 +13,9 @@ from memfs.fs.files import open_root, spelled
 from memfs.hub.ancestor import Shared
 from memfs.hub.plan import Here
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
-from memfs.scope import is_below
 from memfs.storage.stat_scan import Marks, Scan, is_settled, read_all, scan
-from memfs.vault import Vault
+from memfs.vault.scope import is_below
+from memfs.vault.vault import Vault
 
 FEW = 20  # names that are looked up one by one
 MAX_ID = 200

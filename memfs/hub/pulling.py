@@ -13,9 +13,9 @@ from memfs.hub.report import HubReport, Progress, Tally
 from memfs.hub.table import Hub, There
 from memfs.hub.taking import Taken, foretold, take, wants_bytes
 from memfs.namespace import ARCHIVE, fold
-from memfs.scope import is_below
 from memfs.storage.stat_scan import is_memory
-from memfs.vault import Vault
+from memfs.vault.scope import is_below
+from memfs.vault.vault import Vault
 
 THREADS = 8  # that wait for the disk at the same time: what it makes durable together takes as long as one
 _LISTS = {"create": "created", "replace": "updated", "remove": "removed"}

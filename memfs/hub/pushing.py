@@ -13,7 +13,7 @@ from memfs.hub.plan import HANDFUL, Here, Sending, Sent, batches, decide_push, l
 from memfs.hub.report import HubReport, Progress, Tally
 from memfs.hub.table import Hub, Writing
 from memfs.namespace import ARCHIVE, Namespace
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 
 class Wanted(NamedTuple):

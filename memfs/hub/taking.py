@@ -17,7 +17,7 @@ from memfs.hub.local import digest
 from memfs.hub.plan import Here, Step
 from memfs.hub.table import There
 from memfs.namespace import fold
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 MAX_STEM = 60  # characters of a name, before what says that it is a copy
 MAX_STEM_BYTES = 180

@@ -9,7 +9,7 @@ from memfs.data_types import Memory
 from memfs.errors import MemoryNotFoundError
 from memfs.protocols import system_clock
 from memfs.upkeep.graph import LOOSE, Graph, Triple, When
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 LONGEST = 200  # characters of a title or a note
 

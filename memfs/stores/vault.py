@@ -26,13 +26,13 @@ from memfs.format.frontmatter import parse
 from memfs.fs.files import encode
 from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.protocols import system_clock
-from memfs.scope import is_below
 from memfs.storage.file_names import text_key
 from memfs.stores.curation import Curated
 from memfs.stores.relations import Relations
 from memfs.stores.store import Found, Metadata
 from memfs.upkeep.redaction import Policy
-from memfs.vault import Vault
+from memfs.vault.scope import is_below
+from memfs.vault.vault import Vault
 
 ACTOR = "MEMFS_ACTOR"  # the environment variable
 MOST_WORDS = 1500  # characters of a text that is searched for by all of its words

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from memfs.data_types import Memory, lazy
 from memfs.errors import shown
-from memfs.finder import LANGUAGE
 from memfs.index.tantivy_index import Analyzer
 from memfs.namespace import fold, is_conflict_copy, is_id
 from memfs.protocols import system_clock
@@ -18,7 +17,8 @@ from memfs.upkeep.likeness import Text, twins
 from memfs.upkeep.lineage import Lineage, are_linked
 from memfs.upkeep.redaction import is_secret, scan_text
 from memfs.upkeep.statements import clashes, statements
-from memfs.vault import Vault
+from memfs.vault.search_engine import LANGUAGE
+from memfs.vault.vault import Vault
 
 KINDS = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
 LONGEST = 4000  # characters of a memory that agents are given

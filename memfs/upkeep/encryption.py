@@ -26,7 +26,6 @@ from memfs.format.frontmatter import Fault, Parsed, parse
 from memfs.index.conversation_position import words_of
 from memfs.namespace import ARCHIVE, Namespace, check_name, new_id
 from memfs.protocols import system_clock
-from memfs.scope import is_below
 from memfs.upkeep.keys import DEFAULT, Keys, from_environment
 from memfs.upkeep.sealing import (
     BODY,
@@ -42,7 +41,8 @@ from memfs.upkeep.sealing import (
     swapped,
     text_of,
 )
-from memfs.vault import Vault
+from memfs.vault.scope import is_below
+from memfs.vault.vault import Vault
 
 TRIES = 5  # times that a memory is read anew which changes all the time
 TELLING = 4  # letters of a word that says something

@@ -15,7 +15,7 @@ from memfs.errors import InvalidQueriesError, MemfsError, MemoryNotFoundError, S
 from memfs.format.frontmatter import Bounds, Fault, Listed, scan_list
 from memfs.fs.files import open_root, read
 from memfs.query.question import MAX_LIMIT
-from memfs.vault import FILTERS, Vault
+from memfs.vault.vault import FILTERS, Vault
 
 NAME = "queries.yaml"
 DEFAULT_K = 5

@@ -11,7 +11,7 @@ from memfs.namespace import is_conflict_copy, is_id
 from memfs.protocols import system_clock
 from memfs.storage.recall_log import NEVER, Recalls
 from memfs.upkeep.lineage import Lineage
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 
 class Faded(NamedTuple):

@@ -13,7 +13,7 @@ from memfs.query.keyword_terms import EPOCH, ends_of
 from memfs.upkeep.lineage import superseded_since
 from memfs.upkeep.links import EMBEDS, MENTIONS, links_of, target_of
 from memfs.upkeep.targets import Node, Targets, is_archived, is_attachment, leaves
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 SHOWN = 3  # of the memories that an ambiguous link may mean
 LOOSE = (MENTIONS, EMBEDS)  # what a link says that says nothing else

@@ -13,15 +13,15 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from memfs.config import ACTIONS, PERSONAL_KINDS, SECRET_KINDS, Action
 from memfs.data_types import lazy
 from memfs.errors import InvalidSetupError, SecretRefusedError, shown
 from memfs.upkeep.credentials import SECRETS, kind_of_named
 from memfs.upkeep.findings import Detector, Find, Finding, first_look, found_by
 from memfs.upkeep.personal import PERSONAL
+from memfs.vault.settings import ACTIONS, PERSONAL_KINDS, SECRET_KINDS, Action
 
 if TYPE_CHECKING:
-    from memfs.vault import Vault
+    from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.redaction")
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from memfs.data_types import Memory
 from memfs.decay import Forgetting
 from memfs.storage.recall_log import Ratio
 from memfs.upkeep.forgetting import Faded, left_of
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 MOST = 5  # of the most recalled are named
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from memfs.data_types import Memory
 from memfs.namespace import ARCHIVE, fold
-from memfs.scope import is_below
+from memfs.vault.scope import is_below
 
 ALIAS_KEYS = ("permalink", "name")  # by which basic-memory and Claude Code link, beside our `aliases`
 KINDS = ("paths", "ids", "names", "titles", "aliases")  # of names, in the order in which they count

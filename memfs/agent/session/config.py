@@ -13,9 +13,9 @@ from typing import Any
 from memfs.agent.session.strategies import Strategy, check_strategy
 from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, shown
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode, is_text
-from memfs.scope import is_below
 from memfs.upkeep.redaction import Policy
-from memfs.vault import Vault
+from memfs.vault.scope import is_below
+from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")
 MOST_RESULTS = 1000

@@ -15,7 +15,7 @@ from memfs.data_types import Problem
 from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, shown
 from memfs.protocols import Clock, system_clock
 from memfs.upkeep.redaction import Policy, report
-from memfs.vault import LOCK_TIMEOUT, Vault
+from memfs.vault.vault import LOCK_TIMEOUT, Vault
 
 MAX_NAME = 1000  # characters of an id, or of the name of a branch
 _SPELLING, _ESCAPE = '"memfs:', "\\u"  # bytes, and signs that UTF-8 cannot hold, as they stand in a line

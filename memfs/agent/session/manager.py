@@ -16,7 +16,7 @@ from memfs.agent.session.strategies import Strategy, SummaryStrategy, is_off, st
 from memfs.agent.turns import Amendment
 from memfs.stores.vault import VaultStore
 from memfs.upkeep.redaction import Policy
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")
 

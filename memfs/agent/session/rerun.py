@@ -18,7 +18,7 @@ from memfs.data_types import Stamp
 from memfs.errors import SettingsError
 from memfs.namespace import fold
 from memfs.stores.vault import VaultStore
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 
 @dataclass(frozen=True)

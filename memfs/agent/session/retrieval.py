@@ -13,7 +13,7 @@ from memfs.agent.session.config import RetrievalConfig
 from memfs.data_types import Hit
 from memfs.errors import MemfsError
 from memfs.stores.store import Found
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")
 SECONDS = 5.0  # after which a model is called without

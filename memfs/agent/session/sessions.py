@@ -26,7 +26,7 @@ from memfs.fs.files import folder, open_root, rename_new, worded
 from memfs.namespace import fold
 from memfs.protocols import Clock, system_clock
 from memfs.storage.memory_files import Hold, Tree
-from memfs.vault import LOCK_TIMEOUT, Vault
+from memfs.vault.vault import LOCK_TIMEOUT, Vault
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 COPY = "a copy of a log, or a file of an editor: not read"

@@ -18,7 +18,7 @@ from memfs.namespace import Template, fold
 from memfs.stores.store import Found
 from memfs.stores.vault import VaultStore
 from memfs.upkeep.redaction import Policy
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 EPISODES = 5  # that a reflection is shown
 MOST_CONTEXT = 100

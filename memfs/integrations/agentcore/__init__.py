@@ -28,7 +28,7 @@ from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.control import ControlPlane
 from memfs.integrations.agentcore.events import Events
 from memfs.integrations.agentcore.records import Records
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 __all__ = ["AgentCoreVault", "ControlPlane", "DataPlane"]
 DATA, CONTROL = "bedrock-agentcore", "bedrock-agentcore-control"

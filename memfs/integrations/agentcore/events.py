@@ -13,7 +13,7 @@ from memfs.agent.session.transcript import said_in
 from memfs.errors import InvalidMemoryError, SessionNotFoundError, shown
 from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page, parts_of
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 MAIN = "main"  # the branch without a name
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {

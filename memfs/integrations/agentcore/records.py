@@ -23,7 +23,7 @@ from memfs.namespace import encode, fold
 from memfs.query.question import MAX_OFFSET
 from memfs.stores.vault import header_changes, header_of, metadata_of
 from memfs.upkeep.redaction import Policy, report
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 TOP = 10
 MOST = 1000  # memories that a search gives

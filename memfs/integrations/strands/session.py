@@ -21,7 +21,7 @@ from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundErr
 from memfs.fs.gc_pause import paused
 from memfs.fs.locks import Mutex
 from memfs.upkeep.redaction import Policy
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 AGENT = "agent"  # names the states in the log of an agent
 _STATED = frozenset({"agent_id", "state", "conversation_manager_state", "created_at", "updated_at"})  # what one holds

@@ -12,7 +12,7 @@ from memfs.agent.session.config import PersistenceMode, VaultMemoryConfig
 from memfs.agent.session.events import Draft
 from memfs.agent.session.log import SessionLog
 from memfs.integrations.strands.session import VaultSessionRepository
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 
 @dataclass(frozen=True)

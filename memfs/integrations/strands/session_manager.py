@@ -29,7 +29,7 @@ from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel
 from memfs.integrations.strands.releases import before_model, model_of
 from memfs.integrations.strands.session_buffer import BufferedRepository
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")
 _TOOLS = {"toolUse", "toolResult"}

@@ -22,7 +22,7 @@ from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
 from memfs.stores.keyed.urls import open_store
 from memfs.stores.store import Found, Metadata
 from memfs.upkeep.redaction import Policy
-from memfs.vault import Vault
+from memfs.vault.vault import Vault
 
 T = TypeVar("T")
 FEWEST = 20  # hits that are asked for, at least

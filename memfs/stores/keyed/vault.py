@@ -20,7 +20,6 @@ from memfs.format.edit import canonical, compose
 from memfs.fs.files import open_root, spelled, walk
 from memfs.namespace import SESSIONS, is_conflict_copy, new_id
 from memfs.protocols import system_clock
-from memfs.scope import is_below as is_inside
 from memfs.stores.keyed.paths import LONG, folder_of, is_long, key_of, path_of
 from memfs.stores.keyed.seam import (
     MemoryStore,
@@ -33,7 +32,8 @@ from memfs.stores.keyed.seam import (
     is_below,
 )
 from memfs.stores.vault import header_of, metadata_of
-from memfs.vault import Vault
+from memfs.vault.scope import is_below as is_inside
+from memfs.vault.vault import Vault
 
 NAMESPACE = "/memories"
 PATIENCE = 10.0  # seconds that others may keep on changing a key before us

@@ -7,12 +7,12 @@ from functools import partial
 
 from memfs.data_types import Memory, Problem
 from memfs.errors import InvalidNamespaceError, MemfsError, MemoryNotFoundError, shown
-from memfs.finder import Finder
 from memfs.fs.files import STATE, worded
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
 from memfs.query.filters import Filter
 from memfs.storage.memory_files import Tree
 from memfs.storage.versions import Revise
+from memfs.vault.search_engine import Finder
 
 _ID = re.compile(r"m-[0-9a-z]{26}")
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from memfs import config
-from memfs.checks import check
 from memfs.data_types import (
     Change,
     Hit,
@@ -36,7 +34,6 @@ from memfs.errors import (
     VaultNotFoundError,
     VersionNotFoundError,
 )
-from memfs.finder import Finder
 from memfs.format.edit import canonical, retagged, revise
 from memfs.format.frontmatter import parse
 from memfs.fs.files import STATE, Dirty, digest, encode, open_root, read, worded, write
@@ -45,10 +42,13 @@ from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query.filters import Filter
 from memfs.query.question import check_page
-from memfs.scope import Scope, is_below
 from memfs.storage.memory_files import Tree
 from memfs.storage.recall_log import Usage
 from memfs.storage.state_dir import make
+from memfs.vault import settings
+from memfs.vault.problems import check
+from memfs.vault.scope import Scope, is_below
+from memfs.vault.search_engine import Finder
 
 LOCK_TIMEOUT = 10.0
 UTF8 = "Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8 such as C.UTF-8."
@@ -61,7 +61,7 @@ Paths = list[str]
 Reasons = list[Reason]
 FILTERS = {"type", "tags", "status", "not_status", "created", "updated", "valid", "where", "include"}
 FILES = {
-    config.NAME: f"version: {config.VERSION}\n",
+    settings.NAME: f"version: {settings.VERSION}\n",
     ".gitignore": f"{STATE}/\n",
     ".gitattributes": f"{SESSIONS}/**/*.jsonl merge=union\n*.md merge=memfs\n",
 }
@@ -118,7 +118,7 @@ class Vault:
         """The nearest directory from `start` upwards that is a vault."""
         here = Path(os.path.abspath(start))
         for folder in (here, *here.parents):
-            if (folder / config.NAME).is_file() or (folder / STATE).is_dir():
+            if (folder / settings.NAME).is_file() or (folder / STATE).is_dir():
                 return folder
         raise VaultNotFoundError(str(here))
 
@@ -142,7 +142,7 @@ class Vault:
         """What `memfs.yaml` sets."""
         fd = open_root(self.root)
         try:
-            return config.load(read(fd, config.NAME).data.decode(errors="replace"))
+            return settings.load(read(fd, settings.NAME).data.decode(errors="replace"))
         except OSError:
             return {}
         finally:

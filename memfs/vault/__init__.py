@@ -1,0 +1,1 @@
+"""The Vault class, the entry point of the core, with scopes, settings and checks."""
