@@ -9,7 +9,7 @@ import pytest
 from conftest import Memfs, Snapshot
 
 from memfs import Vault
-from memfs.upkeep.keys import new_key, read
+from memfs.privacy.keys import new_key, read
 
 PEANUTS = "facts/bob/allergic-to-peanuts"
 

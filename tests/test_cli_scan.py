@@ -13,7 +13,7 @@ from secret_samples import EACH, SPOKEN, pieces
 from memfs import Vault
 from memfs.agent.session.log import SessionLog
 from memfs.cli.main import main
-from memfs.upkeep.redaction import Policy
+from memfs.privacy.policy import Policy
 
 TOKEN = next(secret for kind, _, secret in EACH if kind == "github-token")
 HINT = "hint: Take it out (`memfs edit PATH`)"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import NOBODY
 
-from memfs.upkeep.keys import new_key
+from memfs.privacy.keys import new_key
 
 Ran = Callable[..., "subprocess.CompletedProcess[str]"]
 REPOSITORY = Path(__file__).parent.parent

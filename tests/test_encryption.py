@@ -25,12 +25,12 @@ from memfs.errors import (
     SettingsError,
 )
 from memfs.fs.files import digest
+from memfs.privacy.aead import NONCE, Cipher
+from memfs.privacy.ciphertext_format import Sealer, Spot
+from memfs.privacy.field_encryption import IN_GIT, NAMED, OPEN, Encryption
+from memfs.privacy.keys import from_environment, new_key, read, variable
 from memfs.query.keyword_terms import keywords
 from memfs.stores import VaultStore
-from memfs.upkeep.cipher import NONCE, Cipher
-from memfs.upkeep.encryption import IN_GIT, NAMED, OPEN, Encryption
-from memfs.upkeep.keys import from_environment, new_key, read, variable
-from memfs.upkeep.sealing import Sealer, Spot
 from memfs.vault import settings as vault_settings
 
 RING = {name: secrets.token_bytes(32) for name in ("default", "team", "next")}
@@ -395,7 +395,7 @@ def test_without_the_extra_there_is_one_clear_error(tmp_path: Path, run_script: 
     before = snapshot(tmp_path)
     code = """
 sys.modules["cryptography"] = None
-from memfs.upkeep.encryption import Encryption
+from memfs.privacy.field_encryption import Encryption
 with Vault(sys.argv[1]) as vault:
     try:
         Encryption(vault, lambda name: bytes(32)).encrypt(sys.argv[2])
@@ -412,7 +412,7 @@ with Vault(sys.argv[1]) as vault:
 
 def test_the_library_is_imported_when_something_is_encrypted(tmp_path: Path, run_script: Script) -> None:
     code = """
-from memfs.upkeep.encryption import Encryption
+from memfs.privacy.field_encryption import Encryption
 with Vault.init(sys.argv[1]) as vault:
     encryption = Encryption(vault, lambda name: bytes(32))
     added = vault.add("Tea.")

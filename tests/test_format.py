@@ -28,7 +28,7 @@ from memfs.errors import (
     SettingsError,
     StorageError,
 )
-from memfs.upkeep.encryption import Encryption
+from memfs.privacy.field_encryption import Encryption
 from memfs.vault import settings as vault_settings
 
 Git = Callable[..., str]

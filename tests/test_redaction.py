@@ -19,11 +19,11 @@ from secret_samples import ALL, EACH, PEM, SAMPLES, SPOKEN, body, hexes, pieces
 from memfs import InMemoryStore, Vault, VaultMemoryConfig
 from memfs.errors import InvalidSetupError, SecretRefusedError, SettingsError
 from memfs.namespace import new_id
+from memfs.privacy.detectors import Detector, Finding, found_by
+from memfs.privacy.pii_patterns import is_card, passes_luhn, passes_mod_97
+from memfs.privacy.policy import DEFAULTS, DETECTORS, Policy, is_secret, scan_text
+from memfs.privacy.secret_patterns import TOKENS
 from memfs.protocols import system_clock
-from memfs.upkeep.credentials import TOKENS
-from memfs.upkeep.findings import Detector, Finding, found_by
-from memfs.upkeep.personal import is_card, passes_luhn, passes_mod_97
-from memfs.upkeep.redaction import DEFAULTS, DETECTORS, Policy, is_secret, scan_text
 from memfs.vault.settings import KINDS, PERSONAL_KINDS, SECRET_KINDS, load
 
 AWS = SAMPLES["aws-secret"][0][1]

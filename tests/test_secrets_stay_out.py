@@ -29,9 +29,9 @@ from memfs.integrations.agentcore import AgentCoreVault
 from memfs.integrations.strands import MemoryManager as StrandsManager
 from memfs.integrations.strands import ScriptedModel, VaultSessionManager, VaultSessionRepository
 from memfs.integrations.strands import VaultStore as StrandsStore
+from memfs.privacy.policy import Policy
 from memfs.stores import AddMessagesContext, InMemoryStore, VaultStore
 from memfs.stores.keyed import as_agent_store
-from memfs.upkeep.redaction import Policy
 
 SECRETS = [secret for _, _, secret in EACH]
 SENTENCES = [said for _, said, _ in EACH]

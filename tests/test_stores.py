@@ -30,10 +30,10 @@ from memfs.errors import (
     ReadOnlyError,
     VaultNotFoundError,
 )
+from memfs.privacy.policy import DEFAULTS, Policy
 from memfs.stores import AddMessagesContext, CuratedStore, Found, InMemoryStore, MemoryStore, VaultStore, curation_tools
 from memfs.stores.store import has_method
 from memfs.stores.vault import header_of
-from memfs.upkeep.redaction import DEFAULTS, Policy
 
 T = TypeVar("T")
 Store = VaultStore | InMemoryStore

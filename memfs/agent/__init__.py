@@ -40,7 +40,7 @@ _HOMES = {
 
 
 def _discreet(record: logging.LogRecord) -> bool:
-    from memfs.agent.discretion import discreet_record
+    from memfs.privacy.log_redaction import discreet_record
 
     return discreet_record(record)
 

@@ -12,7 +12,7 @@ from memfs.agent.blocking import ended, is_in_loop
 from memfs.agent.pending import Accepted, Left, Log
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.fs.locks import Mutex
-from memfs.upkeep.redaction import DEFAULT, Policy, report
+from memfs.privacy.policy import DEFAULT, Policy, report
 
 log = logging.getLogger("memfs.agent")
 TRIES = 10  # after which a fact is left to the next start

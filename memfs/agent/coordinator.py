@@ -16,7 +16,6 @@ from typing import Any, cast
 from weakref import WeakSet
 
 from memfs.agent.blocking import Save, ended, is_in_loop
-from memfs.agent.discretion import heard, policy_of
 from memfs.agent.extraction import Binding, Extraction, ExtractorContext
 from memfs.agent.facts import redacted, write_fact
 from memfs.agent.ledger import Ledger
@@ -26,8 +25,9 @@ from memfs.agent.telemetry import Telemetry, quietly
 from memfs.agent.turns import Amendment, Turn, batch, filtered
 from memfs.errors import AggregateMemoryError, ExtractionError
 from memfs.fs.locks import Mutex
+from memfs.privacy.log_redaction import heard, policy_of
+from memfs.privacy.policy import Policy
 from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of
-from memfs.upkeep.redaction import Policy
 
 log = logging.getLogger("memfs.agent")
 FAILURES = 10  # in a row, after which a store is tried less often

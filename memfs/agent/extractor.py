@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
-from memfs.agent.discretion import discreet
 from memfs.agent.extraction import Action, ExtractorContext, Fact
 from memfs.agent.messages import Message, text_of
 from memfs.agent.model import Model
 from memfs.agent.models import as_model, name_of
 from memfs.errors import ExtractionError, InvalidSetupError
+from memfs.privacy.log_redaction import discreet
 from memfs.stores.store import Found
 
 log = logging.getLogger("memfs.agent")

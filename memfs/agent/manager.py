@@ -13,7 +13,6 @@ from memfs.agent.acceptance import Acceptance
 from memfs.agent.attachment import Attachment
 from memfs.agent.blocking import is_in_loop, wait
 from memfs.agent.coordinator import Coordinator
-from memfs.agent.discretion import admitted, policy_of
 from memfs.agent.extraction import Binding, Extractor, bind
 from memfs.agent.extractor import ModelExtractor
 from memfs.agent.injection import Injector, check, interleave
@@ -25,6 +24,7 @@ from memfs.agent.tools import add_tool, described, name_of, no_clashes, noted, s
 from memfs.agent.triggers import TriggerContext
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, shown
 from memfs.fs.locks import Mutex
+from memfs.privacy.log_redaction import admitted, policy_of
 from memfs.stores.curation import MAX_RESULTS, curation_tools, is_count
 from memfs.stores.store import CuratedStore, Found, MemoryStore, has_method, place_of
 

@@ -15,10 +15,10 @@ from memfs.embedding import EXTRA
 from memfs.embedding import is_installed as can_embed
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown
 from memfs.namespace import first_line, slug
+from memfs.privacy.policy import DEFAULT, Policy, report
 from memfs.storage.file_names import text_key
 from memfs.stores.keyed.memory import InMemoryStore
 from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
-from memfs.upkeep.redaction import DEFAULT, Policy, report
 from memfs.vault.vault import Vault
 
 FOLDER = "agent-memory"  # where `persistent=True` keeps memories, unless MEMFS_VAULT or `vault` says

@@ -9,8 +9,8 @@ from memfs.cli.inputs import known_namespace, open_vault, reference
 from memfs.cli.output import Progress, count, plain, print_json, print_written, written_facts
 from memfs.data_types import Written
 from memfs.errors import AggregateMemoryError, MemfsError
-from memfs.upkeep.encryption import IN_GIT, NAMED, OPEN, Encrypted, Encryption
-from memfs.upkeep.keys import new_key, variable
+from memfs.privacy.field_encryption import IN_GIT, NAMED, OPEN, Encrypted, Encryption
+from memfs.privacy.keys import new_key, variable
 
 WAYS = {  # what a person can do about what is left
     NAMED: "with --rename it is called by its id",

@@ -25,7 +25,7 @@ def run_read(args: argparse.Namespace) -> int:
     with open_vault(args.vault) as vault:
         memory = vault.read(reference(vault, args.ref))
         if args.reveal:
-            from memfs.upkeep.encryption import Encryption
+            from memfs.privacy.field_encryption import Encryption
 
             memory = Encryption(vault).reveal(memory)
     if args.json:

@@ -9,8 +9,8 @@ from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import namespace_of, open_vault, read_stdin
 from memfs.cli.output import Progress, count, paint, plain, print_json
 from memfs.errors import InvalidNamespaceError, PlaceNotFoundError
-from memfs.upkeep.exposure import Exposed, Source, exposed, paths_below, place_of, read, staged
-from memfs.upkeep.redaction import Policy, is_secret
+from memfs.privacy.policy import Policy, is_secret
+from memfs.privacy.secret_scan import Exposed, Source, exposed, paths_below, place_of, read, staged
 from memfs.vault.vault import Vault
 
 HINT = (

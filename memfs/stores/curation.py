@@ -15,6 +15,7 @@ from memfs.errors import (
     ReadOnlyError,
     shown,
 )
+from memfs.privacy.policy import DEFAULT, Clean, Policy, report
 from memfs.stores.store import (
     AddMessagesContext,
     CuratedStore,
@@ -26,7 +27,6 @@ from memfs.stores.store import (
     missing,
 )
 from memfs.stores.tool import Tool, schema
-from memfs.upkeep.redaction import DEFAULT, Clean, Policy, report
 
 MAX_RESULTS = 1000
 DEFAULT_RESULTS = 3

@@ -13,12 +13,12 @@ from memfs.data_types import Stamp, Written
 from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, shown
 from memfs.fs.files import encode
 from memfs.namespace import new_id
+from memfs.privacy.policy import Policy
 from memfs.protocols import Clock, system_clock
 from memfs.query.tokens import STOP_WORDS, prepare
 from memfs.storage.file_names import text_key
 from memfs.stores.curation import MAX_RESULTS, Curated, is_count
 from memfs.stores.store import Found, Metadata
-from memfs.upkeep.redaction import Policy
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ied|ed|es|s|y|e)$")

@@ -25,12 +25,12 @@ from memfs.format.fast_header import CHECKS
 from memfs.format.frontmatter import parse
 from memfs.fs.files import encode
 from memfs.namespace import ARCHIVE, Template, is_text
+from memfs.privacy.policy import Policy
 from memfs.protocols import system_clock
 from memfs.storage.file_names import text_key
 from memfs.stores.curation import Curated
 from memfs.stores.relations import Relations
 from memfs.stores.store import Found, Metadata
-from memfs.upkeep.redaction import Policy
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 

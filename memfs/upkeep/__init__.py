@@ -1,1 +1,1 @@
-"""Looking after a vault: forgetting, redaction, encryption, the graph of links, evaluation, audit."""
+"""Maintain a vault: links and their graph, audits, pruning, statistics and evaluation."""

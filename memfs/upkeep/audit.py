@@ -11,11 +11,11 @@ from memfs.data_types import Memory, lazy
 from memfs.errors import shown
 from memfs.index.tantivy_index import Analyzer
 from memfs.namespace import fold, is_conflict_copy, is_id
+from memfs.privacy.policy import is_secret, scan_text
 from memfs.protocols import system_clock
 from memfs.upkeep.forgetting import faded
 from memfs.upkeep.likeness import Text, twins
 from memfs.upkeep.lineage import Lineage, are_linked
-from memfs.upkeep.redaction import is_secret, scan_text
 from memfs.upkeep.statements import clashes, statements
 from memfs.vault.search_engine import LANGUAGE
 from memfs.vault.vault import Vault

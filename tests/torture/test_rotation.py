@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memfs import Vault
-from memfs.upkeep.encryption import Encryption
-from memfs.upkeep.sealing import key_of
+from memfs.privacy.ciphertext_format import key_of
+from memfs.privacy.field_encryption import Encryption
 
 from .figures import figure
 from .support import LIMIT, Crew, Log, swept

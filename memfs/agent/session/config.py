@@ -13,7 +13,7 @@ from typing import Any
 from memfs.agent.session.strategies import Strategy, check_strategy
 from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, shown
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode, is_text
-from memfs.upkeep.redaction import Policy
+from memfs.privacy.policy import Policy
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 

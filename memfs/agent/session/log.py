@@ -13,8 +13,8 @@ from memfs.agent.session.history import SPOKEN, Branch, branches, conditions, hi
 from memfs.agent.session.names import LOG, SESSION, file_of, segments_of
 from memfs.data_types import Problem
 from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, shown
+from memfs.privacy.policy import Policy, report
 from memfs.protocols import Clock, system_clock
-from memfs.upkeep.redaction import Policy, report
 from memfs.vault.vault import LOCK_TIMEOUT, Vault
 
 MAX_NAME = 1000  # characters of an id, or of the name of a branch

@@ -15,9 +15,9 @@ from memfs.agent.session.summaries import HIGHLIGHTS, SummaryStore, edited, high
 from memfs.agent.triggers import IntervalTrigger, Trigger
 from memfs.errors import InvalidSetupError, MemfsError, shown
 from memfs.namespace import Template, fold
+from memfs.privacy.policy import Policy
 from memfs.stores.store import Found
 from memfs.stores.vault import VaultStore
-from memfs.upkeep.redaction import Policy
 from memfs.vault.vault import Vault
 
 EPISODES = 5  # that a reflection is shown

@@ -20,9 +20,9 @@ from memfs.errors import (
 )
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_of, page, parts_of
 from memfs.namespace import encode, fold
+from memfs.privacy.policy import Policy, report
 from memfs.query.question import MAX_OFFSET
 from memfs.stores.vault import header_changes, header_of, metadata_of
-from memfs.upkeep.redaction import Policy, report
 from memfs.vault.vault import Vault
 
 TOP = 10

@@ -20,7 +20,7 @@ from memfs.agent.session.transcript import is_content
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
 from memfs.fs.gc_pause import paused
 from memfs.fs.locks import Mutex
-from memfs.upkeep.redaction import Policy
+from memfs.privacy.policy import Policy
 from memfs.vault.vault import Vault
 
 AGENT = "agent"  # names the states in the log of an agent

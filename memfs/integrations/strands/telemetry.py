@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memfs.agent.discretion import discreet, discreet_error
 from memfs.agent.telemetry import Telemetry, captures_content
+from memfs.privacy.log_redaction import discreet, discreet_error
 from memfs.stores.store import Found
 
 

@@ -16,12 +16,12 @@ from memfs.errors import (
     shown,
 )
 from memfs.namespace import first_line, slug
+from memfs.privacy.policy import Policy
 from memfs.storage.file_names import text_key
 from memfs.stores.curation import Curated
 from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
 from memfs.stores.keyed.urls import open_store
 from memfs.stores.store import Found, Metadata
-from memfs.upkeep.redaction import Policy
 from memfs.vault.vault import Vault
 
 T = TypeVar("T")

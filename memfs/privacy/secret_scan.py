@@ -11,8 +11,8 @@ from typing import NamedTuple
 from memfs.errors import InvalidNamespaceError, MemfsError, PlaceNotFoundError, StorageError
 from memfs.fs.files import folder, open_root
 from memfs.fs.files import read as read_file
-from memfs.upkeep.findings import Finding
-from memfs.upkeep.redaction import Policy, scan_text
+from memfs.privacy.detectors import Finding
+from memfs.privacy.policy import Policy, scan_text
 
 LARGEST = 256 * 1024 * 1024  # bytes of a file that is looked at: as many as a log of a session may have
 BINARY = 8192  # bytes at the start of a file in which a zero tells that it is no text

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from memfs.data_types import lazy
 from memfs.errors import InvalidSetupError, SecretRefusedError, shown
-from memfs.upkeep.credentials import SECRETS, kind_of_named
-from memfs.upkeep.findings import Detector, Find, Finding, first_look, found_by
-from memfs.upkeep.personal import PERSONAL
+from memfs.privacy.detectors import Detector, Find, Finding, first_look, found_by
+from memfs.privacy.pii_patterns import PERSONAL
+from memfs.privacy.secret_patterns import SECRETS, kind_of_named
 from memfs.vault.settings import ACTIONS, PERSONAL_KINDS, SECRET_KINDS, Action
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from memfs.data_types import SEALED, SEALED_LINE, TIME_KEYS, is_sealed
 from memfs.errors import DecryptionError, InvalidMemoryError
 from memfs.format.edit import canonical
 from memfs.format.frontmatter import Parsed
-from memfs.upkeep.cipher import Cipher
-from memfs.upkeep.keys import Keys, find
+from memfs.privacy.aead import Cipher
+from memfs.privacy.keys import Keys, find
 
 BODY = "body"
 MOST_KEYS = 10  # that a hint names

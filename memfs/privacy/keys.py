@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 
 from memfs.errors import InvalidKeyError, shown
-from memfs.upkeep.cipher import KEY
+from memfs.privacy.aead import KEY
 
 DEFAULT = "default"
 VARIABLE = "MEMFS_KEY"

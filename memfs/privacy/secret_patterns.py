@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from memfs.upkeep.findings import BLOCK, RUN, Detector, Find, Span, lower
+from memfs.privacy.detectors import BLOCK, RUN, Detector, Find, Span, lower
 
 _WORD = "[A-Za-z0-9]"
 _LOOSE = "[A-Za-z0-9_-]"

@@ -5,9 +5,8 @@ import traceback
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from memfs.agent.messages import Message
 from memfs.errors import MemfsError
-from memfs.upkeep.redaction import DEFAULT, Policy, report
+from memfs.privacy.policy import DEFAULT, Policy, report
 
 T = TypeVar("T")
 
@@ -26,7 +25,7 @@ def admitted(policy: Policy, store: Any, content: Any, metadata: Any) -> tuple[A
     return policy.admit(content).value, policy.admit(metadata, "metadata").value
 
 
-def heard(policy: Policy, message: Message) -> Message:
+def heard(policy: Policy, message: dict[str, Any]) -> dict[str, Any]:
     """A message without what is not to be kept; one that was said cannot be refused."""
     kept, counts = policy.redact(message)
     report("a turn", counts)

@@ -25,9 +25,7 @@ from memfs.format.edit import edit
 from memfs.format.frontmatter import Fault, Parsed, parse
 from memfs.index.conversation_position import words_of
 from memfs.namespace import ARCHIVE, Namespace, check_name, new_id
-from memfs.protocols import system_clock
-from memfs.upkeep.keys import DEFAULT, Keys, from_environment
-from memfs.upkeep.sealing import (
+from memfs.privacy.ciphertext_format import (
     BODY,
     Sealer,
     Spot,
@@ -41,6 +39,8 @@ from memfs.upkeep.sealing import (
     swapped,
     text_of,
 )
+from memfs.privacy.keys import DEFAULT, Keys, from_environment
+from memfs.protocols import system_clock
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 

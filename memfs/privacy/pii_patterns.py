@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from memfs.upkeep.findings import BLOCK, Detector, Span
+from memfs.privacy.detectors import BLOCK, Detector, Span
 
 _ESCAPED = r"(?<=\\[nrt])"  # behind a line end as JSON spells it
 _SIGN = "[ .\u00a0-]"  # between the groups of a number

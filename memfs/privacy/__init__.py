@@ -1,0 +1,1 @@
+"""Keep secrets out of files and logs: redaction policy, detectors and encryption."""
