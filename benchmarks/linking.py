@@ -15,7 +15,7 @@ from benchmarks.corpus import actors, samples, word
 from benchmarks.figures import table
 from benchmarks.measure import Row, circumstances, interleaved
 from memfs import Vault
-from memfs.upkeep.graph import Graph
+from memfs.upkeep.link_graph import Graph
 
 PERSON = "---\naliases:\n  - {name}\n---\n\n# {name} of the {number}\n\nSomebody whom others know.\n"
 LINKS = """

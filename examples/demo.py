@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from memfs import Vault
-from memfs.upkeep.graph import Graph
+from memfs.upkeep.link_graph import Graph
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "example-vault"
 SUSHI = "preferences/alice/likes-tuna-sushi.md"

@@ -18,8 +18,8 @@ from memfs.cli.arguments import AUDITED
 from memfs.cli.main import main
 from memfs.storage.recall_log import Usage
 from memfs.upkeep.audit import KINDS, LONGEST, Finding, audit
-from memfs.upkeep.likeness import LEAST, Text, twins
-from memfs.upkeep.statements import clashes, statements
+from memfs.upkeep.contradictions import clashes, statements
+from memfs.upkeep.near_duplicates import LEAST, Text, twins
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 

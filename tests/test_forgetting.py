@@ -13,7 +13,7 @@ from memfs import Vault
 from memfs.data_types import Written
 from memfs.errors import MemoryChangedError, SettingsError
 from memfs.stores import VaultStore
-from memfs.upkeep.forgetting import faded, left_of, prune
+from memfs.upkeep.pruning import faded, left_of, prune
 from memfs.upkeep.stats import stats
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ from memfs.errors import (
     InvalidSetupError,
     MemoryNotFoundError,
 )
-from memfs.upkeep.graph import Graph, Triple
+from memfs.upkeep.link_graph import Graph, Triple
 
 
 def write(vault: Vault, files: dict[str, str]) -> Graph:

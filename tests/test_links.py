@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memfs import Memory
 from memfs.format.frontmatter import understand
-from memfs.upkeep.links import Link, links_of
+from memfs.upkeep.link_parser import Link, links_of
 
 HERE = os.stat(__file__)
 MANY = 1_000_000

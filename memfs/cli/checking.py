@@ -35,7 +35,7 @@ class Checked(NamedTuple):
 
 def checked(vault: Vault, where: str | None = None) -> Checked:
     """Look at all memories below a namespace, at their links and, in a whole vault, at the logs of sessions."""
-    from memfs.upkeep.graph import Graph
+    from memfs.upkeep.link_graph import Graph
 
     with Progress("looked for links in", doing="reading memories") as progress:
         problems, memories = vault.check(where), vault.list(where, archived=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from memfs.cli.output import phrase, plain
-from memfs.upkeep.graph import Triple
-from memfs.upkeep.targets import Node
+from memfs.upkeep.link_graph import Triple
+from memfs.upkeep.link_resolver import Node
 
 Edge = tuple[str, str, str]
 LONGEST = 60  # characters of a name

@@ -27,7 +27,7 @@ from memfs.data_types import Memory, Written
 from memfs.decay import Forgetting
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.storage.recall_log import Ratio
-from memfs.upkeep.forgetting import Faded, faded, prune
+from memfs.upkeep.pruning import Faded, faded, prune
 from memfs.upkeep.stats import Bin, Stats, stats
 
 SHOWN = 20  # memories that are told one by one, unless all are asked for

@@ -24,7 +24,7 @@ from memfs.cli.output import (
     width,
 )
 from memfs.errors import MemfsError
-from memfs.upkeep.graph import LOOSE, Graph, Triple
+from memfs.upkeep.link_graph import LOOSE, Graph, Triple
 from memfs.vault.vault import Vault
 
 MOST = 40  # lines below one memory

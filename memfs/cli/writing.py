@@ -102,7 +102,7 @@ def _refuse_file_name(vault: Vault, to: str) -> None:
 
 def _print_left_behind(vault: Vault, old: str) -> None:
     """Tell a person, who can wait for it, how many links lead to where the memory was."""
-    from memfs.upkeep.graph import Graph
+    from memfs.upkeep.link_graph import Graph
 
     with Progress("looked for links in", doing="reading memories") as progress:
         problems = Graph.of(vault, progress=progress).problems()

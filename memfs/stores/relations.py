@@ -8,7 +8,7 @@ from typing import Any
 from memfs.data_types import Memory
 from memfs.errors import MemoryNotFoundError
 from memfs.protocols import system_clock
-from memfs.upkeep.graph import LOOSE, Graph, Triple, When
+from memfs.upkeep.link_graph import LOOSE, Graph, Triple, When
 from memfs.vault.vault import Vault
 
 LONGEST = 200  # characters of a title or a note

@@ -13,10 +13,10 @@ from memfs.index.tantivy_index import Analyzer
 from memfs.namespace import fold, is_conflict_copy, is_id
 from memfs.privacy.policy import is_secret, scan_text
 from memfs.protocols import system_clock
-from memfs.upkeep.forgetting import faded
-from memfs.upkeep.likeness import Text, twins
-from memfs.upkeep.lineage import Lineage, are_linked
-from memfs.upkeep.statements import clashes, statements
+from memfs.upkeep.contradictions import clashes, statements
+from memfs.upkeep.near_duplicates import Text, twins
+from memfs.upkeep.pruning import faded
+from memfs.upkeep.supersession_chains import Lineage, are_linked
 from memfs.vault.search_engine import LANGUAGE
 from memfs.vault.vault import Vault
 

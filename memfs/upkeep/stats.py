@@ -10,7 +10,7 @@ from typing import NamedTuple
 from memfs.data_types import Memory
 from memfs.decay import Forgetting
 from memfs.storage.recall_log import Ratio
-from memfs.upkeep.forgetting import Faded, left_of
+from memfs.upkeep.pruning import Faded, left_of
 from memfs.vault.vault import Vault
 
 MOST = 5  # of the most recalled are named

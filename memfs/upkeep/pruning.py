@@ -10,7 +10,7 @@ from memfs.errors import MemfsError, SettingsError
 from memfs.namespace import is_conflict_copy, is_id
 from memfs.protocols import system_clock
 from memfs.storage.recall_log import NEVER, Recalls
-from memfs.upkeep.lineage import Lineage
+from memfs.upkeep.supersession_chains import Lineage
 from memfs.vault.vault import Vault
 
 

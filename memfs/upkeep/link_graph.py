@@ -10,9 +10,9 @@ from memfs.data_types import Memory, Problem
 from memfs.errors import AmbiguousNameError, InvalidArgumentsError, InvalidNamespaceError, MemoryNotFoundError, shown
 from memfs.namespace import Namespace, fold, is_conflict_copy
 from memfs.query.keyword_terms import EPOCH, ends_of
-from memfs.upkeep.lineage import superseded_since
-from memfs.upkeep.links import EMBEDS, MENTIONS, links_of, target_of
-from memfs.upkeep.targets import Node, Targets, is_archived, is_attachment, leaves
+from memfs.upkeep.link_parser import EMBEDS, MENTIONS, links_of, target_of
+from memfs.upkeep.link_resolver import Node, Targets, is_archived, is_attachment, leaves
+from memfs.upkeep.supersession_chains import superseded_since
 from memfs.vault.vault import Vault
 
 SHOWN = 3  # of the memories that an ambiguous link may mean
