@@ -22,8 +22,8 @@ from memfs.errors import (
     StoreUnavailableError,
 )
 from memfs.hub import Conflict, Hub, HubReport, pull, push
-from memfs.hub.ancestor import Shared, remembered
-from memfs.hub.local import opened
+from memfs.hub.local_files import opened
+from memfs.hub.sync_state import Shared, remembered
 from memfs.namespace import is_conflict_copy
 from memfs.storage.stat_scan import COARSE
 

@@ -8,7 +8,7 @@ import pytest
 from postgres_server import Server
 
 from memfs.errors import StoreUnavailableError
-from memfs.hub.table import Hub, Put
+from memfs.hub.remote import Hub, Put
 
 LIMIT = 60
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"

@@ -346,9 +346,7 @@ except MissingExtraError as error:
 
 
 def test_the_room_is_entered_without_psycopg() -> None:
-    code = (
-        "import sys, memfs.postgres_connection, memfs.hub.pushing, memfs.hub.pulling; print('psycopg' in sys.modules)"
-    )
+    code = "import sys, memfs.postgres_connection, memfs.hub.push, memfs.hub.pull; print('psycopg' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
     assert done.stdout == "False\n"

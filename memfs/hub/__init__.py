@@ -4,14 +4,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memfs.hub.pulling import pull
-    from memfs.hub.pushing import push
+    from memfs.hub.pull import pull
+    from memfs.hub.push import push
+    from memfs.hub.remote import Hub
     from memfs.hub.report import Conflict, HubReport
-    from memfs.hub.table import Hub
 
 __all__ = ["Conflict", "Hub", "HubReport", "pull", "push"]
 
-_HOMES = {"Conflict": "report", "Hub": "table", "HubReport": "report", "pull": "pulling", "push": "pushing"}
+_HOMES = {"Conflict": "report", "Hub": "remote", "HubReport": "report", "pull": "pull", "push": "push"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,8 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from memfs.data_types import Stamp
-from memfs.hub.ancestor import Shared
-from memfs.hub.table import Put, There
+from memfs.hub.remote import Put, There
+from memfs.hub.sync_state import Shared
 
 T = TypeVar("T")
 BATCH = 500  # memories that are sent or fetched at once, at most

@@ -6,12 +6,12 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from memfs.fs.files import MAX_FILE
-from memfs.hub.ancestor import Ancestor, Shared, remembered
-from memfs.hub.local import locate, opened, prefix_of, read, survey, within
+from memfs.hub.apply import Taken, foretold, take, wants_bytes
+from memfs.hub.local_files import locate, opened, prefix_of, read, survey, within
 from memfs.hub.plan import Here, Step, astray, batches, moves, plan_pull
+from memfs.hub.remote import Hub, There
 from memfs.hub.report import HubReport, Progress, Tally
-from memfs.hub.table import Hub, There
-from memfs.hub.taking import Taken, foretold, take, wants_bytes
+from memfs.hub.sync_state import Ancestor, Shared, remembered
 from memfs.namespace import ARCHIVE, fold
 from memfs.storage.stat_scan import is_memory
 from memfs.vault.scope import is_below

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from memfs.data_types import Memory, Problem, Stamp
 from memfs.errors import InvalidNamespaceError
 from memfs.fs.files import open_root, spelled
-from memfs.hub.ancestor import Shared
 from memfs.hub.plan import Here
+from memfs.hub.sync_state import Shared
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
 from memfs.storage.stat_scan import Marks, Scan, is_settled, read_all, scan
 from memfs.vault.scope import is_below

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from memfs.data_types import Problem
 from memfs.errors import MissingTablesError
-from memfs.hub.ancestor import Ancestor, Shared, remembered
-from memfs.hub.local import Survey, is_there, opened, prefix_of, read, survey, within
+from memfs.hub.local_files import Survey, is_there, opened, prefix_of, read, survey, within
 from memfs.hub.plan import HANDFUL, Here, Sending, Sent, batches, decide_push, losses, missed, moves
+from memfs.hub.remote import Hub, Writing
 from memfs.hub.report import HubReport, Progress, Tally
-from memfs.hub.table import Hub, Writing
+from memfs.hub.sync_state import Ancestor, Shared, remembered
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.vault.vault import Vault
 

@@ -12,10 +12,10 @@ from memfs.errors import (
     MemoryNotFoundError,
     VaultError,
 )
-from memfs.hub.ancestor import Shared
-from memfs.hub.local import digest
+from memfs.hub.local_files import digest
 from memfs.hub.plan import Here, Step
-from memfs.hub.table import There
+from memfs.hub.remote import There
+from memfs.hub.sync_state import Shared
 from memfs.namespace import fold
 from memfs.vault.vault import Vault
 
