@@ -9,7 +9,7 @@ from benchmarks.place import Place
 from memfs import Vault
 from memfs.agent.attachment import Attachment
 from memfs.agent.manager import MemoryManager
-from memfs.stores.vault import VaultStore
+from memfs.stores.agent.vault_store import VaultStore
 
 TURN = 0.010  # seconds that a turn may take longer
 STILL = 0.005  # seconds that an event loop may stand still

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     )
     from memfs.errors import MemfsError
     from memfs.namespace import Namespace, Template
-    from memfs.stores.keyed.bridge import as_agent_store
-    from memfs.stores.keyed.urls import open_store
-    from memfs.stores.memory import InMemoryStore
-    from memfs.stores.vault import VaultStore
+    from memfs.stores.agent.in_memory_store import InMemoryStore
+    from memfs.stores.agent.vault_store import VaultStore
+    from memfs.stores.keyed.agent_adapter import as_agent_store
+    from memfs.stores.keyed.registry import open_store
     from memfs.vault.vault import Vault
 
 __version__ = "0.9.0"
@@ -52,15 +52,15 @@ _HOMES = {
     **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "data_types"),
     **dict.fromkeys(("Namespace", "Template"), "namespace"),
     **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent.memory"),
-    "InMemoryStore": "stores.memory",
+    "InMemoryStore": "stores.agent.in_memory_store",
     "MemoryManager": "agent.manager",
     **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.session.config"),
     **dict.fromkeys(("EpisodeStrategy", "FactStrategy", "PreferenceStrategy"), "agent.session.strategies"),
     **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.session.strategies"),
     "Vault": "vault.vault",
-    "VaultStore": "stores.vault",
-    "as_agent_store": "stores.keyed.bridge",
-    "open_store": "stores.keyed.urls",
+    "VaultStore": "stores.agent.vault_store",
+    "as_agent_store": "stores.keyed.agent_adapter",
+    "open_store": "stores.keyed.registry",
 }
 logging.getLogger("memfs").addHandler(logging.NullHandler())
 

@@ -19,7 +19,7 @@ from memfs.agent.messages import Message
 from memfs.agent.model import Model
 from memfs.agent.models import ScriptedModel, as_model
 from memfs.errors import ExtractionError, InvalidSetupError
-from memfs.stores.store import Found
+from memfs.stores.agent.protocol import Found
 
 TEA = '[{"content": "Alice drinks tea"}]'
 SIMILAR = [Found("Alice likes coffee", id="m-1"), Found("Alice lives in Rome", id="m-2")]

@@ -14,7 +14,7 @@ from redis_server import redis_server, redis_url
 from memfs import Vault, open_store
 from memfs.errors import InvalidSetupError, MemfsError, SettingsError, UnknownStoreError
 from memfs.stores.keyed import InMemoryStore, RedisStore, SqliteStore, VaultStore, VectorMemoryStore
-from memfs.stores.keyed.urls import OURS, public
+from memfs.stores.keyed.registry import OURS, public
 
 __all__ = ["redis_server", "redis_url"]
 
@@ -287,7 +287,7 @@ def test_opening_a_store_imports_nothing_that_it_does_not_use(tmp_path: Path) ->
     code = "import sys; from memfs import open_store; open_store('memory:'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
-    heavy = {"sqlalchemy", "redis", "numpy", "psycopg", "pytest", "memfs.stores.keyed.vault", "strands"}
+    heavy = {"sqlalchemy", "redis", "numpy", "psycopg", "pytest", "memfs.stores.keyed.vault_store", "strands"}
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) & heavy == set()
 

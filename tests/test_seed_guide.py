@@ -15,8 +15,8 @@ import pytest
 
 from memfs import AgentMemory, EnhancedAgentMemory
 from memfs.embedding import default_embedder
-from memfs.stores.keyed.memory import InMemoryStore
-from memfs.stores.keyed.seam import MemoryStore
+from memfs.stores.keyed.base import MemoryStore
+from memfs.stores.keyed.in_memory_store import InMemoryStore
 from memfs.stores.keyed.vector import VectorMemoryStore
 
 MEMORY_STORE = """

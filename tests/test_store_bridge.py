@@ -26,7 +26,7 @@ from memfs.errors import (
 from memfs.integrations.strands import MemoryManager as StrandsManager
 from memfs.integrations.strands import ScriptedModel
 from memfs.stores.keyed import InMemoryStore, MemoryStore, SqliteStore, VaultStore, VectorMemoryStore
-from memfs.stores.keyed.bridge import KeyedAgentStore
+from memfs.stores.keyed.agent_adapter import KeyedAgentStore
 
 
 @pytest.fixture(params=["memory", "vault", "sqlite", "vector"])

@@ -21,8 +21,8 @@ from memfs.errors import (
     StoreUnavailableError,
 )
 from memfs.stores.keyed import InMemoryStore, MemoryStore, SqliteStore
-from memfs.stores.keyed.migrations import STEPS, VERSION
 from memfs.stores.keyed.sqlite import APPLICATION
+from memfs.stores.keyed.sqlite_schema import STEPS, VERSION
 from memfs.testing import StoreContract
 
 ADDING = """

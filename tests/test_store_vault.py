@@ -14,8 +14,8 @@ from memfs import Vault
 from memfs.errors import InvalidSetupError
 from memfs.namespace import fold
 from memfs.stores.keyed import MemoryStore
-from memfs.stores.keyed.paths import is_long, key_of, path_of
-from memfs.stores.keyed.vault import VaultStore
+from memfs.stores.keyed.key_paths import is_long, key_of, path_of
+from memfs.stores.keyed.vault_store import VaultStore
 from memfs.testing import StoreContract
 from memfs.testing.samples import ODD_KEYS
 
@@ -161,7 +161,7 @@ def test_no_two_keys_have_one_file(keys: list[str]) -> None:
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     code = """
 import sys
-from memfs.stores.keyed.vault import VaultStore
+from memfs.stores.keyed.vault_store import VaultStore
 with VaultStore(sys.argv[1]) as store:
     for turn in range(100):
         store.add(f"p{sys.argv[2]}/{turn}", f"process {sys.argv[2]} turn {turn}")

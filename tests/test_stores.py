@@ -32,8 +32,8 @@ from memfs.errors import (
 )
 from memfs.privacy.policy import DEFAULTS, Policy
 from memfs.stores import AddMessagesContext, CuratedStore, Found, InMemoryStore, MemoryStore, VaultStore, curation_tools
-from memfs.stores.store import has_method
-from memfs.stores.vault import header_of
+from memfs.stores.agent.protocol import has_method
+from memfs.stores.agent.vault_store import header_of
 
 T = TypeVar("T")
 Store = VaultStore | InMemoryStore
@@ -997,7 +997,9 @@ def test_the_public_names_are_there() -> None:
 
 
 def test_importing_the_stores_is_cheap() -> None:
-    code = "import sys, memfs.stores; print(*sys.modules); import memfs.stores.memory; print(*sys.modules)"
+    code = (
+        "import sys, memfs.stores; print(*sys.modules); import memfs.stores.agent.in_memory_store; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     first, second = (set(line.split()) for line in done.stdout.splitlines())
 

@@ -11,7 +11,7 @@ from memfs.agent.injection import SECONDS, InjectionContext, wants
 from memfs.agent.messages import Message, appended, plain
 from memfs.agent.triggers import TriggerContext
 from memfs.errors import InvalidArgumentsError, shown
-from memfs.stores.store import MemoryStore
+from memfs.stores.agent.protocol import MemoryStore
 
 if TYPE_CHECKING:
     from memfs.agent.manager import MemoryManager

@@ -27,7 +27,7 @@ from memfs.errors import AggregateMemoryError, ExtractionError
 from memfs.fs.locks import Mutex
 from memfs.privacy.log_redaction import heard, policy_of
 from memfs.privacy.policy import Policy
-from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of
+from memfs.stores.agent.protocol import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of
 
 log = logging.getLogger("memfs.agent")
 FAILURES = 10  # in a row, after which a store is tried less often

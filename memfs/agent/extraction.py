@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from memfs.agent.messages import Message
 from memfs.agent.triggers import IntervalTrigger, Trigger
 from memfs.errors import InvalidSetupError, shown
-from memfs.stores.store import Found, MemoryStore, has_method
+from memfs.stores.agent.protocol import Found, MemoryStore, has_method
 
 if TYPE_CHECKING:
     from memfs.agent.model import Model

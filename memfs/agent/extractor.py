@@ -15,7 +15,7 @@ from memfs.agent.model import Model
 from memfs.agent.models import as_model, name_of
 from memfs.errors import ExtractionError, InvalidSetupError
 from memfs.privacy.log_redaction import discreet
-from memfs.stores.store import Found
+from memfs.stores.agent.protocol import Found
 
 log = logging.getLogger("memfs.agent")
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 from memfs.agent.extraction import Action, Fact
 from memfs.errors import InvalidMemoryError, MemoryChangedError, MemoryNotFoundError
 from memfs.privacy.policy import Policy
-from memfs.stores.store import CuratedStore, MemoryStore, has_method
+from memfs.stores.agent.protocol import CuratedStore, MemoryStore, has_method
 
 log = logging.getLogger("memfs.agent")
 

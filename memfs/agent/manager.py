@@ -25,8 +25,8 @@ from memfs.agent.triggers import TriggerContext
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, shown
 from memfs.fs.locks import Mutex
 from memfs.privacy.log_redaction import admitted, policy_of
-from memfs.stores.curation import MAX_RESULTS, curation_tools, is_count
-from memfs.stores.store import CuratedStore, Found, MemoryStore, has_method, place_of
+from memfs.stores.agent.base import MAX_RESULTS, curation_tools, is_count
+from memfs.stores.agent.protocol import CuratedStore, Found, MemoryStore, has_method, place_of
 
 log = logging.getLogger("memfs.agent")
 RESULTS = 3  # of each store, where neither the caller nor the store says how many

@@ -17,8 +17,8 @@ from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown
 from memfs.namespace import first_line, slug
 from memfs.privacy.policy import DEFAULT, Policy, report
 from memfs.storage.file_names import text_key
-from memfs.stores.keyed.memory import InMemoryStore
-from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
+from memfs.stores.keyed.base import MAX_TOP_K, MemoryStore
+from memfs.stores.keyed.in_memory_store import InMemoryStore
 from memfs.vault.vault import Vault
 
 FOLDER = "agent-memory"  # where `persistent=True` keeps memories, unless MEMFS_VAULT or `vault` says
@@ -89,11 +89,11 @@ class AgentMemory:
             return given
         store: MemoryStore[str]
         if given is not None:
-            from memfs.stores.keyed.urls import open_store
+            from memfs.stores.keyed.registry import open_store
 
             store = open_store(given)
         elif vault is not None or persistent:
-            from memfs.stores.keyed.vault import VaultStore
+            from memfs.stores.keyed.vault_store import VaultStore
 
             store = VaultStore(vault or os.environ.get("MEMFS_VAULT") or FOLDER, namespace)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown
-from memfs.stores.store import MemoryStore, has_method
+from memfs.stores.agent.protocol import MemoryStore, has_method
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what models' makers allow as the name of a tool
 Toggle = Mapping[str, Any] | bool | None

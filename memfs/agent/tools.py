@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from memfs.agent.ledger import Ledger
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
-from memfs.stores.store import MemoryStore
-from memfs.stores.tool import Tool, schema
+from memfs.stores.agent.protocol import MemoryStore
+from memfs.stores.agent.store_tools import Tool, schema
 
 if TYPE_CHECKING:
     from memfs.agent.manager import MemoryManager

@@ -2,7 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from memfs.errors import MemfsError
@@ -25,7 +25,7 @@ def admitted(policy: Policy, store: Any, content: Any, metadata: Any) -> tuple[A
     return policy.admit(content).value, policy.admit(metadata, "metadata").value
 
 
-def heard(policy: Policy, message: dict[str, Any]) -> dict[str, Any]:
+def heard(policy: Policy, message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A message without what is not to be kept; one that was said cannot be refused."""
     kept, counts = policy.redact(message)
     report("a turn", counts)

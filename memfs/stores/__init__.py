@@ -4,11 +4,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memfs.stores.curation import curation_tools
-    from memfs.stores.memory import InMemoryStore
-    from memfs.stores.store import AddMessagesContext, CuratedStore, Found, MemoryStore, SearchOptions
-    from memfs.stores.tool import Tool
-    from memfs.stores.vault import VaultStore
+    from memfs.stores.agent.base import curation_tools
+    from memfs.stores.agent.in_memory_store import InMemoryStore
+    from memfs.stores.agent.protocol import AddMessagesContext, CuratedStore, Found, MemoryStore, SearchOptions
+    from memfs.stores.agent.store_tools import Tool
+    from memfs.stores.agent.vault_store import VaultStore
 
 __all__ = [
     "AddMessagesContext", "CuratedStore", "Found", "InMemoryStore", "MemoryStore", "SearchOptions", "Tool",
@@ -16,11 +16,11 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    **dict.fromkeys(("AddMessagesContext", "CuratedStore", "Found", "MemoryStore", "SearchOptions"), "store"),
-    "InMemoryStore": "memory",
-    "Tool": "tool",
-    "VaultStore": "vault",
-    "curation_tools": "curation",
+    **dict.fromkeys(("AddMessagesContext", "CuratedStore", "Found", "MemoryStore", "SearchOptions"), "agent.protocol"),
+    "InMemoryStore": "agent.in_memory_store",
+    "Tool": "agent.store_tools",
+    "VaultStore": "agent.vault_store",
+    "curation_tools": "agent.base",
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from memfs.stores.keyed.seam import MemoryStore
+from memfs.stores.keyed.base import MemoryStore
 from memfs.testing import samples
 from memfs.testing.samples import METAS, NO_KEYS, NO_METAS, NO_VALUES, ODD_KEYS, ODD_VALUES, OPERATORS, PEOPLE
 

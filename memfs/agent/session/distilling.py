@@ -11,7 +11,7 @@ from memfs.agent.messages import Message, blocks_of, kind_of, text_of
 from memfs.agent.models import call
 from memfs.errors import InvalidSetupError, shown
 from memfs.query.tokens import STOP_WORDS
-from memfs.stores.vault import VaultStore
+from memfs.stores.agent.vault_store import VaultStore
 
 if TYPE_CHECKING:
     from memfs.agent.session.strategies import Strategy

@@ -15,7 +15,7 @@ from memfs.agent.session.retrieval import Retriever
 from memfs.agent.session.strategies import Strategy, SummaryStrategy, is_off, store_of, with_companions, with_models
 from memfs.agent.turns import Amendment
 from memfs.privacy.policy import Policy
-from memfs.stores.vault import VaultStore
+from memfs.stores.agent.vault_store import VaultStore
 from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")

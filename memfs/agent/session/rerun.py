@@ -17,7 +17,7 @@ from memfs.agent.session.transcript import said_in
 from memfs.data_types import Stamp
 from memfs.errors import SettingsError
 from memfs.namespace import fold
-from memfs.stores.vault import VaultStore
+from memfs.stores.agent.vault_store import VaultStore
 from memfs.vault.vault import Vault
 
 

@@ -12,7 +12,7 @@ from memfs.agent.messages import Message, appended, blocks_of, is_user_turn, kin
 from memfs.agent.session.config import RetrievalConfig
 from memfs.data_types import Hit
 from memfs.errors import MemfsError
-from memfs.stores.store import Found
+from memfs.stores.agent.protocol import Found
 from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")

@@ -16,8 +16,8 @@ from memfs.agent.triggers import IntervalTrigger, Trigger
 from memfs.errors import InvalidSetupError, MemfsError, shown
 from memfs.namespace import Template, fold
 from memfs.privacy.policy import Policy
-from memfs.stores.store import Found
-from memfs.stores.vault import VaultStore
+from memfs.stores.agent.protocol import Found
+from memfs.stores.agent.vault_store import VaultStore
 from memfs.vault.vault import Vault
 
 EPISODES = 5  # that a reflection is shown

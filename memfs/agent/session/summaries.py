@@ -16,8 +16,8 @@ from memfs.errors import LockTimeoutError, MemoryChangedError, MemoryNotFoundErr
 from memfs.namespace import fold
 from memfs.query.tokens import STOP_WORDS, UNSPACED
 from memfs.storage.file_names import text_key
-from memfs.stores.store import Found, Metadata
-from memfs.stores.vault import VaultStore
+from memfs.stores.agent.protocol import Found, Metadata
+from memfs.stores.agent.vault_store import VaultStore
 
 HEADING = "# Summary"  # from which the file gets its name
 NAME = "summary.md"

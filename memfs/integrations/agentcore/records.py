@@ -22,7 +22,7 @@ from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_o
 from memfs.namespace import encode, fold
 from memfs.privacy.policy import Policy, report
 from memfs.query.question import MAX_OFFSET
-from memfs.stores.vault import header_changes, header_of, metadata_of
+from memfs.stores.agent.vault_store import header_changes, header_of, metadata_of
 from memfs.vault.vault import Vault
 
 TOP = 10

@@ -26,7 +26,7 @@ from memfs.integrations.strands.releases import before_model, ends_with_call, fl
 from memfs.integrations.strands.telemetry import StrandsTelemetry
 from memfs.integrations.strands.tool import presented
 from memfs.integrations.strands.types import AnyStore
-from memfs.stores.store import MemoryStore
+from memfs.stores.agent.protocol import MemoryStore
 
 DEFAULT_MAX_SEARCH_RESULTS = RESULTS
 DEFAULT_MAX_ENTRIES = ENTRIES

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from memfs.integrations.strands.tool import presented
-from memfs.stores.memory import InMemoryStore as PlainInMemoryStore
-from memfs.stores.vault import VaultStore as PlainVaultStore
+from memfs.stores.agent.in_memory_store import InMemoryStore as PlainInMemoryStore
+from memfs.stores.agent.vault_store import VaultStore as PlainVaultStore
 
 
 class VaultStore(PlainVaultStore):

@@ -6,7 +6,7 @@ from typing import Any
 
 from memfs.agent.telemetry import Telemetry, captures_content
 from memfs.privacy.log_redaction import discreet, discreet_error
-from memfs.stores.store import Found
+from memfs.stores.agent.protocol import Found
 
 
 class StrandsTelemetry(Telemetry):

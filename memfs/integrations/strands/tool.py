@@ -7,7 +7,7 @@ from typing import Any
 from strands.types.tools import AgentTool, ToolSpec, ToolUse
 
 from memfs.integrations.strands.releases import ToolResultEvent
-from memfs.stores.tool import Tool
+from memfs.stores.agent.store_tools import Tool
 
 
 class StrandsTool(AgentTool):

@@ -8,7 +8,7 @@ from strands.memory import MemoryStore as TheirStore
 
 from memfs.agent.injection import FormatContext, QueryContext
 from memfs.integrations.strands.extraction.types import ExtractionConfig, Metadata
-from memfs.stores.store import AddMessagesContext, Found, MemoryStore, SearchOptions, has_method
+from memfs.stores.agent.protocol import AddMessagesContext, Found, MemoryStore, SearchOptions, has_method
 
 __all__ = [
     "AddMessagesContext", "AnyStore", "InjectionFormat", "InjectionFormatContext", "InjectionQuery",

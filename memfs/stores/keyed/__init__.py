@@ -4,14 +4,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memfs.stores.keyed.bridge import as_agent_store
-    from memfs.stores.keyed.memory import InMemoryStore
+    from memfs.stores.keyed.agent_adapter import as_agent_store
+    from memfs.stores.keyed.base import MemoryStore
+    from memfs.stores.keyed.in_memory_store import InMemoryStore
     from memfs.stores.keyed.postgres import PostgresStore
     from memfs.stores.keyed.redis import RedisStore
-    from memfs.stores.keyed.seam import MemoryStore
+    from memfs.stores.keyed.registry import open_store
     from memfs.stores.keyed.sqlite import SqliteStore
-    from memfs.stores.keyed.urls import open_store
-    from memfs.stores.keyed.vault import VaultStore
+    from memfs.stores.keyed.vault_store import VaultStore
     from memfs.stores.keyed.vector import VectorMemoryStore
 
 __all__ = [
@@ -20,15 +20,15 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "InMemoryStore": "memory",
-    "MemoryStore": "seam",
+    "InMemoryStore": "in_memory_store",
+    "MemoryStore": "base",
     "PostgresStore": "postgres",
     "RedisStore": "redis",
     "SqliteStore": "sqlite",
-    "VaultStore": "vault",
+    "VaultStore": "vault_store",
     "VectorMemoryStore": "vector",
-    "as_agent_store": "bridge",
-    "open_store": "urls",
+    "as_agent_store": "agent_adapter",
+    "open_store": "registry",
 }
 
 

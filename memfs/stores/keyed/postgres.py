@@ -11,9 +11,8 @@ from typing import Any
 from memfs.errors import InvalidSetupError, StoreDamagedError, shown
 from memfs.postgres_connection import Database, Session, migrate
 from memfs.protocols import Embedder
-from memfs.stores.keyed import tables
-from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
-from memfs.stores.keyed.seam import (
+from memfs.stores.keyed import postgres_sql
+from memfs.stores.keyed.base import (
     FOREIGN,
     MemoryStore,
     check_key,
@@ -27,7 +26,8 @@ from memfs.stores.keyed.seam import (
     is_storable,
     read_meta,
 )
-from memfs.stores.keyed.vectors import content_hash
+from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
+from memfs.stores.keyed.vector_cache import content_hash
 
 NAME = "memories"
 MAX_NAME = 100
@@ -85,8 +85,8 @@ class PostgresStore(MemoryStore[str]):
         with self._session(is_whole=self._embedder is not None) as session:
             values = (text, about, content_hash(text), len(terms), _as_tsvector(terms))
             if known is None:
-                session.run(tables.ADD, self._name, key, *values)
-            elif not (is_storable(known) and session.run(tables.REVISE, *values, self._name, key, known)):
+                session.run(postgres_sql.ADD, self._name, key, *values)
+            elif not (is_storable(known) and session.run(postgres_sql.REVISE, *values, self._name, key, known)):
                 return False
             self._keep(session, [key], [content_hash(text)], vectors)
         return True
@@ -94,12 +94,12 @@ class PostgresStore(MemoryStore[str]):
     def get(self, key: str) -> str | None:
         """The text of a key."""
         with self._session() as session:
-            return next((str(row[0]) for row in session.rows(tables.GET, self._name, check_key(key))), None)
+            return next((str(row[0]) for row in session.rows(postgres_sql.GET, self._name, check_key(key))), None)
 
     def meta(self, key: str) -> dict[str, Any]:
         """What was said about it."""
         with self._session() as session:
-            rows = session.rows(tables.META, self._name, check_key(key))
+            rows = session.rows(postgres_sql.META, self._name, check_key(key))
         try:
             return read_meta(rows[0][0]) if rows else {}
         except ValueError as error:
@@ -116,14 +116,14 @@ class PostgresStore(MemoryStore[str]):
             if self._embedder:
                 scores = self._by_meaning(session, question, scores, limit)
             best = sorted(scores.items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
-            rows = session.rows(tables.GET_MANY, self._name, [key for key, _ in best]) if best else []
+            rows = session.rows(postgres_sql.GET_MANY, self._name, [key for key, _ in best]) if best else []
         values: dict[str, str] = dict(rows)
         return [(key, values[key], score) for key, score in best if key in values]
 
     def forget(self, key: str) -> bool:
         """Let go of a text."""
         with self._session() as session:
-            return bool(session.rows(tables.FORGET, self._name, check_key(key)))
+            return bool(session.rows(postgres_sql.FORGET, self._name, check_key(key)))
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """The keys below a prefix, in order."""
@@ -139,7 +139,7 @@ class PostgresStore(MemoryStore[str]):
         end = start[:-1] + chr(ord("/") + 1)
         with self._session() as session:
             rows = session.rows(
-                tables.PAGE, with_values, self._name, not prefix, prefix, start, end, after, most
+                postgres_sql.PAGE, with_values, self._name, not prefix, prefix, start, end, after, most
             )  # fmt: skip
         return [(key, value) for key, value in rows]
 
@@ -153,9 +153,9 @@ class PostgresStore(MemoryStore[str]):
     def _session(self, *, is_whole: bool = False) -> Iterator[Session]:
         """The tables, made or brought up to date by the first use; with `is_whole` all is done, or nothing."""
         if not self._is_made:
-            migrate(self._database, "store", tables.STEPS)
+            migrate(self._database, "store", postgres_sql.STEPS)
             if self._embedder:
-                migrate(self._database, "vectors", tables.VECTOR_STEPS)
+                migrate(self._database, "vectors", postgres_sql.VECTOR_STEPS)
             self._is_made = True
         with self._database.transaction() if is_whole else self._database.session() as session:
             yield session
@@ -169,7 +169,7 @@ class PostgresStore(MemoryStore[str]):
         quoted = [_quoted(term) for term in asked]
         terms = list(asked)
         rows = session.rows(
-            tables.FIND, terms, quoted, self._name, " | ".join(quoted), total, max(CANDIDATES, 4 * limit), terms
+            postgres_sql.FIND, terms, quoted, self._name, " | ".join(quoted), total, max(CANDIDATES, 4 * limit), terms
         )  # fmt: skip
         frequency: dict[str, int] = json.loads(rows[0][3]) if rows else {}
         found = [Candidate(key, json.loads(counts), length) for key, length, counts, _ in rows]
@@ -187,9 +187,9 @@ class PostgresStore(MemoryStore[str]):
         """How many texts and words there are; where there are many, as of a while ago."""
         if self._counted and monotonic() - self._counted[0] < STALE:
             return self._counted[1:]
-        [(total, length)] = session.rows(tables.TOTALS, self._name, SMALL + 1)
+        [(total, length)] = session.rows(postgres_sql.TOTALS, self._name, SMALL + 1)
         if total > SMALL:
-            [(total, length)] = session.rows(tables.TOTALS, self._name, None)
+            [(total, length)] = session.rows(postgres_sql.TOTALS, self._name, None)
             self._counted = monotonic(), total, length
         return total, length
 
@@ -198,13 +198,13 @@ class PostgresStore(MemoryStore[str]):
     def _by_meaning(self, session: Session, question: str, scores: Scores, limit: int) -> Scores:
         """The scores with what lies near: what both words and meaning speak for comes first."""
         assert self._embedder
-        while lacking := session.rows(tables.LACKING, self._embedder.name, self._name, BATCH):  # added without
+        while lacking := session.rows(postgres_sql.LACKING, self._embedder.name, self._name, BATCH):  # added without
             keys, texts, hashes = (list(column) for column in zip(*lacking, strict=True))
             self._keep(session, keys, hashes, self._vectors(texts))
         [vector] = self._vectors([question.encode("utf-8", "replace").decode()])
         if vector is None:
             return scores
-        near = session.rows(tables.NEAREST, vector, self._name, self._embedder.name, max(limit, 1), list(scores))
+        near = session.rows(postgres_sql.NEAREST, vector, self._name, self._embedder.name, max(limit, 1), list(scores))
         cosines = {key: min(max(float(cosine), 0.0), 1.0) for key, cosine in near if not math.isnan(cosine)}
         both = {key: 1 - (1 - scores.get(key, 0.0)) * (1 - cosines.get(key, 0.0)) for key in {*scores, *cosines}}
         return {key: score for key, score in both.items() if score > 0}
@@ -221,7 +221,7 @@ class PostgresStore(MemoryStore[str]):
 
     def _keep(self, session: Session, keys: list[str], hashes: list[bytes], vectors: list[str | None]) -> None:
         if self._embedder:
-            session.run(tables.PUT_VECTORS, self._embedder.name, keys, hashes, vectors, self._name)
+            session.run(postgres_sql.PUT_VECTORS, self._embedder.name, keys, hashes, vectors, self._name)
 
 
 def _model(embedder: Embedder) -> bool:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from memfs.errors import InvalidSetupError, MissingExtraError, StoreDamagedError, StoreUnavailableError, shown
-from memfs.stores.keyed import scripts
-from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
-from memfs.stores.keyed.seam import (
+from memfs.stores.keyed import redis_scripts
+from memfs.stores.keyed.base import (
     FOREIGN,
     MemoryStore,
     check_key,
@@ -25,6 +24,7 @@ from memfs.stores.keyed.seam import (
     folder_of,
     read_meta,
 )
+from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -68,10 +68,11 @@ class RedisStore(MemoryStore[str]):
         self._base = f"{{{prefix}}}"  # in braces: all keys of a store are on one node of a cluster
         self._client = _client(url, self.address, timeout, tries=2)
         self._add, self._read, self._purge, self._ask = map(
-            self._client.register_script, (scripts.ADD, scripts.READ, scripts.PURGE, scripts.ASK)
+            self._client.register_script,
+            (redis_scripts.ADD, redis_scripts.READ, redis_scripts.PURGE, redis_scripts.ASK),
         )
         self._once = _client(url, self.address, timeout, tries=0)  # done twice, these would answer for the second time
-        self._revise, self._forget = map(self._once.register_script, (scripts.ADD, scripts.FORGET))
+        self._revise, self._forget = map(self._once.register_script, (redis_scripts.ADD, redis_scripts.FORGET))
 
     def __repr__(self) -> str:
         return f"RedisStore({self.address!r}, prefix={self._base[1:-1]!r})"

@@ -21,9 +21,7 @@ from memfs.errors import (
     StoreUnavailableError,
     shown,
 )
-from memfs.stores.keyed.migrations import STEPS, VERSION
-from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
-from memfs.stores.keyed.seam import (
+from memfs.stores.keyed.base import (
     FOREIGN,
     MemoryStore,
     check_key,
@@ -36,7 +34,9 @@ from memfs.stores.keyed.seam import (
     folder_of,
     read_meta,
 )
-from memfs.stores.keyed.still import PATIENCE, Run, is_locked, look, unreadable, unwritable
+from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
+from memfs.stores.keyed.sqlite_readonly import PATIENCE, Run, is_locked, look, unreadable, unwritable
+from memfs.stores.keyed.sqlite_schema import STEPS, VERSION
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

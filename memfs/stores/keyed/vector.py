@@ -12,10 +12,10 @@ from memfs.embedding import default_embedder
 from memfs.errors import InvalidSetupError, MissingExtraError, shown
 from memfs.fs.files import STATE
 from memfs.protocols import Embedder
-from memfs.stores.keyed.memory import InMemoryStore
-from memfs.stores.keyed.seam import MemoryStore, check_key, check_meta, check_query, check_top_k, check_value
-from memfs.stores.keyed.vault import VaultStore
-from memfs.stores.keyed.vectors import VectorCache, content_hash
+from memfs.stores.keyed.base import MemoryStore, check_key, check_meta, check_query, check_top_k, check_value
+from memfs.stores.keyed.in_memory_store import InMemoryStore
+from memfs.stores.keyed.vault_store import VaultStore
+from memfs.stores.keyed.vector_cache import VectorCache, content_hash
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ class VectorMemoryStore(MemoryStore[str]):
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
         """A new store in RAM for `vector:`; for `vector:sqlite:///x.db` one over the store of that address."""
-        from memfs.stores.keyed.urls import open_store
+        from memfs.stores.keyed.registry import open_store
 
         inner = url[len("vector:") :]
         store = open_store(inner) if inner.strip("/") else None

@@ -20,8 +20,8 @@ from memfs.format.edit import canonical, compose
 from memfs.fs.files import open_root, spelled, walk
 from memfs.namespace import SESSIONS, is_conflict_copy, new_id
 from memfs.protocols import system_clock
-from memfs.stores.keyed.paths import LONG, folder_of, is_long, key_of, path_of
-from memfs.stores.keyed.seam import (
+from memfs.stores.agent.vault_store import header_of, metadata_of
+from memfs.stores.keyed.base import (
     MemoryStore,
     check_key,
     check_meta,
@@ -31,7 +31,7 @@ from memfs.stores.keyed.seam import (
     check_value,
     is_below,
 )
-from memfs.stores.vault import header_of, metadata_of
+from memfs.stores.keyed.key_paths import LONG, folder_of, is_long, key_of, path_of
 from memfs.vault.scope import is_below as is_inside
 from memfs.vault.vault import Vault
 

@@ -17,8 +17,8 @@ from memfs.privacy.policy import Policy
 from memfs.protocols import Clock, system_clock
 from memfs.query.tokens import STOP_WORDS, prepare
 from memfs.storage.file_names import text_key
-from memfs.stores.curation import MAX_RESULTS, Curated, is_count
-from memfs.stores.store import Found, Metadata
+from memfs.stores.agent.base import MAX_RESULTS, Curated, is_count
+from memfs.stores.agent.protocol import Found, Metadata
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ied|ed|es|s|y|e)$")

@@ -18,10 +18,10 @@ from memfs.errors import (
 from memfs.namespace import first_line, slug
 from memfs.privacy.policy import Policy
 from memfs.storage.file_names import text_key
-from memfs.stores.curation import Curated
-from memfs.stores.keyed.seam import MAX_TOP_K, MemoryStore
-from memfs.stores.keyed.urls import open_store
-from memfs.stores.store import Found, Metadata
+from memfs.stores.agent.base import Curated
+from memfs.stores.agent.protocol import Found, Metadata
+from memfs.stores.keyed.base import MAX_TOP_K, MemoryStore
+from memfs.stores.keyed.registry import open_store
 from memfs.vault.vault import Vault
 
 T = TypeVar("T")

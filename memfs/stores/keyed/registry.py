@@ -14,18 +14,18 @@ from typing import Any, cast
 from urllib.parse import parse_qsl, quote, urlencode
 
 from memfs.errors import InvalidSetupError, MemfsError, StorePluginError, UnknownStoreError, shown
-from memfs.stores.keyed.seam import MemoryStore
+from memfs.stores.keyed.base import MemoryStore
 
 GROUP = "memfs.stores"  # of entry points: scheme = module:class
 OURS = {
-    "file": "memfs.stores.keyed.vault:VaultStore",
-    "memory": "memfs.stores.keyed.memory:InMemoryStore",
+    "file": "memfs.stores.keyed.vault_store:VaultStore",
+    "memory": "memfs.stores.keyed.in_memory_store:InMemoryStore",
     "postgres": "memfs.stores.keyed.postgres:PostgresStore",
     "postgresql": "memfs.stores.keyed.postgres:PostgresStore",
     "redis": "memfs.stores.keyed.redis:RedisStore",
     "rediss": "memfs.stores.keyed.redis:RedisStore",
     "sqlite": "memfs.stores.keyed.sqlite:SqliteStore",
-    "vault": "memfs.stores.keyed.vault:VaultStore",
+    "vault": "memfs.stores.keyed.vault_store:VaultStore",
     "vector": "memfs.stores.keyed.vector:VectorMemoryStore",
 }
 EXTRAS = {  # scheme -> extra, and what it installs

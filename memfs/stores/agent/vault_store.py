@@ -28,9 +28,9 @@ from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.privacy.policy import Policy
 from memfs.protocols import system_clock
 from memfs.storage.file_names import text_key
-from memfs.stores.curation import Curated
-from memfs.stores.relations import Relations
-from memfs.stores.store import Found, Metadata
+from memfs.stores.agent.base import Curated
+from memfs.stores.agent.links import Relations
+from memfs.stores.agent.protocol import Found, Metadata
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 

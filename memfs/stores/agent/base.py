@@ -16,7 +16,7 @@ from memfs.errors import (
     shown,
 )
 from memfs.privacy.policy import DEFAULT, Clean, Policy, report
-from memfs.stores.store import (
+from memfs.stores.agent.protocol import (
     AddMessagesContext,
     CuratedStore,
     Found,
@@ -26,7 +26,7 @@ from memfs.stores.store import (
     has_method,
     missing,
 )
-from memfs.stores.tool import Tool, schema
+from memfs.stores.agent.store_tools import Tool, schema
 
 MAX_RESULTS = 1000
 DEFAULT_RESULTS = 3

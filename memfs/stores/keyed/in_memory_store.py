@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from memfs.errors import InvalidSetupError, shown
-from memfs.stores.keyed.scoring import Words, asked_terms, terms_of
-from memfs.stores.keyed.seam import (
+from memfs.stores.keyed.base import (
     MemoryStore,
     check_key,
     check_known,
@@ -18,6 +17,7 @@ from memfs.stores.keyed.seam import (
     check_value,
     is_below,
 )
+from memfs.stores.keyed.scoring import Words, asked_terms, terms_of
 
 
 class InMemoryStore(MemoryStore[str]):

@@ -1,0 +1,1 @@
+"""Stores that an agent manager searches and writes: the protocol and its implementations."""
