@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.measure import Row, Times
 from benchmarks.place import Place
 from memfs import Vault
-from memfs.agent.attachment import Attachment
+from memfs.agent.conversation_state import Attachment
 from memfs.agent.manager import MemoryManager
 from memfs.stores.agent.vault_store import VaultStore
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memfs import errors
+    from memfs.agent.agent_memory.agent_memory import AgentMemory, EnhancedAgentMemory
     from memfs.agent.manager import MemoryManager
-    from memfs.agent.memory import AgentMemory, EnhancedAgentMemory
     from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
     from memfs.agent.session.strategies import (
         EpisodeStrategy,
@@ -51,7 +51,7 @@ _HOMES = {
     **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "data_types"),
     **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "data_types"),
     **dict.fromkeys(("Namespace", "Template"), "namespace"),
-    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent.memory"),
+    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent.agent_memory.agent_memory"),
     "InMemoryStore": "stores.agent.in_memory_store",
     "MemoryManager": "agent.manager",
     **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.session.config"),

@@ -18,8 +18,8 @@ from memfs.agent import (
     MemoryManager,
     ScriptedModel,
 )
-from memfs.agent.coordinator import FAILURES
-from memfs.agent.extraction import MessageFilter
+from memfs.agent.extraction.config import MessageFilter
+from memfs.agent.extraction_queue.coordinator import FAILURES
 from memfs.agent.messages import text_of
 from memfs.agent.triggers import TriggerContext
 from memfs.errors import AggregateMemoryError, InvalidSetupError

@@ -12,7 +12,7 @@ from conftest import REPOSITORY
 
 from memfs import AgentMemory, EnhancedAgentMemory, Vault
 from memfs.agent import ScriptedModel, WorkingMemory
-from memfs.agent.memory import fused
+from memfs.agent.agent_memory.agent_memory import fused
 from memfs.errors import InvalidSetupError, SecretRefusedError
 from memfs.stores.keyed import InMemoryStore, MemoryStore, VaultStore, VectorMemoryStore
 

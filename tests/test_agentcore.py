@@ -16,7 +16,7 @@ from test_session_manager import Guarded
 
 import memfs.agent
 from memfs import Vault
-from memfs.agent.extraction import Fact
+from memfs.agent.extraction.config import Fact
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
 from memfs.errors import InvalidSetupError

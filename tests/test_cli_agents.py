@@ -10,7 +10,7 @@ from test_pending import crash, facts_in, log_of, room, turn
 
 from memfs import Vault
 from memfs.agent import MemoryManager
-from memfs.agent.pending import Waiting, drop, failures, keep_failed, waiting
+from memfs.agent.extraction_queue.pending_log import Waiting, drop, failures, keep_failed, waiting
 
 ALICE = "facts:/facts/alice"
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memfs.agent.extraction import ExtractorContext, Fact
-from memfs.agent.extractor import FACTS, SHOWN, ModelExtractor, facts_schema, read_answer
+from memfs.agent.extraction.config import ExtractorContext, Fact
+from memfs.agent.extraction.extractor import FACTS, SHOWN, ModelExtractor, facts_schema, read_answer
 from memfs.agent.messages import Message
-from memfs.agent.model import Model
-from memfs.agent.models import ScriptedModel, as_model
+from memfs.agent.models.clients import ScriptedModel, as_model
+from memfs.agent.models.protocol import Model
 from memfs.errors import ExtractionError, InvalidSetupError
 from memfs.stores.agent.protocol import Found
 

@@ -19,9 +19,9 @@ from test_agent import LIMIT, Facts, Shelf, Turns, managed, turns_of, user
 
 from memfs import Vault
 from memfs.agent import EvictionTrigger, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
-from memfs.agent.extraction import Fact
+from memfs.agent.echo_filter import KEPT, Ledger
+from memfs.agent.extraction.config import Fact
 from memfs.agent.injection import TOKENS, interleave, render, select, within
-from memfs.agent.ledger import KEPT, Ledger
 from memfs.agent.messages import appended, is_user_turn, plain, question_of, text_of, tokens, without
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
 from memfs.stores import Found, InMemoryStore, VaultStore

@@ -15,8 +15,8 @@ import openai
 import pytest
 
 from memfs.agent.messages import Message
-from memfs.agent.model import Model
-from memfs.agent.models import AnthropicModel, FunctionModel, OpenAIModel, ScriptedModel, as_model, name_of
+from memfs.agent.models.clients import AnthropicModel, FunctionModel, OpenAIModel, ScriptedModel, as_model, name_of
+from memfs.agent.models.protocol import Model
 from memfs.errors import InvalidSetupError
 
 HELLO: list[Message] = [{"role": "user", "content": "Hello"}]
@@ -456,7 +456,7 @@ def test_a_scripted_model_gives_every_thread_a_reply_of_its_own() -> None:
 
 def test_the_models_import_no_client_and_no_pydantic() -> None:
     program = (
-        "import sys, memfs.agent.models, memfs.agent.extractor\n"
+        "import sys, memfs.agent.models.clients, memfs.agent.extraction.extractor\n"
         "print([name for name in ('openai', 'anthropic', 'strands', 'pydantic') if name in sys.modules])"
     )
 

@@ -22,11 +22,11 @@ from test_agent import LIMIT, Facts, Shelf, Stops, Turns, managed, say, user
 
 from memfs import Vault
 from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, rooms, wait
-from memfs.agent.coordinator import amend
-from memfs.agent.extraction import Fact
+from memfs.agent.extraction.config import Fact
+from memfs.agent.extraction_queue.coordinator import amend
+from memfs.agent.extraction_queue.pending_log import Log, drop, failures, keep_failed, orphans, retry
+from memfs.agent.extraction_queue.turns import BATCH, Amendment
 from memfs.agent.messages import text_of
-from memfs.agent.pending import Log, drop, failures, keep_failed, orphans, retry
-from memfs.agent.turns import BATCH, Amendment
 from memfs.errors import ExtractionError
 from memfs.stores import AddMessagesContext, VaultStore
 

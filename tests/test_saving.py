@@ -13,9 +13,9 @@ import pytest
 
 from memfs import Vault
 from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
+from memfs.agent.extraction_queue.pending_log import Log
+from memfs.agent.extraction_queue.turns import BATCH
 from memfs.agent.messages import text_of, tokens
-from memfs.agent.pending import Log
-from memfs.agent.turns import BATCH
 from memfs.stores import Found, InMemoryStore, VaultStore
 
 LIMIT = 30  # seconds that any wait may take

@@ -19,8 +19,8 @@ from strands.types.session import SessionMessage
 
 from memfs import MemoryManager, Vault
 from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, WorkingMemory
-from memfs.agent.models import ScriptedModel as PlainModel
-from memfs.agent.pending import failures, retry
+from memfs.agent.extraction_queue.pending_log import failures, retry
+from memfs.agent.models.clients import ScriptedModel as PlainModel
 from memfs.agent.session.config import VaultMemoryConfig
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy, store_of

@@ -10,7 +10,7 @@ import pytest
 
 from memfs import Vault
 from memfs.agent import Fact, InvocationTrigger, ScriptedModel, wait
-from memfs.agent.attachment import Attachment
+from memfs.agent.conversation_state import Attachment
 from memfs.agent.messages import Message
 from memfs.agent.session.config import PersistenceMode, VaultMemoryConfig
 from memfs.agent.session.distilling import recorded

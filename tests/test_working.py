@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memfs.agent import ScriptedModel
+from memfs.agent.agent_memory.working_memory import WorkingMemory
 from memfs.agent.messages import Message
-from memfs.agent.working import WorkingMemory
 from memfs.errors import ExtractionError, InvalidArgumentsError, InvalidSetupError
 
 

@@ -5,16 +5,16 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memfs.agent.attachment import Attachment
-    from memfs.agent.blocking import wait
-    from memfs.agent.extraction import Extractor, ExtractorContext, Fact, MessageFilter
-    from memfs.agent.extractor import ModelExtractor
+    from memfs.agent.agent_memory.agent_memory import AgentMemory, EnhancedAgentMemory
+    from memfs.agent.agent_memory.working_memory import WorkingMemory
+    from memfs.agent.conversation_state import Attachment
+    from memfs.agent.extraction.config import Extractor, ExtractorContext, Fact, MessageFilter
+    from memfs.agent.extraction.extractor import ModelExtractor
     from memfs.agent.manager import MemoryManager
-    from memfs.agent.memory import AgentMemory, EnhancedAgentMemory
-    from memfs.agent.model import Model
-    from memfs.agent.models import AnthropicModel, OpenAIModel, ScriptedModel, as_model
+    from memfs.agent.models.clients import AnthropicModel, OpenAIModel, ScriptedModel, as_model
+    from memfs.agent.models.protocol import Model
+    from memfs.agent.run_sync import wait
     from memfs.agent.triggers import EvictionTrigger, IntervalTrigger, InvocationTrigger, Trigger, TriggerContext
-    from memfs.agent.working import WorkingMemory
 
 __all__ = [
     "AgentMemory", "AnthropicModel", "Attachment", "EnhancedAgentMemory", "EvictionTrigger", "Extractor",
@@ -24,15 +24,15 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "Attachment": "attachment",
+    "Attachment": "conversation_state",
     "MemoryManager": "manager",
-    "Model": "model",
-    "ModelExtractor": "extractor",
-    "wait": "blocking",
-    "WorkingMemory": "working",
-    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "memory"),
-    **dict.fromkeys(("Extractor", "ExtractorContext", "Fact", "MessageFilter"), "extraction"),
-    **dict.fromkeys(("AnthropicModel", "OpenAIModel", "ScriptedModel", "as_model"), "models"),
+    "Model": "models.protocol",
+    "ModelExtractor": "extraction.extractor",
+    "wait": "run_sync",
+    "WorkingMemory": "agent_memory.working_memory",
+    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent_memory.agent_memory"),
+    **dict.fromkeys(("Extractor", "ExtractorContext", "Fact", "MessageFilter"), "extraction.config"),
+    **dict.fromkeys(("AnthropicModel", "OpenAIModel", "ScriptedModel", "as_model"), "models.clients"),
     **dict.fromkeys(
         ("EvictionTrigger", "IntervalTrigger", "InvocationTrigger", "Trigger", "TriggerContext"), "triggers"
     ),

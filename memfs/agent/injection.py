@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memfs.agent.ledger import Ledger
+from memfs.agent.echo_filter import Ledger
 from memfs.agent.messages import Message, is_user_turn, question_of, tokens
 from memfs.agent.telemetry import Telemetry, quietly
 from memfs.errors import InvalidSetupError

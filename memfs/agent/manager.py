@@ -9,24 +9,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self, cast
 
-from memfs.agent.acceptance import Acceptance
-from memfs.agent.attachment import Attachment
-from memfs.agent.blocking import is_in_loop, wait
-from memfs.agent.coordinator import Coordinator
-from memfs.agent.extraction import Binding, Extractor, bind
-from memfs.agent.extractor import ModelExtractor
+from memfs.agent.conversation_state import Attachment
+from memfs.agent.echo_filter import Ledger
+from memfs.agent.extraction.config import Binding, Extractor, bind
+from memfs.agent.extraction.extractor import ModelExtractor
+from memfs.agent.extraction_queue.accepted_facts import Acceptance
+from memfs.agent.extraction_queue.coordinator import Coordinator
+from memfs.agent.extraction_queue.pending_log import Accepted, orphans
 from memfs.agent.injection import Injector, check, interleave
-from memfs.agent.ledger import Ledger
-from memfs.agent.pending import Accepted, orphans
-from memfs.agent.setup import Toggle, arguments_of, checked, known, options_of, several, toggled
+from memfs.agent.memory_tools import add_tool, described, name_of, no_clashes, noted, search_tool, single_tool
+from memfs.agent.run_sync import is_in_loop, wait
 from memfs.agent.telemetry import Telemetry, quietly
-from memfs.agent.tools import add_tool, described, name_of, no_clashes, noted, search_tool, single_tool
 from memfs.agent.triggers import TriggerContext
+from memfs.argument_checks import Toggle, arguments_of, known, options_of, several, toggled
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, shown
 from memfs.fs.locks import Mutex
 from memfs.privacy.log_redaction import admitted, policy_of
 from memfs.stores.agent.base import MAX_RESULTS, curation_tools, is_count
-from memfs.stores.agent.protocol import CuratedStore, Found, MemoryStore, has_method, place_of
+from memfs.stores.agent.protocol import CuratedStore, Found, MemoryStore, check_stores, has_method, place_of
 
 log = logging.getLogger("memfs.agent")
 RESULTS = 3  # of each store, where neither the caller nor the store says how many
@@ -61,7 +61,7 @@ class MemoryManager:
         model: Any = None,
         telemetry: Telemetry | None = None,
     ) -> None:
-        self._stores = checked(stores)
+        self._stores = check_stores(stores)
         self._add_stores = [store for store in self._stores if store.writable and has_method(store, "add")]
         self._bindings: list[Binding] = [found for store in self._stores if (found := bind(store, self.extractor))]
         self._model = model

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from memfs.agent.extraction_queue.pending_log import Failure, Waiting, drop, failures, retry, waiting
 from memfs.agent.messages import text_of
-from memfs.agent.pending import Failure, Waiting, drop, failures, retry, waiting
 from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import count, plain, print_json, print_table

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from memfs.agent.models import ScriptedModel, as_model, name_of
+from memfs.agent.models.clients import ScriptedModel, as_model, name_of
 from memfs.agent.session.rerun import Conversation, Distilled, by_actor, conversations, rerun
 from memfs.agent.session.strategies import (
     EpisodeStrategy,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from memfs.agent.extraction import CONTEXT, ExtractorContext, Fact
+from memfs.agent.extraction.config import CONTEXT, ExtractorContext, Fact
 from memfs.agent.messages import Message, blocks_of, kind_of, text_of
-from memfs.agent.models import call
+from memfs.agent.models.clients import call
 from memfs.errors import InvalidSetupError, shown
 from memfs.query.tokens import STOP_WORDS
 from memfs.stores.agent.vault_store import VaultStore

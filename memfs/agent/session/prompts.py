@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from memfs.agent.extractor import ModelExtractor
+from memfs.agent.extraction.extractor import ModelExtractor
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": {"type": "string"}}

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memfs.agent.blocking import wait
+from memfs.agent.extraction_queue.pending_log import failures
 from memfs.agent.manager import MemoryManager
 from memfs.agent.messages import Message
-from memfs.agent.models import as_model
-from memfs.agent.pending import failures
+from memfs.agent.models.clients import as_model
+from memfs.agent.run_sync import wait
 from memfs.agent.session.distilling import recorded
 from memfs.agent.session.log import SessionLog
 from memfs.agent.session.sessions import Sessions

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from memfs.agent.extraction import CONTEXT, TURNS, Fact, MessageFilter
-from memfs.agent.extractor import ModelExtractor
+from memfs.agent.extraction.config import CONTEXT, TURNS, Fact, MessageFilter
+from memfs.agent.extraction.extractor import ModelExtractor
 from memfs.agent.messages import Message, transcript
-from memfs.agent.models import as_model
+from memfs.agent.models.clients import as_model
 from memfs.agent.session.distilling import Distiller, StrategyContext, source_of
 from memfs.agent.session.prompts import EpisodeExtractor, PreferenceExtractor, ReflectionExtractor, SummaryExtractor
 from memfs.agent.session.summaries import HIGHLIGHTS, SummaryStore, edited, highlights, marks_of, parse, section

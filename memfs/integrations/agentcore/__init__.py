@@ -14,15 +14,15 @@ try:
 except ModuleNotFoundError:
     raise ModuleNotFoundError("botocore is missing: pip install 'memfs-vault[agentcore]'", name="botocore") from None
 
-from memfs.agent.attachment import Attachment
-from memfs.agent.blocking import wait
-from memfs.agent.coordinator import amend
-from memfs.agent.models import as_model
+from memfs.agent.conversation_state import Attachment
+from memfs.agent.extraction_queue.coordinator import amend
+from memfs.agent.extraction_queue.turns import Amendment
+from memfs.agent.models.clients import as_model
+from memfs.agent.run_sync import wait
 from memfs.agent.session.config import VaultMemoryConfig
 from memfs.agent.session.distilling import recorded
 from memfs.agent.session.manager import LongTerm
 from memfs.agent.session.strategies import Strategy, with_models
-from memfs.agent.turns import Amendment
 from memfs.errors import InvalidSetupError
 from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.control import ControlPlane

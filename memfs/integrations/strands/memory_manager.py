@@ -11,13 +11,13 @@ from strands.hooks.registry import HookOrder
 from strands.memory import MemoryManager as Theirs
 from strands.telemetry.tracer import get_tracer
 
-from memfs.agent.attachment import Attachment
+from memfs.agent.conversation_state import Attachment
 from memfs.agent.injection import ENTRIES, render
 from memfs.agent.manager import RESULTS
 from memfs.agent.manager import MemoryManager as Ours
 from memfs.agent.messages import Message, appended
-from memfs.agent.setup import Toggle, toggled
 from memfs.agent.telemetry import Telemetry
+from memfs.argument_checks import Toggle, toggled
 from memfs.integrations.strands.errors import AggregateMemoryError
 from memfs.integrations.strands.extraction.coordinator import ExtractionCoordinator
 from memfs.integrations.strands.extraction.model_extractor import ModelExtractor

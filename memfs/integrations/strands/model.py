@@ -8,7 +8,7 @@ from strands.models.model import Model
 from strands.telemetry.tracer import get_tracer
 
 from memfs.agent.messages import Message, text_of
-from memfs.agent.models import ANSWER
+from memfs.agent.models.clients import ANSWER
 from memfs.integrations.strands.telemetry import shown
 
 

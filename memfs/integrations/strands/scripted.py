@@ -8,7 +8,7 @@ from typing import Any
 from strands.models.model import Model
 
 from memfs.agent.messages import Message, transcript
-from memfs.agent.scripts import Script
+from memfs.agent.models.scripted import Script
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from strands.models.model import Model as TheirModel
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.session import SessionAgent, SessionMessage
 
-from memfs.agent.attachment import Attachment
-from memfs.agent.blocking import wait
+from memfs.agent.conversation_state import Attachment
 from memfs.agent.messages import Message
-from memfs.agent.models import as_model
+from memfs.agent.models.clients import as_model
+from memfs.agent.run_sync import wait
 from memfs.agent.session.config import VaultMemoryConfig
 from memfs.agent.session.distilling import recorded
 from memfs.agent.session.manager import LongTerm

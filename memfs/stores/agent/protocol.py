@@ -1,9 +1,11 @@
 """The store seam: what an agent searches and adds to. A class needs the right methods, not a base class."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypedDict
+
+from memfs.errors import InvalidSetupError, shown
 
 Metadata = Mapping[str, Any]
 
@@ -134,3 +136,23 @@ def place_of(store: MemoryStore, root: Path) -> str | None:
     place = getattr(store, "place", None)
     home = getattr(store, "vault_root", root)
     return None if place is None else str(place) if home == root else f"{home}:{place}"
+
+
+def check_stores(given: Iterable[Any]) -> list[MemoryStore]:
+    """Return the stores as a list, or raise InvalidSetupError if a manager cannot use them together."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidSetupError("MemoryManager", f"stores: {shown(given)} is not a list; give [store]")
+    stores = list(given)
+    if not stores:
+        raise InvalidSetupError("MemoryManager", "at least one store is required")
+    seen: set[str] = set()
+    for store in stores:
+        if isinstance(store, type) or not isinstance(getattr(store, "name", None), str):
+            reason = f"{shown(store)} is not a store; VaultStore(vault, namespace) makes one"
+            raise InvalidSetupError("MemoryManager", reason)
+        if store.name in seen:
+            raise InvalidSetupError("MemoryManager", f"duplicate store name {store.name!r}")
+        seen.add(store.name)
+        if store.writable and not has_method(store, "add") and not has_method(store, "add_messages"):
+            raise InvalidSetupError(f"store {store.name!r}", "is writable but has no add or add_messages method")
+    return stores

@@ -6,8 +6,8 @@ from typing import Any
 from opentelemetry import trace as trace_api
 from strands.telemetry.tracer import get_tracer
 
-from memfs.agent.coordinator import FAILURES, PROBE, Coordinator
-from memfs.agent.extraction import Binding
+from memfs.agent.extraction.config import Binding
+from memfs.agent.extraction_queue.coordinator import FAILURES, PROBE, Coordinator
 from memfs.integrations.strands.errors import AggregateMemoryError
 from memfs.integrations.strands.telemetry import StrandsTelemetry
 

@@ -5,9 +5,9 @@ from typing import Any
 from strands.models.model import Model as TheirModel
 from strands.telemetry.tracer import get_tracer
 
-from memfs.agent import extractor
-from memfs.agent.model import Model
-from memfs.agent.models import as_model
+from memfs.agent.extraction import extractor
+from memfs.agent.models.clients import as_model
+from memfs.agent.models.protocol import Model
 from memfs.integrations.strands.model import StrandsModel
 
 

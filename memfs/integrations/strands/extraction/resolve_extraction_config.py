@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from memfs.agent.extraction import TURNS, Extraction, resolve
+from memfs.agent.extraction.config import TURNS, Extraction, resolve
 from memfs.integrations.strands.extraction.model_extractor import ModelExtractor
 from memfs.integrations.strands.extraction.triggers import IntervalTrigger
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 from strands.hooks.events import AfterInvocationEvent, MessageAddedEvent
 from strands.hooks.registry import HookOrder
 
-from memfs.agent.extraction import NO_TOOLS, Extractor, ExtractorContext, Fact, MessageFilter
+from memfs.agent.extraction.config import NO_TOOLS, Extractor, ExtractorContext, Fact, MessageFilter
 from memfs.agent.messages import Message
 from memfs.agent.triggers import Trigger, TriggerContext
 

@@ -18,9 +18,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memfs.agent.extraction_queue.process_dirs import (
+    NEW,
+    PENDING,
+    SUFFIX,
+    Room,
+    remove_room,
+    room_of,
+    state_folder,
+    unheld,
+)
+from memfs.agent.extraction_queue.turns import Amendment
 from memfs.agent.messages import Message
-from memfs.agent.rooms import NEW, PENDING, SUFFIX, Room, remove_room, room_of, state_folder, unheld
-from memfs.agent.turns import Amendment
 from memfs.errors import MemfsError
 from memfs.fs.files import STATE, folder, open_file, read, write
 from memfs.fs.locks import Mutex

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from memfs.agent.model import Model
-from memfs.agent.working import KEEP, WorkingMemory, check_count, check_text
+from memfs.agent.agent_memory.working_memory import KEEP, WorkingMemory, check_count, check_text
+from memfs.agent.models.protocol import Model
 from memfs.embedding import EXTRA
 from memfs.embedding import is_installed as can_embed
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown

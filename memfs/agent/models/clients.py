@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memfs.agent.blocking import in_own_thread
 from memfs.agent.messages import Message, text_of, transcript
-from memfs.agent.model import Model
-from memfs.agent.scripts import Script
+from memfs.agent.models.protocol import Model
+from memfs.agent.models.scripted import Script
+from memfs.agent.run_sync import in_own_thread
 from memfs.errors import InvalidSetupError
 
 Schema = Mapping[str, Any]

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memfs.agent.blocking import ended, is_in_loop
-from memfs.agent.pending import Accepted, Left, Log
+from memfs.agent.extraction_queue.pending_log import Accepted, Left, Log
+from memfs.agent.run_sync import ended, is_in_loop
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.fs.locks import Mutex
 from memfs.privacy.policy import DEFAULT, Policy, report

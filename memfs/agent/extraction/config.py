@@ -10,7 +10,7 @@ from memfs.errors import InvalidSetupError, shown
 from memfs.stores.agent.protocol import Found, MemoryStore, has_method
 
 if TYPE_CHECKING:
-    from memfs.agent.model import Model
+    from memfs.agent.models.protocol import Model
 
 CONTEXT = 10  # messages before the new ones that an extractor may look at, unless it says otherwise
 TURNS = 5  # between two extractions, unless a store says otherwise

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memfs.agent.extraction import MessageFilter
+from memfs.agent.extraction.config import MessageFilter
 from memfs.agent.messages import Message, text_of, tokens, without
 
 BATCH = 20_000  # tokens of turns that are saved at once, about; more would not fit a model's window

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memfs.agent.messages import Message, tokens
-from memfs.agent.model import Model
+from memfs.agent.models.protocol import Model
 from memfs.errors import ExtractionError, InvalidArgumentsError, InvalidSetupError, shown
 from memfs.namespace import is_text
 
@@ -171,8 +171,8 @@ def summarised(before: str, messages: Sequence[Kept], model: Any = None) -> str:
         prose = "\n".join(line for line in before.splitlines() if not line.startswith("- ")).strip()  # of a model
         picked = highlights((kept.message for kept in messages), before).text
         return "\n\n".join(filter(None, [prose, picked]))
-    from memfs.agent.blocking import wait
-    from memfs.agent.models import as_model, name_of
+    from memfs.agent.models.clients import as_model, name_of
+    from memfs.agent.run_sync import wait
 
     said = "\n".join(map(str, messages))
     asked = f"The summary so far:\n{before or '(none)'}\n\nSaid since:\n{said}"

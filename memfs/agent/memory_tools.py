@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from memfs.agent.ledger import Ledger
+from memfs.agent.echo_filter import Ledger
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
 from memfs.stores.agent.protocol import MemoryStore
 from memfs.stores.agent.store_tools import Tool, schema

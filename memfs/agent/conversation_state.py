@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from memfs.agent.coordinator import Coordinator
+from memfs.agent.extraction_queue.coordinator import Coordinator
 from memfs.agent.injection import SECONDS, InjectionContext, wants
 from memfs.agent.messages import Message, appended, plain
 from memfs.agent.triggers import TriggerContext

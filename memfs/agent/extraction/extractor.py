@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
-from memfs.agent.extraction import Action, ExtractorContext, Fact
+from memfs.agent.extraction.config import Action, ExtractorContext, Fact
 from memfs.agent.messages import Message, text_of
-from memfs.agent.model import Model
-from memfs.agent.models import as_model, name_of
+from memfs.agent.models.clients import as_model, name_of
+from memfs.agent.models.protocol import Model
 from memfs.errors import ExtractionError, InvalidSetupError
 from memfs.privacy.log_redaction import discreet
 from memfs.stores.agent.protocol import Found

@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 from typing import Any, cast
 
-from memfs.agent.extraction import Action, Fact
+from memfs.agent.extraction.config import Action, Fact
 from memfs.errors import InvalidMemoryError, MemoryChangedError, MemoryNotFoundError
 from memfs.privacy.policy import Policy
 from memfs.stores.agent.protocol import CuratedStore, MemoryStore, has_method

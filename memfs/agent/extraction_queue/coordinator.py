@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
 
-from memfs.agent.blocking import Save, ended, is_in_loop
-from memfs.agent.extraction import Binding, Extraction, ExtractorContext
-from memfs.agent.facts import redacted, write_fact
-from memfs.agent.ledger import Ledger
+from memfs.agent.echo_filter import Ledger
+from memfs.agent.extraction.config import Binding, Extraction, ExtractorContext
+from memfs.agent.extraction.facts import redacted, write_fact
+from memfs.agent.extraction_queue.pending_log import Left, Log, amend_unheld, keep_failed
+from memfs.agent.extraction_queue.turns import Amendment, Turn, batch, filtered
 from memfs.agent.messages import Message, copied, transcript
-from memfs.agent.pending import Left, Log, amend_unheld, keep_failed
+from memfs.agent.run_sync import Save, ended, is_in_loop
 from memfs.agent.telemetry import Telemetry, quietly
-from memfs.agent.turns import Amendment, Turn, batch, filtered
 from memfs.errors import AggregateMemoryError, ExtractionError
 from memfs.fs.locks import Mutex
 from memfs.privacy.log_redaction import heard, policy_of

@@ -6,30 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown
-from memfs.stores.agent.protocol import MemoryStore, has_method
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what models' makers allow as the name of a tool
 Toggle = Mapping[str, Any] | bool | None
-
-
-def checked(given: Iterable[Any]) -> list[MemoryStore]:
-    """Stores that can be managed together."""
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidSetupError("MemoryManager", f"stores: {shown(given)} is not a list; give [store]")
-    stores = list(given)
-    if not stores:
-        raise InvalidSetupError("MemoryManager", "at least one store is required")
-    seen: set[str] = set()
-    for store in stores:
-        if isinstance(store, type) or not isinstance(getattr(store, "name", None), str):
-            reason = f"{shown(store)} is not a store; VaultStore(vault, namespace) makes one"
-            raise InvalidSetupError("MemoryManager", reason)
-        if store.name in seen:
-            raise InvalidSetupError("MemoryManager", f"duplicate store name {store.name!r}")
-        seen.add(store.name)
-        if store.writable and not has_method(store, "add") and not has_method(store, "add_messages"):
-            raise InvalidSetupError(f"store {store.name!r}", "is writable but has no add or add_messages method")
-    return stores
 
 
 def several(subject: str, given: Any) -> list[Any]:

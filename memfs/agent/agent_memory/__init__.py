@@ -1,0 +1,1 @@
+"""AgentMemory: working memory and long-term memory behind one object."""

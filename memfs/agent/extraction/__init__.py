@@ -1,0 +1,1 @@
+"""Extract facts from conversation turns with a language model."""

@@ -1,0 +1,1 @@
+"""Queue the turns of a conversation on disk until their facts are in the stores."""
