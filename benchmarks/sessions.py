@@ -11,7 +11,7 @@ from benchmarks.corpus import texts
 from benchmarks.measure import Row, interleaved
 from benchmarks.place import Place
 from memfs import Vault
-from memfs.agent.session import SessionLog
+from memfs.agent.sessions import SessionLog
 
 LENGTHS = (10, 1_000, 10_000)
 APPEND_GOAL, RESTORE_GOAL = 1.5, 2.0

@@ -1,21 +1,22 @@
 """memfs: long-term memory for agents as markdown files that people can read."""
 
-import importlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memfs.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from memfs import errors
     from memfs.agent.agent_memory.agent_memory import AgentMemory, EnhancedAgentMemory
-    from memfs.agent.manager import MemoryManager
-    from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
-    from memfs.agent.session.strategies import (
+    from memfs.agent.distill.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
+    from memfs.agent.distill.strategies import (
         EpisodeStrategy,
         FactStrategy,
         PreferenceStrategy,
         Strategy,
         SummaryStrategy,
     )
+    from memfs.agent.manager import MemoryManager
     from memfs.data_types import (
         Change,
         Header,
@@ -46,35 +47,26 @@ __all__ = [
     "as_agent_store", "errors", "open_store",
 ]  # fmt: skip
 
-_HOMES = {
-    "MemfsError": "errors",
-    **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "data_types"),
-    **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "data_types"),
-    **dict.fromkeys(("Namespace", "Template"), "namespace"),
-    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent.agent_memory.agent_memory"),
-    "InMemoryStore": "stores.agent.in_memory_store",
-    "MemoryManager": "agent.manager",
-    **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.session.config"),
-    **dict.fromkeys(("EpisodeStrategy", "FactStrategy", "PreferenceStrategy"), "agent.session.strategies"),
-    **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.session.strategies"),
-    "Vault": "vault.vault",
-    "VaultStore": "stores.agent.vault_store",
-    "as_agent_store": "stores.keyed.agent_adapter",
-    "open_store": "stores.keyed.registry",
-}
 logging.getLogger("memfs").addHandler(logging.NullHandler())
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for."""
-    if name == "errors":
-        return importlib.import_module("memfs.errors")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'memfs' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"memfs.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "MemfsError": "errors",
+        "__version__": "",
+        "errors": "",
+        **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "data_types"),
+        **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "data_types"),
+        **dict.fromkeys(("Namespace", "Template"), "namespace"),
+        **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent.agent_memory.agent_memory"),
+        "InMemoryStore": "stores.agent.in_memory_store",
+        "MemoryManager": "agent.manager",
+        **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.distill.config"),
+        **dict.fromkeys(("EpisodeStrategy", "FactStrategy", "PreferenceStrategy"), "agent.distill.strategies"),
+        **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.distill.strategies"),
+        "Vault": "vault.vault",
+        "VaultStore": "stores.agent.vault_store",
+        "as_agent_store": "stores.keyed.agent_adapter",
+        "open_store": "stores.keyed.registry",
+    },
+)

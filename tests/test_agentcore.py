@@ -16,9 +16,9 @@ from test_session_manager import Guarded
 
 import memfs.agent
 from memfs import Vault
+from memfs.agent.distill.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
 from memfs.agent.extraction.config import Fact
-from memfs.agent.session.log import SessionLog
-from memfs.agent.session.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
+from memfs.agent.sessions.session_log import SessionLog
 from memfs.errors import InvalidSetupError
 from memfs.integrations.agentcore import AgentCoreVault, DataPlane
 from memfs.integrations.agentcore.control import strategy_of

@@ -11,7 +11,7 @@ from conftest import Git, Snapshot
 from secret_samples import EACH, SPOKEN, pieces
 
 from memfs import Vault
-from memfs.agent.session.log import SessionLog
+from memfs.agent.sessions.session_log import SessionLog
 from memfs.cli.main import main
 from memfs.privacy.policy import Policy
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import Memfs
 
 from memfs import Vault
-from memfs.agent.session.log import SessionLog
+from memfs.agent.sessions.session_log import SessionLog
 
 SUSHI = {"content": "Alice likes sushi with tuna.", "context": "Said at lunch.", "categories": ["food"]}
 

@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from memfs import Memory, Namespace, Template, Vault
-from memfs.agent.session import SessionLog, Sessions
+from memfs.agent.sessions import SessionLog, Sessions
 from memfs.errors import (
     DecryptionError,
     InvalidKeyError,

@@ -9,9 +9,9 @@ import pytest
 from people import CODING, fill
 
 from memfs import Vault
+from memfs.agent.distill.config import RetrievalConfig, VaultMemoryConfig
+from memfs.agent.distill.retrieval import LONGEST, Retriever, turn_of
 from memfs.agent.messages import Message
-from memfs.agent.session.config import RetrievalConfig, VaultMemoryConfig
-from memfs.agent.session.retrieval import LONGEST, Retriever, turn_of
 
 SUSHI = "Alice likes sushi with tuna."
 

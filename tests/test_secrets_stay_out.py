@@ -19,11 +19,11 @@ from strands.types.session import SessionMessage
 
 from memfs import MemoryManager, Vault
 from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, WorkingMemory
+from memfs.agent.distill.config import VaultMemoryConfig
+from memfs.agent.distill.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy, store_of
 from memfs.agent.extraction_queue.pending_log import failures, retry
 from memfs.agent.models.clients import ScriptedModel as PlainModel
-from memfs.agent.session.config import VaultMemoryConfig
-from memfs.agent.session.log import SessionLog
-from memfs.agent.session.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy, store_of
+from memfs.agent.sessions.session_log import SessionLog
 from memfs.errors import AggregateMemoryError, ExtractionError, SecretRefusedError
 from memfs.integrations.agentcore import AgentCoreVault
 from memfs.integrations.strands import MemoryManager as StrandsManager

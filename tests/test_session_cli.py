@@ -12,7 +12,7 @@ import pytest
 from conftest import Memfs
 
 from memfs import Vault
-from memfs.agent.session import SessionLog, Sessions
+from memfs.agent.sessions import SessionLog, Sessions
 from memfs.cli.completion import run_complete
 
 NAME = "s-2026-11-15"

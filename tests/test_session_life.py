@@ -15,7 +15,7 @@ import pytest
 from conftest import Git, Snapshot
 
 from memfs import Vault, errors
-from memfs.agent.session import Branch, SessionLog, Sessions
+from memfs.agent.sessions import Branch, SessionLog, Sessions
 
 SECRET = "sk-live-4242-secret"
 
@@ -166,7 +166,7 @@ def test_a_merge_does_not_bring_a_redacted_message_back(vault: Vault, log: Sessi
 
 REDACTOR = """
 import sys
-from memfs.agent.session import SessionLog
+from memfs.agent.sessions import SessionLog
 log = SessionLog(sys.argv[1], "s-1")
 print("begun", flush=True)
 for event in log.events():

@@ -10,9 +10,9 @@ import pytest
 from conftest import Script
 
 from memfs import Vault, errors
-from memfs.agent.session import SessionLog
-from memfs.agent.session.events import MAX_LINE
-from memfs.agent.session.names import LARGEST
+from memfs.agent.sessions import SessionLog
+from memfs.agent.sessions.events import MAX_LINE
+from memfs.agent.sessions.paths import LARGEST
 from memfs.fs.gc_pause import paused
 
 
@@ -22,7 +22,7 @@ def said(text: str) -> dict[str, Any]:
 
 SPARE = """
 import os, resource, sys
-from memfs.agent.session import SessionLog, Sessions
+from memfs.agent.sessions import SessionLog, Sessions
 from memfs.errors import StorageError
 
 vault, spare = sys.argv[1], int(sys.argv[2])

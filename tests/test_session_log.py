@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from memfs import Vault, errors
-from memfs.agent.session import SessionLog
-from memfs.agent.session.events import lines_with, time_text, understand
+from memfs.agent.sessions import SessionLog
+from memfs.agent.sessions.events import lines_with, time_text, understand
 from memfs.namespace import is_id, new_id
 
 KEYS = ["memfs:bytes", "memfs::bytes", "memfs:::bytes", "id", "message"]
@@ -45,7 +45,7 @@ def file_of(vault: Vault, log: SessionLog) -> Path:
 
 def start(code: str, *arguments: object) -> "subprocess.Popen[str]":
     """Run Python text in a process of its own, with its streams open."""
-    head = "import sys, os; from memfs.agent.session import SessionLog\n"
+    head = "import sys, os; from memfs.agent.sessions import SessionLog\n"
     command = [sys.executable, "-c", head + code, *map(str, arguments)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -66,7 +66,7 @@ def test_a_message_is_a_line_of_json_in_the_vault(vault: Vault, log: SessionLog)
 
 @given(JSON)
 def test_what_is_restored_equals_what_was_given(value: Any) -> None:
-    from memfs.agent.session.events import line_of
+    from memfs.agent.sessions.events import line_of
 
     line = line_of({"id": "e-1", "time": "", "message": {"role": "user", "content": value}})
 
@@ -418,7 +418,7 @@ def test_a_log_that_may_not_be_read_raises(public_path: Path, run_script: Script
     (vault.root / "sessions/s-1/main.agent.jsonl").chmod(0)
 
     done = run_script(
-        "from memfs.agent.session import SessionLog\n"
+        "from memfs.agent.sessions import SessionLog\n"
         "try: print(SessionLog(sys.argv[1], 's-1').messages())\n"
         "except errors.StorageError as error: print('raised', error)",
         vault.root, ordinary=True,
@@ -466,7 +466,7 @@ def test_a_hostile_log_of_50_mb_never_takes_the_process_down(vault: Vault, run_s
         file.write(b"[" * 5_000_000 + b"\n" + b"\xff" * 5_000_000 + b"\n" + b"\n" * 5_000_000)
 
     done = run_script(
-        "from memfs.agent.session import SessionLog\n"
+        "from memfs.agent.sessions import SessionLog\n"
         "log = SessionLog(sys.argv[1], 's-1')\n"
         "log.append({'role': 'user', 'content': 'more'})\n"
         "print(len(log.messages()), [one.line for one in log.problems()])",

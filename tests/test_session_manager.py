@@ -26,10 +26,10 @@ from strands.types.exceptions import EventLoopException
 import memfs.agent
 from memfs import Vault
 from memfs.agent import InvocationTrigger
-from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
-from memfs.agent.session.log import SessionLog
-from memfs.agent.session.sessions import Sessions
-from memfs.agent.session.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
+from memfs.agent.distill.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
+from memfs.agent.distill.strategies import FactStrategy, PreferenceStrategy, SummaryStrategy
+from memfs.agent.sessions.session_log import SessionLog
+from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.errors import InvalidMemoryError, InvalidSetupError, OtherActorError, StorageError, VaultError
 from memfs.integrations.strands import ScriptedModel, VaultSessionRepository
 from memfs.integrations.strands.session_manager import VaultSessionManager

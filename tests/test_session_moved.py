@@ -11,12 +11,12 @@ import pytest
 from conftest import Script
 
 from memfs import Vault
-from memfs.agent.session import SessionLog
+from memfs.agent.sessions import SessionLog
 from memfs.errors import LockTimeoutError
 
 OTHER = """
 import os, sys
-from memfs.agent.session import SessionLog
+from memfs.agent.sessions import SessionLog
 
 root, path, what = sys.argv[1:]
 folder = os.path.dirname(path)

@@ -21,7 +21,7 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 from memfs import Vault, errors
-from memfs.agent.session import SessionLog, Sessions
+from memfs.agent.sessions import SessionLog, Sessions
 from memfs.integrations.strands import MemoryManager, ScriptedModel, VaultSessionRepository, VaultStore
 
 SECRET = "sk-live-4242-secret"

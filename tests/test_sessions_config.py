@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from memfs import Vault
-from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
-from memfs.agent.session.manager import LongTerm
-from memfs.agent.session.strategies import (
+from memfs.agent.distill.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
+from memfs.agent.distill.long_term import LongTerm
+from memfs.agent.distill.strategies import (
     EpisodeStrategy,
     FactStrategy,
     PreferenceStrategy,

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memfs.agent.distill.summaries import LINES, Section, highlights, merged, parse, section
 from memfs.agent.messages import Message
-from memfs.agent.session.summaries import LINES, Section, highlights, merged, parse, section
 
 WORDS = "Atlas is due in November and Bob leads it with great care for details of every kind".split()
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(lambda words: " ".join(words) + ".")

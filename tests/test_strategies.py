@@ -11,11 +11,10 @@ import pytest
 from memfs import Vault
 from memfs.agent import Fact, InvocationTrigger, ScriptedModel, wait
 from memfs.agent.conversation_state import Attachment
-from memfs.agent.messages import Message
-from memfs.agent.session.config import PersistenceMode, VaultMemoryConfig
-from memfs.agent.session.distilling import recorded
-from memfs.agent.session.manager import LongTerm
-from memfs.agent.session.strategies import (
+from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
+from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.long_term import LongTerm
+from memfs.agent.distill.strategies import (
     EpisodeStrategy,
     FactStrategy,
     PreferenceStrategy,
@@ -23,7 +22,8 @@ from memfs.agent.session.strategies import (
     SummaryStrategy,
     store_of,
 )
-from memfs.agent.session.summaries import edited, marks_of, parse
+from memfs.agent.distill.summaries import edited, marks_of, parse
+from memfs.agent.messages import Message
 from memfs.data_types import Memory
 
 LIMIT = 30  # seconds that any wait may take

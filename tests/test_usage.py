@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memfs import MemoryManager, Vault
-from memfs.agent.session.config import RetrievalConfig
-from memfs.agent.session.retrieval import Retriever
+from memfs.agent.distill.config import RetrievalConfig
+from memfs.agent.distill.retrieval import Retriever
 from memfs.data_types import Change
 from memfs.integrations.agentcore.records import Records
 from memfs.storage.recall_log import COMPACT, NEVER, Ratio, Recalls, Tally, Usage

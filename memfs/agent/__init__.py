@@ -1,8 +1,9 @@
 """The agent side: a manager that gives an agent tools, extraction and injection on its stores."""
 
-import importlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memfs.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from memfs.agent.agent_memory.agent_memory import AgentMemory, EnhancedAgentMemory
@@ -23,21 +24,6 @@ __all__ = [
     "wait",
 ]  # fmt: skip
 
-_HOMES = {
-    "Attachment": "conversation_state",
-    "MemoryManager": "manager",
-    "Model": "models.protocol",
-    "ModelExtractor": "extraction.extractor",
-    "wait": "run_sync",
-    "WorkingMemory": "agent_memory.working_memory",
-    **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent_memory.agent_memory"),
-    **dict.fromkeys(("Extractor", "ExtractorContext", "Fact", "MessageFilter"), "extraction.config"),
-    **dict.fromkeys(("AnthropicModel", "OpenAIModel", "ScriptedModel", "as_model"), "models.clients"),
-    **dict.fromkeys(
-        ("EvictionTrigger", "IntervalTrigger", "InvocationTrigger", "Trigger", "TriggerContext"), "triggers"
-    ),
-}
-
 
 def _discreet(record: logging.LogRecord) -> bool:
     from memfs.privacy.log_redaction import discreet_record
@@ -47,15 +33,20 @@ def _discreet(record: logging.LogRecord) -> bool:
 
 logging.getLogger("memfs.agent").addFilter(_discreet)
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'memfs.agent' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"memfs.agent.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "Attachment": "conversation_state",
+        "MemoryManager": "manager",
+        "Model": "models.protocol",
+        "ModelExtractor": "extraction.extractor",
+        "wait": "run_sync",
+        "WorkingMemory": "agent_memory.working_memory",
+        **dict.fromkeys(("AgentMemory", "EnhancedAgentMemory"), "agent_memory.agent_memory"),
+        **dict.fromkeys(("Extractor", "ExtractorContext", "Fact", "MessageFilter"), "extraction.config"),
+        **dict.fromkeys(("AnthropicModel", "OpenAIModel", "ScriptedModel", "as_model"), "models.clients"),
+        **dict.fromkeys(
+            ("EvictionTrigger", "IntervalTrigger", "InvocationTrigger", "Trigger", "TriggerContext"), "triggers"
+        ),
+    },
+)

@@ -40,7 +40,7 @@ def checked(vault: Vault, where: str | None = None) -> Checked:
     with Progress("looked for links in", doing="reading memories") as progress:
         problems, memories = vault.check(where), vault.list(where, archived=True)
         if where is None:
-            from memfs.agent.session.sessions import Sessions
+            from memfs.agent.sessions.vault_sessions import Sessions
 
             problems += Sessions(vault).check()
         graph = Graph.of(vault, where, progress=progress)

@@ -13,10 +13,10 @@ from operator import itemgetter
 from shlex import quote
 from typing import Any
 
-from memfs.agent.session.events import Event, line_of
-from memfs.agent.session.log import SessionLog
-from memfs.agent.session.sessions import Session, Sessions
-from memfs.agent.session.transcript import markdown, stamp_of, text_of
+from memfs.agent.sessions.events import Event, line_of
+from memfs.agent.sessions.session_log import SessionLog
+from memfs.agent.sessions.transcript import markdown, stamp_of, text_of
+from memfs.agent.sessions.vault_sessions import Session, Sessions
 from memfs.cli.arguments import ACTIONS
 from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import conditions, open_vault

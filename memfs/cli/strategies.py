@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from memfs.agent.models.clients import ScriptedModel, as_model, name_of
-from memfs.agent.session.rerun import Conversation, Distilled, by_actor, conversations, rerun
-from memfs.agent.session.strategies import (
+from memfs.agent.distill.rerun import Conversation, Distilled, by_actor, conversations, rerun
+from memfs.agent.distill.strategies import (
     EpisodeStrategy,
     FactStrategy,
     ModelStrategy,
     PreferenceStrategy,
     SummaryStrategy,
 )
+from memfs.agent.models.clients import ScriptedModel, as_model, name_of
 from memfs.cli.inputs import open_vault, text_of
 from memfs.cli.output import count, plain, print_json
 from memfs.errors import MemfsError, SettingsError

@@ -1,7 +1,8 @@
 """The MemoryStore seam and its backends."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memfs.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from memfs.stores.agent.base import curation_tools
@@ -15,23 +16,15 @@ __all__ = [
     "VaultStore", "curation_tools",
 ]  # fmt: skip
 
-_HOMES = {
-    **dict.fromkeys(("AddMessagesContext", "CuratedStore", "Found", "MemoryStore", "SearchOptions"), "agent.protocol"),
-    "InMemoryStore": "agent.in_memory_store",
-    "Tool": "agent.store_tools",
-    "VaultStore": "agent.vault_store",
-    "curation_tools": "agent.base",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'memfs.stores' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"memfs.stores.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*__all__]
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        **dict.fromkeys(
+            ("AddMessagesContext", "CuratedStore", "Found", "MemoryStore", "SearchOptions"), "agent.protocol"
+        ),
+        "InMemoryStore": "agent.in_memory_store",
+        "Tool": "agent.store_tools",
+        "VaultStore": "agent.vault_store",
+        "curation_tools": "agent.base",
+    },
+)

@@ -166,7 +166,7 @@ class WorkingMemory:
 def summarised(before: str, messages: Sequence[Kept], model: Any = None) -> str:
     """A summary of what was said before and of messages: a model's, or the sentences that say most."""
     if model is None:
-        from memfs.agent.session.summaries import highlights
+        from memfs.agent.distill.summaries import highlights
 
         prose = "\n".join(line for line in before.splitlines() if not line.startswith("- ")).strip()  # of a model
         picked = highlights((kept.message for kept in messages), before).text

@@ -15,14 +15,14 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError("botocore is missing: pip install 'memfs-vault[agentcore]'", name="botocore") from None
 
 from memfs.agent.conversation_state import Attachment
+from memfs.agent.distill.config import VaultMemoryConfig
+from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.long_term import LongTerm
+from memfs.agent.distill.strategies import Strategy, with_models
 from memfs.agent.extraction_queue.coordinator import amend
 from memfs.agent.extraction_queue.turns import Amendment
 from memfs.agent.models.clients import as_model
 from memfs.agent.run_sync import wait
-from memfs.agent.session.config import VaultMemoryConfig
-from memfs.agent.session.distilling import recorded
-from memfs.agent.session.manager import LongTerm
-from memfs.agent.session.strategies import Strategy, with_models
 from memfs.errors import InvalidSetupError
 from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.control import ControlPlane

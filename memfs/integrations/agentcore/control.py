@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from memfs.agent.session.strategies import (
+from memfs.agent.distill.strategies import (
     EpisodeStrategy,
     FactStrategy,
     ModelStrategy,

@@ -5,11 +5,11 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
 
-from memfs.agent.session.events import Event
-from memfs.agent.session.history import history
-from memfs.agent.session.log import SessionLog
-from memfs.agent.session.sessions import Sessions
-from memfs.agent.session.transcript import said_in
+from memfs.agent.sessions.branches import history
+from memfs.agent.sessions.events import Event
+from memfs.agent.sessions.session_log import SessionLog
+from memfs.agent.sessions.transcript import said_in
+from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.errors import InvalidMemoryError, SessionNotFoundError, shown
 from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page, parts_of

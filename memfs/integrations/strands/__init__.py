@@ -7,9 +7,9 @@ except ModuleNotFoundError as error:
         raise ModuleNotFoundError("strands is missing: pip install 'memfs-vault[strands]'", name="strands") from None
     raise
 
+from memfs.agent.distill.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
+from memfs.agent.distill.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy
 from memfs.agent.injection import InjectionContext
-from memfs.agent.session.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
-from memfs.agent.session.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy
 from memfs.integrations.strands.errors import AggregateMemoryError
 from memfs.integrations.strands.extraction.model_extractor import ModelExtractor
 from memfs.integrations.strands.extraction.triggers import EvictionTrigger, IntervalTrigger, InvocationTrigger

@@ -11,12 +11,12 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 from memfs.agent.messages import Message
-from memfs.agent.session.events import Draft, Event
-from memfs.agent.session.history import page
-from memfs.agent.session.log import SessionLog
-from memfs.agent.session.names import LOG, MULTI, SESSION, is_of
-from memfs.agent.session.sessions import Sessions
-from memfs.agent.session.transcript import is_content
+from memfs.agent.sessions.branches import page
+from memfs.agent.sessions.events import Draft, Event
+from memfs.agent.sessions.paths import LOG, MULTI, SESSION, is_of
+from memfs.agent.sessions.session_log import SessionLog
+from memfs.agent.sessions.transcript import is_content
+from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
 from memfs.fs.gc_pause import paused
 from memfs.fs.locks import Mutex

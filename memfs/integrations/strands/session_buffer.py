@@ -7,10 +7,10 @@ from typing import Any
 
 from strands.types.session import Session, SessionAgent, SessionMessage
 
-from memfs.agent.session.batching import Buffer
-from memfs.agent.session.config import PersistenceMode, VaultMemoryConfig
-from memfs.agent.session.events import Draft
-from memfs.agent.session.log import SessionLog
+from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
+from memfs.agent.sessions.events import Draft
+from memfs.agent.sessions.session_log import SessionLog
+from memfs.agent.sessions.write_buffer import Buffer
 from memfs.integrations.strands.session import VaultSessionRepository
 from memfs.vault.vault import Vault
 

@@ -17,13 +17,13 @@ from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.session import SessionAgent, SessionMessage
 
 from memfs.agent.conversation_state import Attachment
+from memfs.agent.distill.config import VaultMemoryConfig
+from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.long_term import LongTerm
+from memfs.agent.distill.retrieval import Retriever
 from memfs.agent.messages import Message
 from memfs.agent.models.clients import as_model
 from memfs.agent.run_sync import wait
-from memfs.agent.session.config import VaultMemoryConfig
-from memfs.agent.session.distilling import recorded
-from memfs.agent.session.manager import LongTerm
-from memfs.agent.session.retrieval import Retriever
 from memfs.errors import InvalidMemoryError, InvalidSetupError, shown
 from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel

@@ -1,7 +1,8 @@
 """Values kept under keys: the MemoryStore of the advanced-memory guide, and its backends."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from memfs.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from memfs.stores.keyed.agent_adapter import as_agent_store
@@ -19,27 +20,17 @@ __all__ = [
     "as_agent_store", "open_store",
 ]  # fmt: skip
 
-_HOMES = {
-    "InMemoryStore": "in_memory_store",
-    "MemoryStore": "base",
-    "PostgresStore": "postgres",
-    "RedisStore": "redis",
-    "SqliteStore": "sqlite",
-    "VaultStore": "vault_store",
-    "VectorMemoryStore": "vector",
-    "as_agent_store": "agent_adapter",
-    "open_store": "registry",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'memfs.stores.keyed' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"memfs.stores.keyed.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*__all__]
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "InMemoryStore": "in_memory_store",
+        "MemoryStore": "base",
+        "PostgresStore": "postgres",
+        "RedisStore": "redis",
+        "SqliteStore": "sqlite",
+        "VaultStore": "vault_store",
+        "VectorMemoryStore": "vector",
+        "as_agent_store": "agent_adapter",
+        "open_store": "registry",
+    },
+)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from memfs.agent.distill.distiller import Distiller, StrategyContext, source_of
+from memfs.agent.distill.prompts import EpisodeExtractor, PreferenceExtractor, ReflectionExtractor, SummaryExtractor
+from memfs.agent.distill.summaries import HIGHLIGHTS, SummaryStore, edited, highlights, marks_of, parse, section
 from memfs.agent.extraction.config import CONTEXT, TURNS, Fact, MessageFilter
 from memfs.agent.extraction.extractor import ModelExtractor
 from memfs.agent.messages import Message, transcript
 from memfs.agent.models.clients import as_model
-from memfs.agent.session.distilling import Distiller, StrategyContext, source_of
-from memfs.agent.session.prompts import EpisodeExtractor, PreferenceExtractor, ReflectionExtractor, SummaryExtractor
-from memfs.agent.session.summaries import HIGHLIGHTS, SummaryStore, edited, highlights, marks_of, parse, section
 from memfs.agent.triggers import IntervalTrigger, Trigger
 from memfs.errors import InvalidSetupError, MemfsError, shown
 from memfs.namespace import Template, fold

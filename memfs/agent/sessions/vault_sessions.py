@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from memfs.agent.session.events import Event, moment
-from memfs.agent.session.history import conditions
-from memfs.agent.session.log import SessionLog, root_of
-from memfs.agent.session.names import LOG, is_of, name_of, parts_of, place_of, segments_of
-from memfs.agent.session.transcript import is_content, said_in
+from memfs.agent.sessions.branches import conditions
+from memfs.agent.sessions.events import Event, moment
+from memfs.agent.sessions.paths import LOG, is_of, name_of, parts_of, place_of, segments_of
+from memfs.agent.sessions.session_log import SessionLog, root_of
+from memfs.agent.sessions.transcript import is_content, said_in
 from memfs.data_types import Problem, Stamp
 from memfs.errors import (
     InvalidNamespaceError,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from memfs.agent.session.strategies import Strategy, check_strategy
+from memfs.agent.distill.strategies import Strategy, check_strategy
 from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, shown
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode, is_text
 from memfs.privacy.policy import Policy

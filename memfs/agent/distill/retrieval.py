@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from memfs.agent.distill.config import RetrievalConfig
 from memfs.agent.injection import render, within
 from memfs.agent.messages import Message, appended, blocks_of, is_user_turn, kind_of, plain, text_of
-from memfs.agent.session.config import RetrievalConfig
 from memfs.data_types import Hit
 from memfs.errors import MemfsError
 from memfs.stores.agent.protocol import Found

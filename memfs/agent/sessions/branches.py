@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from memfs.agent.session.events import Event
+from memfs.agent.sessions.events import Event
 from memfs.errors import InvalidSearchError, SessionNotFoundError, shown
 from memfs.query.filter_operators import Condition
 

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.strategies import ModelStrategy, Strategy, is_off, store_of, with_companions, with_models
 from memfs.agent.extraction_queue.pending_log import failures
 from memfs.agent.manager import MemoryManager
 from memfs.agent.messages import Message
 from memfs.agent.models.clients import as_model
 from memfs.agent.run_sync import wait
-from memfs.agent.session.distilling import recorded
-from memfs.agent.session.log import SessionLog
-from memfs.agent.session.sessions import Sessions
-from memfs.agent.session.strategies import ModelStrategy, Strategy, is_off, store_of, with_companions, with_models
-from memfs.agent.session.transcript import said_in
+from memfs.agent.sessions.session_log import SessionLog
+from memfs.agent.sessions.transcript import said_in
+from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.data_types import Stamp
 from memfs.errors import SettingsError
 from memfs.namespace import fold

@@ -14,7 +14,7 @@ from memfs.query.tokens import STOP_WORDS
 from memfs.stores.agent.vault_store import VaultStore
 
 if TYPE_CHECKING:
-    from memfs.agent.session.strategies import Strategy
+    from memfs.agent.distill.strategies import Strategy
 
 TALKERS = frozenset({"user", "assistant"})
 LONGEST = 2_000  # characters of what a tool was told, or answered

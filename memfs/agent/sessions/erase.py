@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memfs.agent.session.events import KINDS, Event, line_of, understand
+from memfs.agent.sessions.events import KINDS, Event, line_of, understand
 
 PIECE = 16  # bytes of a text by which a damaged line is known to hold some of it
 SHORT = 8  # a text below this says too little to be known by

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from memfs.agent.messages import Block, Message, blocks_of, kind_of
-from memfs.agent.session.events import Event
+from memfs.agent.sessions.events import Event
 
 LONG = 2_000  # characters of what a tool said that are shown
 SHORT = 200  # of what is no message

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from memfs.agent.messages import Message
-from memfs.agent.session.events import KINDS, RESERVED, Draft, Event, Reading, head_line, moment, time_text
-from memfs.agent.session.file import LogFile, find
-from memfs.agent.session.history import SPOKEN, Branch, branches, conditions, history, matching, page, state_of
-from memfs.agent.session.names import LOG, SESSION, file_of, segments_of
+from memfs.agent.sessions.branches import SPOKEN, Branch, branches, conditions, history, matching, page, state_of
+from memfs.agent.sessions.events import KINDS, RESERVED, Draft, Event, Reading, head_line, moment, time_text
+from memfs.agent.sessions.log_file import LogFile, find
+from memfs.agent.sessions.paths import LOG, SESSION, file_of, segments_of
 from memfs.data_types import Problem
 from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, shown
 from memfs.privacy.policy import Policy, report

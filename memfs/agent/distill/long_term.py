@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from memfs.agent.conversation_state import Attachment
+from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
+from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.retrieval import Retriever
+from memfs.agent.distill.strategies import Strategy, SummaryStrategy, is_off, store_of, with_companions, with_models
 from memfs.agent.extraction_queue.coordinator import amend
 from memfs.agent.extraction_queue.turns import Amendment
 from memfs.agent.manager import MemoryManager
 from memfs.agent.messages import Message
 from memfs.agent.models.clients import as_model
-from memfs.agent.session.config import PersistenceMode, VaultMemoryConfig
-from memfs.agent.session.distilling import recorded
-from memfs.agent.session.retrieval import Retriever
-from memfs.agent.session.strategies import Strategy, SummaryStrategy, is_off, store_of, with_companions, with_models
 from memfs.privacy.policy import Policy
 from memfs.stores.agent.vault_store import VaultStore
 from memfs.vault.vault import Vault

@@ -11,8 +11,9 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
-from memfs.agent.session.erasing import with_line
-from memfs.agent.session.events import (
+from memfs.agent.sessions.cached_lock import KeptHold
+from memfs.agent.sessions.erase import with_line
+from memfs.agent.sessions.events import (
     KIND,
     VERSION,
     Draft,
@@ -24,8 +25,7 @@ from memfs.agent.session.events import (
     time_at,
     understand,
 )
-from memfs.agent.session.hold import KeptHold
-from memfs.agent.session.names import LARGEST, check_file, is_of
+from memfs.agent.sessions.paths import LARGEST, check_file, is_of
 from memfs.errors import (
     InvalidNamespaceError,
     MemoryChangedError,

@@ -1,0 +1,64 @@
+"""Import public names on first use, and keep import paths of earlier versions working."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+OLD_MODULES = {  # import paths that were documented once, and the modules that hold their names now
+    "memfs.agent.session": ("memfs.agent.sessions", "memfs.agent.distill"),
+    "memfs.retention": ("memfs.decay",),
+    "memfs.upkeep.encryption": ("memfs.privacy.field_encryption",),
+    "memfs.upkeep.forgetting": ("memfs.upkeep.pruning",),
+    "memfs.upkeep.graph": ("memfs.upkeep.link_graph",),
+    "memfs.upkeep.keys": ("memfs.privacy.keys",),
+    "memfs.upkeep.redaction": ("memfs.privacy.policy",),
+}
+
+
+def lazy_attributes(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose public names are imported on first use.
+
+    `homes` maps a name to its module inside the package: `module`, `module:attribute` for an alias, and an empty text
+    for a submodule.
+    """
+
+    def getattribute(name: str) -> Any:
+        value: Any
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, attribute = homes[name].partition(":")
+        value = import_module(f"{package}.{module or name}")
+        value = getattr(value, attribute or name) if module else value
+        sys.modules[package].__dict__[name] = value
+        return value
+
+    return getattribute, lambda: sorted(homes)
+
+
+class OldModuleFinder:
+    """Find the modules of OLD_MODULES. Placed last, it is asked only for modules that no other finder has."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return the spec of an old import path, and None for any other name."""
+        return ModuleSpec(name, self) if name in OLD_MODULES else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let Python create an empty module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Delegate every attribute to the modules that hold it now."""
+        name = module.__name__
+
+        def getattribute(attribute: str) -> Any:
+            for home in map(import_module, OLD_MODULES[name]):
+                if hasattr(home, attribute):
+                    return getattr(home, attribute)
+            raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+
+        module.__dict__["__getattr__"] = getattribute
+
+
+sys.meta_path.append(OldModuleFinder())
