@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memfs import Vault
-from memfs.cli.commands import COMMANDS
+from memfs.cli.command_table import COMMANDS
 from memfs.cli.completion import find_vault, run_complete
 from memfs.cli.main import main
 

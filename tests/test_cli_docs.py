@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from memfs.cli.commands import COMMANDS
+from memfs.cli.command_table import COMMANDS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 MASKS = (

@@ -71,7 +71,7 @@ def test_a_command_imports_its_own_group_alone(example: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, timeout=LIMIT)
     groups = {name.removeprefix("memfs.cli.") for name in done.stderr.split() if name.startswith("memfs.cli.")}
 
-    assert groups == {"main", "commands", "arguments", "table", "upkeep_table", "checking", "inputs", "output"}
+    assert groups == {"main", "parser", "arguments", "command_table", "commands", "commands.check", "inputs", "output"}
 
 
 def test_a_current_directory_that_is_gone_is_named(tmp_path: Path) -> None:

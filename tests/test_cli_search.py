@@ -25,11 +25,12 @@ import pytest
 from conftest import Memfs
 
 from memfs import Vault
-from memfs.cli import arguments, commands, indexing, output
-from memfs.cli.indexing import Feed, status_rows, summary
+from memfs.cli import arguments, output, parser
+from memfs.cli.commands import index
+from memfs.cli.commands.index import Feed, status_rows, summary
+from memfs.cli.commands.search import advice, block, cells, line, own_title, wrapped
 from memfs.cli.inputs import LogLine, Once, conditions
 from memfs.cli.output import Progress, hit_facts
-from memfs.cli.searching import advice, block, cells, line, own_title, wrapped
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Reason, SyncReport
 from memfs.errors import MemfsError
 from memfs.format.frontmatter import understand
@@ -73,7 +74,7 @@ def hit(path: str, text: str, pattern: str = "(?!)", *, why: tuple[Reason, ...] 
 
 
 def parsed(*words: str) -> argparse.Namespace:
-    return commands.parse(commands.find(words[0]), words[1:])
+    return parser.parse(parser.find(words[0]), words[1:])
 
 
 TEA = "---\ncreated: 2026-03-04\n---\n"
@@ -534,7 +535,7 @@ def test_search_imports_nothing_heavy(example: Path) -> None:
     imported = set(done.stderr.split())
     groups = {name.removeprefix("memfs.cli.") for name in imported if name.startswith("memfs.cli.")}
 
-    assert groups == {"main", "commands", "arguments", "table", "upkeep_table", "searching", "inputs", "output"}
+    assert groups == {"main", "parser", "arguments", "command_table", "commands", "commands.search", "inputs", "output"}
     assert not imported & {
         "numpy",
         "sqlalchemy",
@@ -788,7 +789,7 @@ def test_watch_ends_when_the_vault_is_gone(example: Path) -> None:
 
 def test_watch_says_when_its_watcher_ended(vault: Vault) -> None:
     with pytest.raises(MemfsError, match="the watcher ended") as caught:
-        indexing._check_watcher(vault)
+        index._check_watcher(vault)
 
     assert caught.value.hint
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Memfs, Snapshot
 
 from memfs import Vault
-from memfs.cli.commands import BY_NAME, SYNONYMS, addressed
+from memfs.cli.parser import BY_NAME, SYNONYMS, addressed
 
 # --- texts that are empty
 

@@ -21,8 +21,9 @@ from conftest import REPOSITORY
 from test_agent import LIMIT, Facts, Shelf, Stops, Turns, managed, say, user
 
 from memfs import Vault
-from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, rooms, wait
+from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
 from memfs.agent.extraction.config import Fact
+from memfs.agent.extraction_queue import process_dirs
 from memfs.agent.extraction_queue.coordinator import amend
 from memfs.agent.extraction_queue.pending_log import Log, drop, failures, keep_failed, orphans, retry
 from memfs.agent.extraction_queue.turns import BATCH, Amendment
@@ -71,7 +72,7 @@ def open_logs() -> list[str]:
 
 def crash() -> None:
     """Let go of the rooms as the end of a process does: what is in them stays."""
-    for kept in list(rooms._rooms.values()):
+    for kept in list(process_dirs._rooms.values()):
         kept.forget()
 
 

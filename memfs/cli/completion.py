@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memfs.cli.arguments import COMMON, Argument, Command
-from memfs.cli.commands import BY_NAME, COMMANDS
+from memfs.cli.command_table import COMMANDS
+from memfs.cli.parser import BY_NAME
 
 MARKS = ("memfs.yaml", ".memfs")
 SCRIPTS = {

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memfs.cli.commands import usage
 from memfs.cli.output import plain, plain_lines
+from memfs.cli.parser import usage
 from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError, VaultNotFoundError
 from memfs.fs.files import open_root, spelled

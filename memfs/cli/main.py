@@ -48,16 +48,16 @@ def _run(words: list[str]) -> int:
         from memfs.cli.completion import run_complete
 
         return run_complete(after)
-    from memfs.cli import commands
+    from memfs.cli import parser
 
     asked = name == "help" or bool({"--help", "-h"} & set(before))
     if not name and not asked:
-        commands.check_before(before)
+        parser.check_before(before)
     if asked or not name:
-        return commands.show_help("".join(after[:1]) if name == "help" else name, asked=asked)
-    command = commands.find(name)
+        return parser.show_help("".join(after[:1]) if name == "help" else name, asked=asked)
+    command = parser.find(name)
     try:
-        args = commands.parse(command, [*before, *after])
+        args = parser.parse(command, [*before, *after])
     except SystemExit as end:  # argparse ends so after --help
         return int(end.code or 0)
     return int(getattr(importlib.import_module(f"memfs.cli.{command.group}"), command.function)(args))
@@ -106,7 +106,7 @@ def _way_on(error: OSError) -> str:
 
 def _report(errors: Sequence[BaseException], words: Sequence[str], *, as_json: bool) -> int:
     """Word errors on stderr, and tell the highest exit code among them."""
-    from memfs.cli.hints import hints_for
+    from memfs.cli.error_hints import hints_for
     from memfs.cli.output import dumps, plain, settle_output
 
     settle_output()

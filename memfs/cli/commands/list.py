@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby
 
-from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import NOWHERE, is_there, namespace_of, open_vault
 from memfs.cli.output import (
     Progress,
@@ -22,6 +21,7 @@ from memfs.cli.output import (
     print_table,
     width,
 )
+from memfs.cli.parser import addressed, usage
 from memfs.data_types import Memory
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.protocols import system_clock

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from memfs.cli import table, upkeep_table
 from memfs.cli.arguments import COMMON, Command
+from memfs.cli.command_table import COMMANDS
 from memfs.errors import SettingsError
 
 DESCRIPTION = "Long-term memory for agents as markdown files that people can read."
@@ -20,7 +20,6 @@ The vault is --vault DIR, else MEMFS_VAULT, else the nearest parent directory th
 `memfs COMMAND --help` shows the options of a command and an example."""
 _LITERAL = "\0"  # marks a word behind `--`; no word of a command line holds one
 
-COMMANDS = (*table.TABLE, *upkeep_table.TABLE)
 BY_NAME = {command.name: command for command in COMMANDS}
 CHAPTERS = {
     "start": "init completion",

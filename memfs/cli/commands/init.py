@@ -4,8 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
-from memfs.cli.commands import usage, vault_option
 from memfs.cli.output import count, plain, print_json
+from memfs.cli.parser import usage, vault_option
 from memfs.errors import StorageError, VaultNotFoundError
 from memfs.fs.files import STATE
 from memfs.vault.vault import FILES, Vault

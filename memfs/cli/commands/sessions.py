@@ -18,7 +18,6 @@ from memfs.agent.sessions.session_log import SessionLog
 from memfs.agent.sessions.transcript import markdown, stamp_of, text_of
 from memfs.agent.sessions.vault_sessions import Session, Sessions
 from memfs.cli.arguments import ACTIONS
-from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import conditions, open_vault
 from memfs.cli.output import (
     columns,
@@ -32,6 +31,7 @@ from memfs.cli.output import (
     print_table,
     settle_output,
 )
+from memfs.cli.parser import addressed, usage
 from memfs.errors import SessionNotFoundError
 
 PACE = 250  # milliseconds between two looks at a log that is followed

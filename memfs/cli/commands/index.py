@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Self
 
-from memfs.cli.checking import checked
-from memfs.cli.commands import addressed
+from memfs.cli.commands.check import checked
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import (
     Progress,
@@ -26,6 +25,7 @@ from memfs.cli.output import (
     problem_facts,
     settle_output,
 )
+from memfs.cli.parser import addressed
 from memfs.data_types import Change, IndexStatus, SyncReport
 from memfs.errors import MemfsError
 from memfs.vault.vault import Vault

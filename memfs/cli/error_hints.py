@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 
-from memfs.cli.commands import addressed
+from memfs.cli.parser import addressed
 from memfs.errors import MemfsError, MemoryNotFoundError, SettingsError
 
 MOST = 5  # memories of one command that are looked for
@@ -34,7 +34,7 @@ def _found(errors: Sequence[MemoryNotFoundError], named: str | None) -> dict[str
     refs = [error.ref for error in errors if type(error) is MemoryNotFoundError and "hint" not in vars(error)]
     if refs:
         from memfs.cli.inputs import open_vault
-        from memfs.cli.nearby import Names
+        from memfs.cli.suggestions import Names
 
         with suppress(MemfsError, OSError), open_vault(named) as vault:
             names = Names(vault)

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memfs.cli.commands import addressed
 from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts
+from memfs.cli.parser import addressed
 from memfs.data_types import Problem
 from memfs.namespace import ARCHIVE
 from memfs.vault.scope import is_below

@@ -5,9 +5,9 @@ import os
 import sys
 from typing import Any
 
-from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import NOWHERE, is_there, namespace_of, open_vault
 from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts, settle_output
+from memfs.cli.parser import addressed, usage
 from memfs.hub import HubReport, pull, push
 
 HUB = "MEMFS_HUB"  # the environment variable

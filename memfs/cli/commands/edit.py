@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from memfs.cli.commands import usage
 from memfs.cli.inputs import at_terminal, open_vault, reference
 from memfs.cli.output import plain, print_written
+from memfs.cli.parser import usage
 from memfs.data_types import Memory, Written
 from memfs.errors import MalformedMemoryError, MemfsError, SettingsError
 from memfs.namespace import slug

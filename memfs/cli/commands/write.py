@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from memfs.cli.commands import usage
 from memfs.cli.inputs import at_terminal, header_keys, namespace_of, open_vault, reference, text_of
 from memfs.cli.output import (
     Progress,
@@ -19,6 +18,7 @@ from memfs.cli.output import (
     settle_output,
     written_facts,
 )
+from memfs.cli.parser import usage
 from memfs.data_types import Memory, Written
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.format.edit import distinct
@@ -116,7 +116,7 @@ def _print_left_behind(vault: Vault, old: str) -> None:
 def run_restore(args: argparse.Namespace) -> int:
     """Bring a kept version back."""
     if args.list:
-        from memfs.cli.reading import run_versions
+        from memfs.cli.commands.read import run_versions
 
         return run_versions(args)
     with open_vault(args.vault) as vault:

@@ -5,9 +5,9 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
-from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import namespace_of, open_vault, read_stdin
 from memfs.cli.output import Progress, count, paint, plain, print_json
+from memfs.cli.parser import addressed, usage
 from memfs.errors import InvalidNamespaceError, PlaceNotFoundError
 from memfs.privacy.policy import Policy, is_secret
 from memfs.privacy.secret_scan import Exposed, Source, exposed, paths_below, place_of, read, staged

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import NOWHERE, conditions, is_there, namespace_of, open_vault, reference, text_of
 from memfs.cli.output import (
     Progress,
@@ -21,6 +20,7 @@ from memfs.cli.output import (
     reason_facts,
     width,
 )
+from memfs.cli.parser import addressed, usage
 from memfs.data_types import Hit, Memory, Reason
 from memfs.errors import shown
 from memfs.fs.files import STATE

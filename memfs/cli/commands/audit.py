@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from memfs.cli.commands import addressed
 from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import Progress, count, listed, paint, plain, print_json
+from memfs.cli.parser import addressed
 from memfs.upkeep.audit import KINDS, Finding, audit
 
 SHOWN = 20  # of each kind, unless all are asked for

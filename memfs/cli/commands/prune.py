@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memfs.cli.commands import addressed
 from memfs.cli.inputs import known_namespace, open_vault
 from memfs.cli.output import (
     Progress,
@@ -23,6 +22,7 @@ from memfs.cli.output import (
     print_json,
     print_table,
 )
+from memfs.cli.parser import addressed
 from memfs.data_types import Memory, Written
 from memfs.decay import Forgetting
 from memfs.errors import AggregateMemoryError, MemfsError

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import open_vault, reference
 from memfs.cli.output import (
     Progress,
@@ -23,6 +22,7 @@ from memfs.cli.output import (
     print_table,
     width,
 )
+from memfs.cli.parser import addressed, usage
 from memfs.errors import MemfsError
 from memfs.upkeep.link_graph import LOOSE, Graph, Triple
 from memfs.vault.vault import Vault
@@ -261,6 +261,6 @@ def _said(triple: Triple) -> str:
 
 
 def _draw(triples: Sequence[Triple], graph: Graph, form: str) -> None:
-    from memfs.cli import drawing
+    from memfs.cli import graph_diagram
 
-    print((drawing.dot if form == "dot" else drawing.mermaid)(triples, graph.nodes))
+    print((graph_diagram.dot if form == "dot" else graph_diagram.mermaid)(triples, graph.nodes))

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from memfs.agent.extraction_queue.pending_log import Failure, Waiting, drop, failures, retry, waiting
 from memfs.agent.messages import text_of
-from memfs.cli.commands import addressed, usage
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import count, plain, print_json, print_table
+from memfs.cli.parser import addressed, usage
 from memfs.errors import MemoryNotFoundError
 
 Kept = TypeVar("Kept", bound=Failure | Waiting)
