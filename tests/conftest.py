@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
-from postgres_server import postgres, postgres_url
+from support.postgres_server import postgres, postgres_url
 
 from memfs import Vault
 from memfs.cli.main import main

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from searching import found
+from support.searching import found
 
 from memfs import Vault
 

@@ -1,4 +1,4 @@
-"""Small diffs at full scale: one key of a hand-made header; small in tests/test_frontmatter_properties.py."""
+"""Small diffs at full scale: one key of a hand-made header; small in tests/format/test_frontmatter_properties.py."""
 
 import random
 from collections import Counter

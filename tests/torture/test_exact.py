@@ -1,4 +1,4 @@
-"""Every text comes back exactly, at full scale; small in tests/test_frontmatter_properties.py."""
+"""Every text comes back exactly, at full scale; small in tests/format/test_frontmatter_properties.py."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from people import facts
-from postgres_server import Server
+from support.people import facts
+from support.postgres_server import Server
 
 from memfs import Vault
 from memfs.hub import Hub, HubReport, pull, push

@@ -5,8 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from people import fill
-from searching import wait_for
+from support.people import fill
+from support.searching import wait_for
 
 from memfs import Vault
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from people import facts, fill
-from searching import mistakes
+from support.people import facts, fill
+from support.searching import mistakes
 from test_damage import become_nobody
 
 from memfs import Hit, MemfsError, Vault

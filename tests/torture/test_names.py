@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from test_names import HOSTILE, Snapshot, attempts, build, inside, outside
+from test_namespace import HOSTILE, Snapshot, attempts, build, inside, outside
 
 from memfs import MemfsError, Vault
 

@@ -1,4 +1,4 @@
-"""Any question is a valid query, at full scale; small in tests/test_search.py."""
+"""Any question is a valid query, at full scale; small in tests/search/test_search.py."""
 
 import random
 from pathlib import Path

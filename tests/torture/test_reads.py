@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from people import facts, fill
+from support.people import facts, fill
 
 from memfs import Vault
 

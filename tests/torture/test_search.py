@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from searching import (
+from support.searching import (
     PACE,
     SOON,
     Tale,

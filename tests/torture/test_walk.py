@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
-from walking import Tally, walk
+from support.walking import Tally, walk
 
 from .figures import figure
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from searching import Words, assert_soon_right, found, searched, wait_for, watched
+from support.searching import Words, assert_soon_right, found, searched, wait_for, watched
 from test_freshness import by_hand, make
 
 from memfs import Vault

@@ -1,0 +1,831 @@
+"""What is pending is never lost: loops that end, processes that are killed, logs that are damaged."""
+
+import asyncio
+import gc
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import pytest
+from conftest import REPOSITORY
+from test_agent import LIMIT, Facts, Shelf, Stops, Turns, managed, say, user
+
+from memfs import Vault
+from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
+from memfs.agent.extraction.config import Fact
+from memfs.agent.extraction_queue import process_dirs
+from memfs.agent.extraction_queue.coordinator import amend
+from memfs.agent.extraction_queue.pending_log import Log, drop, failures, keep_failed, orphans, retry
+from memfs.agent.extraction_queue.turns import BATCH, Amendment
+from memfs.agent.messages import text_of
+from memfs.errors import ExtractionError
+from memfs.stores import AddMessagesContext, VaultStore
+
+Kept = TypeVar("Kept", bound=Shelf)
+NEVER = {"trigger": IntervalTrigger(10_000)}
+
+
+class Each:
+    """Makes a fact of every message."""
+
+    async def extract(self, messages: Sequence[Any], context: Any = None) -> Sequence[Any]:
+        return [Fact(text_of(message)) for message in messages]
+
+
+def facts_in(vault: Vault, actor: str = "alice", **settings: Any) -> VaultStore:
+    extraction = {"extractor": Each(), **NEVER, **settings.pop("extraction", {})}
+    return VaultStore(vault, "/facts/{actorId}", actor=actor, extraction=extraction, **settings)
+
+
+def bodies(vault: Vault, namespace: str = "/") -> list[str]:
+    return sorted(memory.body.strip() for memory in vault.list(namespace))
+
+
+def room(vault: Vault, name: str = "pending") -> Path:
+    place = vault.root / ".memfs" / name
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def lasting(store: Kept) -> Kept:
+    """A store that says where its memories are, so that what it has yet to get can be handed on."""
+    cast("Any", store).place = store.name
+    return store
+
+
+def open_logs() -> list[str]:
+    """The files and directories in `pending` that this process has open."""
+    gc.collect()
+    links = (Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
+    return [target for link in links if link.is_symlink() and "/pending/" in (target := os.readlink(link))]
+
+
+def crash() -> None:
+    """Let go of the rooms as the end of a process does: what is in them stays."""
+    for kept in list(process_dirs._rooms.values()):
+        kept.forget()
+
+
+# --- flush, settle, close
+
+
+def test_very_many_turns_are_saved(vault: Vault) -> None:
+    store = Turns(extraction=NEVER)
+    manager = managed([store, VaultStore(vault)])
+    chat = manager.attach()
+    begin = time.monotonic()
+
+    say(chat, *(str(number) for number in range(20_000)))
+    asyncio.run(manager.flush())
+    assert len(store.texts) == 20_000
+    assert time.monotonic() - begin < LIMIT
+
+
+def test_a_long_backlog_is_saved_in_pieces_that_a_model_can_take() -> None:
+    store = Turns()
+    manager = managed([store])
+    chat = manager.attach()
+    say(chat, *("x" * (BATCH * tenths * 4 // 10) for tenths in (20, 4, 4, 4)))
+
+    asyncio.run(manager.flush())
+    assert ([len(batch) for batch in store.batches], manager.pending) == ([1, 2, 1], 0)
+
+
+def test_without_a_loop_turns_wait_for_the_flush(vault: Vault) -> None:
+    store = facts_in(vault, extraction={"trigger": InvocationTrigger()})
+    first = MemoryManager([store])
+    say(first.attach(), "from before")
+    crash()
+    manager = MemoryManager([store])
+    chat = manager.attach()
+
+    say(chat, "a")
+    chat.turn_ended()
+    assert manager.pending == 2
+    wait(manager.flush())
+    assert bodies(vault) == ["a", "from before"]
+
+
+def test_a_crash_while_a_loop_stands_still_loses_nothing(vault: Vault) -> None:
+    store, loop = lasting(Stops()), asyncio.new_event_loop()
+    manager = managed([store, VaultStore(vault)])
+    chat = manager.attach()
+    say(chat, "a")
+    loop.run_until_complete(chat.end_turn())
+    loop.run_until_complete(asyncio.sleep(0))
+    say(chat, "b")
+    asyncio.run(manager.flush())
+    crash()
+
+    again = lasting(Stops())
+    with managed([again, VaultStore(vault)]) as successor:
+        successor.attach()
+    assert again.batches == [["a", "b"]]
+    loop.run_until_complete(manager.flush())
+    loop.close()
+
+
+def test_settling_keeps_the_turns_on_disk_for_their_trigger(vault: Vault) -> None:
+    manager = MemoryManager([facts_in(vault)])
+    say(manager.attach(), "a")
+
+    wait(manager.settle())
+    assert (bodies(vault), manager.pending) == ([], 1)
+    wait(manager.close())
+    assert (bodies(vault), manager.pending) == (["a"], 0)
+    assert list(room(vault).iterdir()) == []
+
+
+def test_a_block_saves_everything_also_when_it_raises(vault: Vault) -> None:
+    async def talk() -> None:
+        async with MemoryManager([facts_in(vault)]) as manager:
+            say(manager.attach(), "b")
+
+    def fail() -> None:
+        with MemoryManager([facts_in(vault)]) as manager:
+            say(manager.attach(), "a")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    asyncio.run(talk())
+    assert bodies(vault) == ["a", "b"]
+
+
+def test_agents_that_are_gone_leave_no_file_open(vault: Vault) -> None:
+    manager = MemoryManager([facts_in(vault)])
+    say(manager.attach(), "kept open")
+
+    for number in range(20):
+        say(manager.attach(), str(number))
+        wait(manager.flush())
+    manager.attach()
+    assert len(open_logs()) <= 1
+    assert list(room(vault).glob("*/*")) == []
+    assert len(bodies(vault)) == 21
+
+
+def test_very_many_conversations_have_one_file_open_and_a_log_each(vault: Vault) -> None:
+    managers = [MemoryManager([facts_in(vault, actor)]) for actor in ("alice", "bob")]
+    chats = [manager.attach() for manager in managers for _ in range(300)]
+    for number, chat in enumerate(chats):
+        say(chat, f"turn {number}")
+
+    assert len(open_logs()) == 1
+    assert len(list(room(vault).glob("*/*.jsonl"))) == 600
+    for manager in managers:
+        wait(manager.close())
+    assert (len(bodies(vault)), list(room(vault).iterdir()), open_logs()) == (600, [], [])
+
+
+def test_a_manager_that_nobody_closed_leaves_its_turns_to_the_next(vault: Vault) -> None:
+    manager, other = MemoryManager([facts_in(vault)]), MemoryManager([facts_in(vault)])
+    say(manager.attach(), "a")
+    say(other.attach(), "of one that lives")
+    gone = weakref.ref(manager)
+
+    del manager
+    gc.collect()
+    assert gone() is None
+    with MemoryManager([facts_in(vault)]) as successor:
+        successor.attach()
+    assert bodies(vault) == ["a"]
+    assert other.pending == 1
+
+
+def test_who_cannot_save_turns_leaves_them_to_who_can(vault: Vault) -> None:
+    (room(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "a")))
+    reader = MemoryManager([VaultStore(vault, "/facts/{actorId}", actor="alice")])
+    reader.attach()
+
+    with MemoryManager([facts_in(vault)]) as manager:
+        manager.attach()
+    assert bodies(vault) == ["a"]
+
+
+def test_many_agents_have_turns_of_their_own_and_are_let_go() -> None:
+    store = Turns(extraction={"trigger": IntervalTrigger(2)})
+    manager = managed([store])
+    chats = [manager.attach() for _ in range(3)]
+    for number, chat in enumerate(chats):
+        chat.record(user(str(number)))
+    gone = [weakref.ref(chat) for chat in chats]
+
+    del chat, chats
+    gc.collect()
+    manager.attach()
+    assert [ref() for ref in gone] == [None] * 3
+    assert len(manager._coordinators) == 4
+    asyncio.run(manager.flush())
+    manager.attach()
+    assert sorted(store.texts) == ["0", "1", "2"]
+    assert len(manager._coordinators) == 1
+
+
+# --- accepted facts
+
+
+def test_what_was_accepted_is_on_disk_before_the_model_is_told(vault: Vault) -> None:
+    manager = MemoryManager([facts_in(vault)], add_tool_config={"wait_for_writes": False})
+
+    async def accept() -> None:
+        assert await manager.call_tool("add_memory", {"entries": ["tea", "cake"]}) == {"accepted": 2}
+        lines = b"".join(path.read_bytes() for path in room(vault).glob("*/*"))
+        assert b'"tea"' in lines
+        assert b'"cake"' in lines
+        await manager.flush()
+        assert bodies(vault) == ["cake", "tea"]
+
+    asyncio.run(accept())
+    assert manager.pending == 0
+
+
+def test_a_flush_writes_what_a_closed_loop_did_not() -> None:
+    class Slow(Facts):
+        async def add(self, content: str, metadata: Any = None) -> None:
+            await asyncio.sleep(0)
+            await super().add(content, metadata)
+
+    store = Slow(fails=True)
+    manager = managed([store], add_tool_config={"wait_for_writes": False})
+
+    asyncio.run(manager.call_tool("add_memory", {"entries": ["tea"]}))
+    assert manager.pending == 1
+    store.fails = False
+    asyncio.run(manager.flush())
+    assert (store.added, manager.pending) == ([("tea", None)], 0)
+
+
+def test_what_is_accepted_while_another_is_written_stays_in_the_log(vault: Vault) -> None:
+    class Waits(Facts):
+        async def add(self, content: str, metadata: Any = None) -> None:
+            if content == "first":
+                await is_second_down.wait()
+            await super().add(content, metadata)
+
+    class SlowDisk(Log):
+        def sync(self) -> None:
+            syncs.release()
+            is_fast.wait(LIMIT)
+
+    is_second_down, is_fast, syncs = asyncio.Event(), threading.Event(), threading.Semaphore(0)
+    store = lasting(Waits())
+    manager = managed([store, VaultStore(vault)])
+    manager._acceptance._log = SlowDisk(vault.root, ["facts"])
+
+    async def both() -> None:
+        is_fast.set()
+        await manager.accept(["first"], ["facts"])
+        is_fast.clear()
+        second = asyncio.create_task(manager.accept(["second"], ["facts"]))
+        assert await asyncio.to_thread(lambda: syncs.acquire(timeout=LIMIT) and syncs.acquire(timeout=LIMIT))
+        is_second_down.set()
+        await asyncio.wait(manager._acceptance._tasks, timeout=LIMIT)
+        assert b'"second"' in b"".join(path.read_bytes() for path in room(vault).glob("*/*"))
+        is_fast.set()
+        await second
+
+    wait(both())
+    assert store.added == [("first", None), ("second", None)]
+
+
+def test_a_fact_that_is_refused_for_good_is_dropped_and_one_of_an_earlier_run_is_written(vault: Vault) -> None:
+    record = {"fact": "k", "content": "tea", "stores": ["facts:/facts/alice"], "metadata": None}
+    (room(vault) / "1-a.jsonl").write_bytes(log_of(record, {**record, "fact": "l", "content": " "}))
+    manager = MemoryManager([facts_in(vault)])
+    chat = manager.attach()
+
+    wait(chat.end_turn())
+    assert (bodies(vault), manager.pending) == (["tea"], 0)
+
+
+def test_a_fact_for_nobody_is_not_accepted(vault: Vault) -> None:
+    manager = managed([facts_in(vault), Turns(), Shelf()])
+
+    for name in ("turns", "shelf", "nobody"):
+        with pytest.raises(ValueError, match=f"store '{name}'"):
+            wait(manager.accept(["tea"], [name]))
+    assert manager.pending == 0
+
+
+# --- who takes over what
+
+
+def test_turns_of_one_actor_are_never_taken_over_by_another(vault: Vault) -> None:
+    managers = {actor: MemoryManager([facts_in(vault, actor)]) for actor in ("alice", "bob")}
+    for actor, manager in managers.items():
+        say(manager.attach(), f"turn of {actor}")
+        manager._acceptance._log = log = Log(vault.root, [f"facts:/facts/{actor}"])
+        log.append({"fact": "k", "content": f"fact of {actor}", "stores": [f"facts:/facts/{actor}"], "metadata": None})
+    assert len(list(room(vault).glob("*/*.jsonl"))) == 4
+    crash()
+
+    with MemoryManager([facts_in(vault, "bob")]) as manager:
+        manager.attach()
+    assert bodies(vault) == ["fact of bob", "turn of bob"]
+    assert len(list(room(vault).glob("*/*.jsonl"))) == 2
+    with MemoryManager([facts_in(vault, "alice")]) as manager:
+        manager.attach()
+    assert bodies(vault, "/facts/alice") == ["fact of alice", "turn of alice"]
+    assert bodies(vault, "/facts/bob") == ["fact of bob", "turn of bob"]
+    assert list(room(vault).iterdir()) == []
+
+
+def test_a_vault_may_be_moved_between_two_runs(vault: Vault, tmp_path: Path) -> None:
+    manager = MemoryManager([facts_in(vault)])
+    say(manager.attach(), "a")
+    crash()
+    vault.close()
+
+    shutil.move(vault.root, tmp_path / "elsewhere")
+    with Vault(tmp_path / "elsewhere") as moved, MemoryManager([facts_in(moved)]) as successor:
+        successor.attach()
+        wait(successor.flush())
+        assert bodies(moved) == ["a"]
+
+
+def test_nothing_is_kept_in_a_vault_that_is_only_read(vault: Vault, tmp_path: Path) -> None:
+    handbook = Vault.init(tmp_path / "handbook")
+    manager = MemoryManager([VaultStore(handbook, name="handbook", writable=False), facts_in(vault)])
+
+    say(manager.attach(), "private")
+    assert not (handbook.root / ".memfs" / "pending").exists()
+    assert len(list(room(vault).iterdir())) == 1
+
+
+TAKES = """
+from test_pending_log import *
+vault = Vault(sys.argv[1])
+sys.stdin.readline()
+with MemoryManager([facts_in(vault)]) as manager:
+    manager.attach()
+    print(manager.pending, flush=True)
+"""
+TALKS = """
+from test_pending_log import *
+vault = Vault(sys.argv[1])
+store = facts_in(vault, extraction={"trigger": IntervalTrigger(3)})
+manager = MemoryManager([store])
+chats = [manager.attach() for _ in range(3)]
+async def main():
+    for number in range(1000):
+        chat, text = chats[number % 3], f"turn {number} of {sys.argv[2]}"
+        say(chat, text)
+        print(text, flush=True)
+        if number % 4 == 0:
+            await manager.accept([f"fact {number} of {sys.argv[2]}"], ["facts"])
+            print(f"fact {number} of {sys.argv[2]}", flush=True)
+        await chat.end_turn()
+        await asyncio.sleep(0)
+asyncio.run(main())
+"""
+
+
+def started(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "tests")}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(
+        command, cwd=REPOSITORY, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_of_processes_that_start_at_once_one_takes_over_each_log(vault: Vault) -> None:
+    manager = MemoryManager([facts_in(vault)])
+    chats = [manager.attach() for _ in range(50)]
+    for number, chat in enumerate(chats):
+        say(chat, f"turn {number}")
+    crash()
+
+    processes = [started(TAKES, vault.root) for _ in range(3)]
+    with ThreadPoolExecutor(2) as pool:
+        taken = [int(out) for out, _ in pool.map(lambda process: process.communicate("go\n", timeout=30), processes)]
+    assert sum(taken) == 50
+    assert len(bodies(vault)) == 50
+    assert list(room(vault).iterdir()) == []
+
+
+def test_what_a_process_took_down_survives_that_it_is_killed_at_any_moment(vault: Vault) -> None:
+    dice, taken = random.Random(7), set()
+    for round_ in range(6):
+        with started(TALKS, vault.root, f"round {round_}") as process:
+            assert process.stdout is not None
+            taken |= {process.stdout.readline().strip() for _ in range(dice.randint(1, 60))}
+            process.kill()
+
+    with MemoryManager([facts_in(vault)]) as manager:
+        manager.attach()
+    assert taken <= set(bodies(vault))
+    assert list(room(vault).iterdir()) == []
+
+
+def test_a_forked_child_has_a_log_of_its_own(vault: Vault) -> None:
+    manager = MemoryManager([facts_in(vault)])
+    chat = manager.attach()
+    say(chat, "of the parent")
+
+    child = os.fork()
+    if not child:
+        say(chat, "of the child")
+        manager._acceptance.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(list(room(vault).iterdir())) == 2
+    crash()
+    with MemoryManager([facts_in(vault)]) as successor:
+        successor.attach()
+    assert bodies(vault) == ["of the child", "of the parent"]
+
+
+FORKS = """
+from test_pending_log import *
+chat = MemoryManager([facts_in(Vault(sys.argv[1]))]).attach()
+say(chat, "of the parent")
+if os.fork():
+    os.kill(os.getpid(), 9)
+print("the child lives", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_child_that_lives_on_does_not_hold_what_its_parent_left(vault: Vault) -> None:
+    with started(FORKS, vault.root) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "the child lives\n"
+        assert process.wait(timeout=30) == -9
+
+        with MemoryManager([facts_in(vault)]) as manager:
+            manager.attach()
+        assert bodies(vault) == ["of the parent"]
+
+
+# --- logs that are damaged, and disks that are full
+
+
+def log_of(*lines: object, stores: Sequence[str] = ("facts:/facts/alice",)) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in ({"stores": list(stores)}, *lines))
+
+
+def turn(number: int, content: object) -> dict[str, Any]:
+    return {"turn": number, "message": {"role": "user", "content": content}}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b'{"turn": 1, "message": {"role": "user", "content": "cut sh',
+        b"\xff\xfe not UTF-8",
+        b"[" * 100_000,
+        b'{"turn": ' + b"9" * 5_000 + b"}",
+        b'{"turn": 1, "message": {"role": "user", "content": 5}}',
+        b'{"turn": 1, "message": "text"}',
+        b'{"turn": "1", "message": {}}',
+        b'{"fact": 5, "content": "x", "stores": ["facts:/facts/bob"]}',
+        b'{"fact": "k", "content": "x", "stores": [], "metadata": [1]}',
+        b'{"store": 5, "mark": 100}',
+        b'{"turn": 1, "message": {"role": "user", "content": [{"memfs:bytes": 5}]}}',
+        b"null",
+        b"",
+    ],
+)
+def test_a_line_that_is_damaged_hides_no_other(vault: Vault, damage: bytes) -> None:
+    (room(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "before")) + damage + b"\n" + log_of(turn(2, "after")))
+
+    with MemoryManager([facts_in(vault)]) as manager:
+        manager.attach()
+    assert bodies(vault)[:2] == ["after", "before"]
+    assert list(room(vault).iterdir()) == []
+
+
+def test_what_is_no_log_is_left_alone_and_hides_no_log(vault: Vault, tmp_path: Path) -> None:
+    place, outside = room(vault), tmp_path / "outside.jsonl"
+    outside.write_bytes(log_of(turn(0, "outside")))
+    os.mkfifo(place / "1-fifo.jsonl")
+    (place / "2-link.jsonl").symlink_to(outside)
+    (place / "3-folder.jsonl").mkdir()
+    (place / "4-huge.jsonl").touch()
+    os.truncate(place / "4-huge.jsonl", 1 << 40)
+    (place / "5-headless.jsonl").write_bytes(log_of(turn(0, "whose?")).partition(b"\n")[2])
+    (place / "6-log.jsonl").write_bytes(log_of(turn(0, "a")))
+
+    with MemoryManager([facts_in(vault)]) as manager:
+        manager.attach()
+    assert bodies(vault) == ["a"]
+    assert sorted(path.name[:1] for path in place.iterdir()) == ["1", "2", "3", "4", "5"]
+    assert outside.read_bytes() == log_of(turn(0, "outside"))
+    assert open_logs() == []
+
+
+def test_what_a_killed_process_left_empty_is_removed(vault: Vault) -> None:
+    place = room(vault)
+    for name in (".new-1-aaaaaaaaaaaa", "2-bbbbbbbbbbbb", "3-cccccccccccc", "4-no-room"):
+        (place / name).mkdir()
+    (place / "3-cccccccccccc" / "1.jsonl").write_bytes(log_of(turn(0, "a"), {"store": "facts:/facts/alice", "mark": 0}))
+
+    MemoryManager([facts_in(vault)]).attach()
+    assert [path.name for path in place.iterdir()] == ["4-no-room"]
+
+
+def test_a_line_behind_one_that_was_cut_short_counts(vault: Vault) -> None:
+    (room(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "a"), turn(1, "b")) + b'{"store": "facts:/fa')
+    (left,) = orphans(vault.root, {"facts:/facts/alice"})
+    left.log.append({"store": "facts:/facts/alice", "mark": 0})
+    crash()
+
+    (left,) = orphans(vault.root, {"facts:/facts/alice"})
+    assert [number for number, _ in left.fresh("facts:/facts/alice")] == [1]
+
+
+def test_messages_of_any_kind_go_through_the_log(vault: Vault) -> None:
+    class Whole(Turns):
+        async def add_messages(self, messages: Sequence[Any], context: AddMessagesContext | None = None) -> None:
+            kept.extend(messages)
+
+    kept: list[Any] = []
+    loop: list[Any] = []
+    loop.append(loop)
+    picture = {"role": "user", "content": [{"image": {"source": {"bytes": b"\x00\xff"}}}, {"text": "half \ud800"}]}
+    trap = {"role": "user", "content": [{"toolUse": {"input": {"memfs:bytes": "no base64!"}}}, {"text": "t"}]}
+    cycle, odd = {"role": "user", "content": [{"text": "x", "y": loop}]}, {"role": "user", "content": "z", (): 1}
+    manager = managed([lasting(Whole(extraction=NEVER)), VaultStore(vault)])
+    chat = manager.attach()
+    for message in (picture, trap, cycle, odd):
+        chat.record(message)  # type: ignore[arg-type]
+    crash()
+
+    with managed([lasting(Whole(extraction=NEVER)), VaultStore(vault)]) as successor:
+        successor.attach()
+    assert kept == [picture, {"role": "user", "content": [{"text": "t"}]}]
+    assert manager.pending == 4
+
+
+def test_a_full_disk_holds_up_nobody_and_spoils_no_line(mount_tmpfs: Callable[[str], Path]) -> None:
+    disk = mount_tmpfs("size=1m")
+    with Vault.init(disk / "vault") as vault:
+        store = lasting(Turns(extraction=NEVER))
+        manager = managed([store, VaultStore(vault)])
+        chat = manager.attach()
+        say(chat, "before")
+        fact = {"fact": "k", "content": "tea", "stores": ["vault:/"], "metadata": None}
+        (room(vault) / "1-a.jsonl").write_bytes(log_of(fact, stores=["vault:/"]))
+        with pytest.raises(OSError, match="No space"):
+            (disk / "ballast").write_bytes(b"x" * (1 << 20))
+        managed([store, VaultStore(vault)]).attach()
+        say(chat, *("while it is full " + "x" * 3000 for _ in range(5)))
+        with pytest.raises(OSError, match="No space"):
+            wait(manager.accept(["y" * 9000], ["vault"]))
+        (disk / "ballast").unlink()
+        say(chat, "after")
+        crash()
+
+        again = lasting(Turns(extraction=NEVER))
+        with managed([again, VaultStore(vault)]) as successor:
+            successor.attach()
+        assert {"before", "after"} <= set(again.texts)
+        assert bodies(vault) == ["tea"]
+        wait(manager.flush())
+        assert len(store.texts) == 7
+
+
+def test_a_vault_that_cannot_be_written_holds_up_nobody(mount_tmpfs: Callable[[str], Path]) -> None:
+    disk = mount_tmpfs("size=4m")
+    Vault.init(disk / "vault")
+    (disk / "vault" / ".memfs" / "pending").mkdir(parents=True, exist_ok=True)
+    lines = log_of({"fact": "k", "content": "x", "stores": ["turns"], "metadata": None}, stores=["turns"])
+    (disk / "vault" / ".memfs" / "pending" / "1-a.jsonl").write_bytes(lines)
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    store = lasting(Turns())
+    manager = managed([store, VaultStore(disk / "vault")])
+    chat = manager.attach()
+
+    say(chat, "a")
+    wait(manager.close())
+    assert store.texts == ["a"]
+
+
+@pytest.mark.parametrize("deleted", ["", "pending", "pending/{room}"])
+def test_a_state_directory_that_is_deleted_is_made_again(vault: Vault, deleted: str) -> None:
+    manager = MemoryManager([facts_in(vault)])
+    chats = [manager.attach() for _ in range(2)]
+    for chat in chats:
+        say(chat, "a")
+
+    (mine,) = room(vault).iterdir()
+    shutil.rmtree(vault.root / ".memfs" / deleted.format(room=mine.name))
+    for number, chat in enumerate(chats):
+        say(chat, f"b{number}")
+    assert len(list(room(vault).glob("*/*.jsonl"))) == 2
+    assert len(open_logs()) == 1
+    wait(manager.close())
+    assert bodies(vault) == ["a", "b0", "b1"]
+
+
+def test_a_log_that_could_not_be_opened_again_touches_no_other_file(vault: Vault, tmp_path: Path) -> None:
+    log = Log(vault.root, ["s"])
+    log.append({"turn": 0})
+    shutil.rmtree(vault.root / ".memfs")
+    (vault.root / ".memfs").write_text("in the way")
+
+    with pytest.raises(Exception, match="not a directory"):
+        log.append({"turn": 1})
+    other = (tmp_path / "other").open("w+")  # which has the descriptor now
+    other.write("precious")
+    other.flush()
+    log.clear()
+    log.close()
+    other.seek(0)
+    assert other.read() == "precious"
+    other.close()
+
+
+# --- batches that no model made facts of
+
+
+def test_a_batch_no_model_could_read_is_kept_and_tried_again(vault: Vault) -> None:
+    store = VaultStore(vault, "/facts", extraction=NEVER)
+    words = "I drink tea \ud800"
+    with MemoryManager([store], model=ScriptedModel(["prose", "more prose"])) as manager:
+        say(manager.attach(), words)
+
+    (failure,) = failures(vault.root)
+    assert (failure.store, [text_of(message) for message in failure.messages]) == ("facts:/facts", [words])
+    retry(vault.root, failure)
+    assert failures(vault.root) == []
+    with MemoryManager([store], model=ScriptedModel([[{"content": "Alice drinks tea."}]])) as manager:
+        manager.attach()
+    assert bodies(vault) == ["Alice drinks tea."]
+
+
+def test_what_is_no_batch_hides_no_batch(vault: Vault, tmp_path: Path) -> None:
+    place = room(vault, "failed")
+    (place / "1.json").write_bytes(b"[" * 100_000)
+    (place / "2.json").write_bytes(b"\xff")
+    (place / "3.json").write_text('{"store": "s", "reason": "r", "time": 1, "messages": 5}')
+    (place / "4.json").mkdir()
+    os.mkfifo(place / "5.json")
+    (place / "6.json").symlink_to(tmp_path)
+    (place / "7.json").write_text("[]")
+    name = keep_failed(vault.root, "s", "r", [user("x" * 10_000_000)])
+
+    (failure,) = failures(vault.root)
+    assert failure.name == name
+    drop(vault.root, failure)
+    drop(vault.root, failure)
+    assert failures(vault.root) == []
+
+
+# --- amended
+
+
+def spoken(text: str, number: int, agent: str = "main") -> dict[str, Any]:
+    return {"role": "user", "content": text, "session": "s-1", "agent": agent, "number": number}
+
+
+def test_a_message_that_is_taken_back_is_distilled_by_nobody_and_is_not_on_the_disk(vault: Vault) -> None:
+    with MemoryManager([facts_in(vault)]) as manager:
+        one, two = manager.attach(), manager.attach()
+        for number, text in enumerate(("first", "secret", "third")):
+            one.record(spoken(text, number))
+        two.record(spoken("of another agent", 1, "aside"))
+        amend(vault.root, Amendment("s-1", "main", 1))
+
+        assert all(b"secret" not in path.read_bytes() for path in room(vault).rglob("*.jsonl"))
+        assert manager.pending == 3
+    assert bodies(vault) == ["first", "of another agent", "third"]
+
+
+def test_a_message_that_is_another_one_keeps_its_place_and_its_marks(vault: Vault) -> None:
+    first = MemoryManager([facts_in(vault), facts_in(vault, "bob", name="bobs")])
+    chat = first.attach()
+    chat.record(spoken("kept", 0))
+    chat.record(spoken("secret", 1))
+    amend(vault.root, Amendment("s-1", "main", 1, spoken("public", 1)))
+    crash()
+
+    with MemoryManager([facts_in(vault), facts_in(vault, "bob", name="bobs")]) as manager:
+        manager.attach()
+    assert bodies(vault, "/facts/alice") == bodies(vault, "/facts/bob") == ["kept", "public"]
+
+
+def test_a_log_of_which_nothing_is_left_is_gone(vault: Vault) -> None:
+    for is_held in (True, False):
+        manager = MemoryManager([facts_in(vault)])
+        manager.attach().record(spoken("secret", 0))
+        if not is_held:
+            crash()
+        amend(vault.root, Amendment("s-1", "main", 0))
+
+        assert not list(room(vault).rglob("*.jsonl"))
+        assert not orphans(vault.root, {facts_in(vault).place})
+
+
+def test_what_no_model_could_read_is_taken_back_too(vault: Vault) -> None:
+    keep_failed(vault.root, "facts:/facts", "prose", [spoken("secret", 0), spoken("kept", 1)])
+    keep_failed(vault.root, "facts:/facts", "prose", [spoken("secret", 0)])
+    keep_failed(vault.root, "facts:/facts", "prose", [spoken("other", 2)])
+
+    amend(vault.root, Amendment("s-1", "main", 0))
+    assert sorted(text_of(one) for failure in failures(vault.root) for one in failure.messages) == ["kept", "other"]
+
+
+def test_a_line_that_was_cut_short_is_gone_with_what_is_taken_back(vault: Vault) -> None:
+    manager = MemoryManager([facts_in(vault)])
+    chat = manager.attach()
+    chat.record(spoken("secret", 0))
+    (path,) = room(vault).rglob("*.jsonl")
+    with path.open("ab") as file:
+        file.write(b'\n{"turn": 1, "message": {"role": "user", "content": "secr')
+    chat.record(spoken("kept", 1))
+
+    amend(vault.root, Amendment("s-1", "main", 0))
+    assert b"secr" not in path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o600
+    wait(manager.close())
+    assert bodies(vault) == ["kept"]
+
+
+def test_what_is_taken_back_while_a_model_reads_it_goes_no_further(vault: Vault) -> None:
+    seen: list[str] = []
+
+    class Slow:
+        async def extract(self, messages: Sequence[Any], context: Any = None) -> Sequence[Any]:
+            seen.append(" ".join(map(text_of, context.previous)))
+            if len(seen) < 3:
+                amend(vault.root, Amendment("s-1", "main", len(seen) - 1))
+            if len(seen) == 2:
+                raise ExtractionError("prose", "")
+            return []
+
+    with MemoryManager([facts_in(vault, extraction={"extractor": Slow()})]) as manager:
+        chat = manager.attach()
+        for number in range(3):
+            chat.record(spoken(f"secret {number}", number))
+            wait(chat.flush())
+
+    assert seen == ["", "", ""]
+    assert failures(vault.root) == []
+
+
+# --- taken up store by store
+
+
+def test_each_store_of_a_killed_process_gets_its_turns_from_whoever_has_that_store_next(vault: Vault) -> None:
+    shared, first = facts_in(vault), facts_in(vault, "s-1", name="summary")
+    say(MemoryManager([shared, first]).attach(), "a", "b")
+    crash()
+
+    with MemoryManager([facts_in(vault, "bob")]) as manager:
+        manager.attach()
+    assert bodies(vault) == []
+    with MemoryManager([facts_in(vault), facts_in(vault, "s-2", name="summary")]) as manager:
+        manager.attach()
+    assert bodies(vault, "/facts/alice") == ["a", "b"]
+    assert bodies(vault, "/facts/s-2") == bodies(vault, "/facts/s-1") == []
+    with MemoryManager([facts_in(vault), facts_in(vault, "s-1", name="summary")]) as manager:
+        assert manager.attach().coordinator is not None
+        assert manager.pending == 2
+    assert bodies(vault, "/facts/s-1") == ["a", "b"]
+    assert len(bodies(vault)) == 4
+    assert not orphans(vault.root, {shared.place, first.place})
+
+
+def test_marks_and_accepted_facts_go_to_the_store_they_are_for(vault: Vault) -> None:
+    one, two = "facts:/facts/alice", "summary:/facts/s-1"
+    log = Log(vault.root, [one, two])
+    log.append(*({"turn": number, "message": spoken(f"turn {number}", number)} for number in range(3)))
+    log.append({"store": two, "mark": 0}, {"store": one, "mark": 1})
+    log.append({"fact": "f", "content": "both", "stores": [one, two], "metadata": None})
+    log.append({"fact": "g", "content": "second", "stores": [two], "metadata": None})
+    log.close()
+
+    (left,) = orphans(vault.root, {one, "other:/x"})
+    assert (left.stores, [number for number, _ in left.fresh(one)], left.fresh(two)) == ({one}, [2], [])
+    assert {fact.content: fact.stores for fact in left.facts.values()} == {"both": [one]}
+    left.log.close()
+    (left,) = orphans(vault.root, {two})
+    assert ([number for number, _ in left.fresh(two)], left.fresh(one)) == ([1, 2], [])
+    assert {fact.content: fact.stores for fact in left.facts.values()} == {"both": [two], "second": [two]}
+    left.log.close()
+    assert sorted(sorted(left.stores) for left in orphans(vault.root, {one, two})) == [[one], [two]]
+
+
+def test_a_store_that_has_its_turns_leaves_the_log_to_the_other(vault: Vault) -> None:
+    one, two = "facts:/facts/alice", "summary:/facts/s-1"
+    log = Log(vault.root, [one, two])
+    log.append({"turn": 0, "message": spoken("a", 0)}, {"store": one, "mark": 0})
+    log.close()
+
+    assert orphans(vault.root, {one}) == []
+    (left,) = orphans(vault.root, {two})
+    assert [text_of(message) for _, message in left.fresh(two)] == ["a"]
+    left.log.clear()
+    assert not list(room(vault).rglob("*.jsonl"))

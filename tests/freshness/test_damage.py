@@ -1,0 +1,706 @@
+"""What is derived may be damaged in any way: the next search is right by itself, and no memory is lost."""
+
+import ctypes
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from support.searching import (
+    LIMIT,
+    Words,
+    assert_right,
+    assert_soon_right,
+    found,
+    mistakes,
+    searched,
+    wait_for,
+    watched,
+)
+from torture.support import Crew, Log
+
+from memfs import Vault
+from memfs.index.generations import Generation
+
+Mount = Callable[[str], Path]
+NONE: tuple[str, ...] = ()
+KILLS = 4
+STALE = 1.2  # seconds: one between two looks at every file, and a little
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    with Crew(tmp_path_factory.mktemp("crew")) as made:
+        yield made
+
+
+def by_hand(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text, encoding="utf-8")
+
+
+# --- a vault, and what may happen to a file of its state ------------------------------------------------
+
+OOLONG = "facts/alice-drinks-oolong.md"
+WORDS: Words = {
+    "oolong": [OOLONG],
+    "sencha": [OOLONG],
+    "item3": ["facts/3.md"],
+    "item7": ["facts/7.md"],
+    "changed": ["facts/5.md"],
+    "item5": NONE,
+    "item6": NONE,
+    "word2999": ["long.md"],
+    "pending": ["facts/pending.md"],
+}
+
+
+def build(root: Path, others: int = 0) -> None:
+    """A vault with an index of several parts, some of it dead; a journal; kept versions; a change that is pending."""
+    with Vault.init(root) as vault:
+        for number in range(10):
+            by_hand(root, f"facts/{number}.md", f"This is item{number}.")
+        for number in range(others):
+            by_hand(root, f"many/{number}.md", f"It is one of many, number {number}.")
+        by_hand(root, "long.md", " ".join(f"word{number} " for number in range(3_000)))
+        vault.sync()
+        vault.add("Alice drinks oolong.", "/facts")
+        by_hand(root, "facts/5.md", "This is changed.")
+        (root / "facts/6.md").unlink()
+        vault.sync()
+        vault.append(OOLONG, "And sencha.")
+    by_hand(root, "facts/pending.md", "This is pending.")
+
+
+def state_of(root: Path) -> list[str]:
+    """The files of the state, in an order that does not depend on random names."""
+    files = [path.relative_to(root / ".memfs") for path in (root / ".memfs").rglob("*") if path.is_file()]
+    return sorted(map(str, files), key=lambda path: (path.rpartition(".")[2], len(path), path))
+
+
+def one_of_each(root: Path) -> list[str]:
+    """The largest file of each kind among those of the state that a search reads."""
+    files = [path for path in state_of(root) if path.startswith(("index/", "journal")) and not path.endswith(".lock")]
+    kinds = {re.sub(r"g-\w+/\w{32}|\d+", "", path): path for path in sorted(files, key=size(root))}
+    return sorted(kinds.values())
+
+
+def size(root: Path) -> Callable[[str], int]:
+    return lambda path: (root / ".memfs" / path).stat().st_size
+
+
+def flip(path: Path, share: float) -> None:
+    data = bytearray(path.read_bytes())
+    if data:
+        data[min(int(len(data) * share), len(data) - 1)] ^= 0xFF
+    path.write_bytes(data)
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def zero_in_place(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+
+
+def flip_in_place(path: Path) -> None:
+    with path.open("r+b") as file:
+        byte = file.read(1)
+        file.seek(0)
+        file.write(bytes([byte[0] ^ 0xFF]) if byte else b"\0")
+
+
+def append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\nmore\n\0\xff")
+
+
+def directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "inside").write_text("Something.")
+
+
+def symlink(path: Path) -> None:
+    outside = path.parents[3] / "outside" if path.parent.name.startswith("g-") else path.parents[2] / "outside"
+    outside.write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to(outside)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "deleted": Path.unlink,
+    "emptied": lambda path: os.truncate(path, 0),
+    "halved": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "first byte flipped": flip_in_place,
+    "a byte flipped": lambda path: flip(path, 0.4),
+    "last byte flipped": lambda path: flip(path, 1.0),
+    "zeroed": zero,
+    "zeroed in place": zero_in_place,
+    "appended to": append,
+    "a directory": directory,
+    "a symlink": symlink,
+    "a pipe": pipe,
+}
+RARE = ("first byte flipped", "last byte flipped", "zeroed")  # much like the others: at full scale only
+
+
+# --- each file in turn ----------------------------------------------------------------------------------
+
+
+class Trial(NamedTuple):
+    """What is done to the files of a state, and in which process: one that has the vault open, or a new one."""
+
+    kind: str
+    is_open: bool
+    is_told: bool = False
+    others: int = 0  # memories beside those that are looked for
+    is_thorough: bool = False  # every file, and not one of each kind
+
+
+def torment(crew: Crew, folder: Path, trial: Trial) -> tuple[int, list[str]]:
+    """Damage files of a state one by one, in processes that may die: how many, and what went wrong."""
+    log, done, wrong = Log(folder / "log"), 0, []
+    while True:
+        (folder / str(done)).mkdir()
+        worker = crew.start(damage_each, str(folder), done, *trial)
+        assert worker.ended(20 * LIMIT), "a process is blocked"
+        events = log.new()
+        wrong += [fault for event in events for fault in event.get("wrong", ())]
+        done += sum("wrong" in event for event in events)
+        if not events or "begun" not in events[-1]:
+            worker.finish()
+            return done, wrong
+        wrong.append(f"{events[-1]['begun']}: the process died or hung")
+        done += 1
+
+
+def damage_each(folder: str, start: int, *trial: Any) -> None:
+    """Damage each file, from one on, and see whether the vault is searched right."""
+    log, what = Log(Path(folder, "log")), Trial(*trial)
+    root, spare = Path(folder, str(start), "vault"), Path(folder, str(start), "spare")
+    build(root, what.others)
+    shutil.copytree(root / ".memfs", spare)
+    files = state_of(root) if what.is_thorough else one_of_each(root)
+    for file in files[start:]:
+        shutil.rmtree(root / ".memfs")
+        shutil.copytree(spare, root / ".memfs")
+        log.note(begun=file)
+        signal.alarm(10)
+        try:
+            with Vault(root, watch=what.is_told):
+                faults = damaged(root, file, what)
+        except Exception as error:
+            faults = [repr(error)]
+        signal.alarm(0)
+        log.note(wrong=[f"{file}: {fault}" for fault in faults])
+
+
+def damaged(root: Path, file: str, trial: Trial) -> list[str]:
+    """What is wrong with a vault after a file of its state was damaged."""
+    vault = searched(root, "oolong") if trial.is_open else Vault(root)
+    before = memories(root)
+    if trial.is_open:
+        assert vault.status().pending <= 2, "the index is not asked"
+    wait_for(is_calm)
+    DAMAGES[trial.kind](root / ".memfs" / file)
+    wrong = mistakes(vault, WORDS)
+    vault.add("Afterwards there is a kiwi.", "/facts")
+    after: Words = {**WORDS, "kiwi": ["facts/afterwards-there-is-a-kiwi.md"]}
+    wrong += mistakes(vault, after) + mistakes(Vault(root), after)
+    vault.doctor()
+    wrong += [str(problem) for problem in vault.doctor()] + mistakes(vault, after)
+    if vault.status().where != "disk":
+        wrong.append(f"the index is not on disk again: {vault.status().trouble}")
+    vault.close()
+    (root / "facts/afterwards-there-is-a-kiwi.md").unlink()
+    if memories(root) != before:
+        wrong.append("a memory was changed")
+    return wrong
+
+
+def is_calm() -> bool:
+    """Tell whether the threads sleep with which tantivy reads an index once more just after it is opened.
+
+    Nothing can be done for a process whose files are truncated in that moment.
+    """
+    try:
+        tasks = [(task / "stat").read_text() for task in Path("/proc/self/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):  # one has ended just now
+        return False
+    return not any("(watch-" in task or ("(thread-" in task and ") S " not in task) for task in tasks)
+
+
+def memories(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.md")}
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
+@pytest.mark.parametrize("kind", [kind for kind in DAMAGES if kind not in RARE])
+def test_a_search_is_right_whatever_happened_to_a_file_of_the_state(
+    mount_tmpfs: Mount, crew: Crew, kind: str, is_open: bool
+) -> None:
+    files, wrong = torment(crew, mount_tmpfs("size=64m"), Trial(kind, is_open))
+
+    assert wrong == []
+    assert files > 9
+
+
+@pytest.mark.parametrize("kind", ["emptied", "halved", "zeroed in place"])
+def test_one_who_is_told_by_a_watcher_searches_right_whatever_happened_to_the_index(
+    mount_tmpfs: Mount, crew: Crew, kind: str
+) -> None:
+    assert torment(crew, mount_tmpfs("size=64m"), Trial(kind, is_open=True, is_told=True))[1] == []
+
+
+# --- directories of the state, and names that lead elsewhere --------------------------------------------
+
+ROOMS = ["", "index", "index/g", "history", "locks", "tmp", "late"]
+
+
+def by_a_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("Something else.")
+
+
+def by_a_symlink(path: Path) -> None:
+    outside = path.parents[len(path.parts) - path.parts.index("vault") - 1] / "outside"
+    shutil.copytree(path, outside)
+    shutil.rmtree(path)
+    path.symlink_to(outside)
+
+
+def room(root: Path, name: str) -> Path:
+    return next((root / ".memfs/index").glob("g-*")) if name == "index/g" else root / ".memfs" / name
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
+@pytest.mark.parametrize("replace", [shutil.rmtree, by_a_file, by_a_symlink])
+def test_a_search_is_right_whatever_happened_to_a_directory_of_the_state(
+    tmp_path: Path, replace: Callable[[Path], object], is_open: bool
+) -> None:
+    root, spare, outside = tmp_path / "vault", tmp_path / "spare", tmp_path / "outside"
+    build(root)
+    before = memories(root)
+    shutil.copytree(root / ".memfs", spare)
+    for name in ROOMS:
+        with searched(root, "oolong") if is_open else Vault(root) as vault:
+            replace(room(root, name))
+            there = everything(outside)
+
+            assert mistakes(vault, WORDS) == [], name
+            assert mistakes(Vault(root), WORDS) == [], name
+        assert memories(root) == before
+        assert everything(outside) == there, f"{name}: it was written through a symlink"
+        shutil.rmtree(outside, ignore_errors=True)
+        if (root / ".memfs").is_dir() and not (root / ".memfs").is_symlink():
+            shutil.rmtree(root / ".memfs")
+        else:
+            (root / ".memfs").unlink()
+        shutil.copytree(spare, root / ".memfs")
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def seal(text: bytes) -> bytes:
+    return b"%d\n%b" % (zlib.crc32(text), text)
+
+
+def described(root: Path) -> tuple[str, str, str, dict[str, list[int]]]:
+    """What `current` says: the name of the generation, its kind, its place in the journal, its files."""
+    name, kind, journal, files = json.loads((root / ".memfs/index/current").read_bytes().partition(b"\n")[2])
+    return name, kind, journal, files
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
+def test_a_search_is_right_whatever_the_file_current_says(tmp_path: Path, is_open: bool) -> None:
+    root = tmp_path / "vault"
+    build(root)
+    before = memories(root)
+    name, kind, journal, files = described(root)
+    other = {"../../../outside": next(iter(files.values()))}
+    says: list[tuple[object, object]] = [
+        (place, files) for place in ("../../..", "..", "", "/etc", "g-0", "x" * 5000, 7)
+    ]
+    lists: list[object] = [{}, other, {**files, "../x": [0, 0, 0, 0]}, [], None]
+    says += [(name, names) for names in lists]
+    texts = [seal(json.dumps([place, kind, journal, names]).encode()) for place, names in says]
+    texts += [seal(text) for text in (b"", b"{}", b"null", b"[" * 100_000, b"\xff\xfe", b"[1,2,3,{}]")]
+    texts += [b"", b"-1\n[]", b"9" * 5000 + b"\n[]", os.urandom(500)]
+    secret = tmp_path / "outside"
+    secret.write_text("Something else.")
+    with searched(root, "oolong") if is_open else Vault(root) as vault:
+        for text in texts:
+            (root / ".memfs/index/current").write_bytes(text)
+
+            assert found(vault if is_open else Vault(root), "oolong") == {OOLONG}, text[:80]
+        assert_right(vault, WORDS)
+    assert secret.read_text() == "Something else."
+    assert memories(root) == before
+
+
+def test_what_the_journal_says_is_believed_by_nobody(tmp_path: Path, crew: Crew) -> None:
+    (tmp_path / "secret.md").write_text("Outside there is plutonium.")
+    root = tmp_path / "vault"
+    build(root)
+    lines = [
+        "../secret.md",
+        "/etc/passwd",
+        f"{tmp_path}/secret.md",
+        "facts/../../secret.md",
+        "%2e%2e/secret.md",
+        "x" * 9000,
+    ]
+    lines += [
+        "facts/3.md",
+        "facts/none.md",
+        ".memfs/x.md",
+        "\0.md",
+        "facts/3.md/x.md",
+        "sessions/a.md",
+        "%",
+        "%ff.md",
+        "é.md",
+    ]
+    with watched(crew, root), searched(root) as vault:
+        vault.add("It has a journal now.", "/facts")
+        vault.search("journal")
+        for line in lines:
+            with (root / ".memfs/journal").open("ab") as journal:
+                journal.write(f"\n{line}\n".encode() + os.urandom(20) + b"\n")
+
+            assert mistakes(vault, {**WORDS, "plutonium": NONE}) == []
+        assert_right(vault, {**WORDS, "plutonium": NONE})
+
+
+def test_an_old_state_that_is_put_back_is_not_believed(tmp_path: Path) -> None:
+    root = tmp_path / "vault"
+    build(root)
+    with searched(root, "oolong") as vault:
+        shutil.copytree(root / ".memfs", tmp_path / "old")
+        vault.remove("facts/3.md")
+        vault.update("facts/7.md", body="This is halva.")
+        vault.add("A kiwi.", "/facts")
+        vault.sync()
+        words: Words = {**WORDS, "item3": NONE, "item7": NONE, "halva": ["facts/7.md"], "kiwi": ["facts/a-kiwi.md"]}
+        shutil.rmtree(root / ".memfs")
+        shutil.copytree(tmp_path / "old", root / ".memfs")
+
+        assert mistakes(Vault(root), words) == []
+        assert_right(vault, words)
+
+
+def test_a_vault_that_is_copied_or_moved_is_searched_right(tmp_path: Path) -> None:
+    build(tmp_path / "copy")
+    with searched(tmp_path / "copy") as vault:
+        (tmp_path / "copy").rename(tmp_path / "moved")
+        shutil.copytree(tmp_path / "moved", tmp_path / "copy")
+        by_hand(tmp_path / "copy", "facts/3.md", "This is halva.")
+
+        assert_right(vault, {**WORDS, "item3": NONE, "halva": ["facts/3.md"]})
+        assert_right(Vault(tmp_path / "moved"), WORDS)
+
+
+def test_a_vault_put_in_the_place_of_another_has_its_own_journal_and_kept_versions(tmp_path: Path) -> None:
+    root, old = tmp_path / "vault", tmp_path / "old"
+    build(root)
+    with searched(root) as vault:
+        vault.append("facts/3.md", "With milk.")
+        root.rename(old)
+        shutil.copytree(old, root)
+        before = {file: (old / ".memfs" / file).read_bytes() for file in state_of(old)}
+
+        vault.append("facts/3.md", "With sugar.")
+
+        assert {file: (old / ".memfs" / file).read_bytes() for file in state_of(old)} == before
+        assert "facts/3.md" in (root / ".memfs/journal").read_text().split("\n")[-2:]
+        assert Vault(root).versions("facts/3.md")[0].hash == vault.versions("facts/3.md")[0].hash
+        assert len(Vault(root).versions("facts/3.md")) == len(Vault(old).versions("facts/3.md")) + 1
+
+
+def test_a_flipped_byte_that_nothing_shows_is_found_by_the_doctor(tmp_path: Path) -> None:
+    build(tmp_path / "vault")
+    with Vault(tmp_path / "vault") as vault:
+        vault.sync()
+    files = [file for file in state_of(vault.root) if re.search(r"g-.*\.(term|pos|idx|fast)$|rows-", file)]
+    for file in files:
+        path = vault.root / ".memfs" / file
+        if path.exists():
+            status = path.stat()
+            flip(path, 0.5)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+            assert Vault(vault.root).doctor() != [], file
+            assert_right(Vault(vault.root), WORDS)
+
+
+def flip_unseen(path: Path, share: float) -> None:
+    """Flip a byte in place, and set the time back."""
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.seek(int(status.st_size * share))
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 0x01]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["while it is open", "before it is opened"])
+@pytest.mark.parametrize("ending", ["term", "idx", "fast", "rows-0"])
+def test_a_byte_is_flipped_and_the_time_set_back(tmp_path: Path, ending: str, is_open: bool) -> None:
+    for tenth in range(1, 10):
+        root = tmp_path / str(tenth)
+        build(root)
+        vault = searched(root) if is_open else None
+        flip_unseen(root / ".memfs" / next(file for file in one_of_each(root) if file.endswith(ending)), tenth / 10)
+
+        assert mistakes(vault or Vault(root), WORDS) == [], tenth
+
+
+def test_files_that_an_index_took_over_are_known_by_their_times(tmp_path: Path) -> None:
+    build(tmp_path / "vault")
+    with searched(tmp_path / "vault") as vault:
+        vault.sync()
+    published = Generation.read(str(tmp_path / "vault/.memfs/index"))
+
+    for name, ((*_, mtime_ns, ctime_ns), _) in published.files.items():  # else all is read whenever it is opened
+        status = (Path(published.place) / name).stat()
+        assert (mtime_ns, ctime_ns) == (status.st_mtime_ns, status.st_ctime_ns), name
+
+
+@pytest.mark.parametrize("ending", ["term", "pos", "idx", "fast", "del", "rows-0"])
+def test_damage_is_not_carried_into_the_next_index(tmp_path: Path, ending: str) -> None:
+    root = tmp_path / "vault"
+    build(root)
+    vault = Vault(root)
+    vault.search("oolong")
+    zero_in_place(root / ".memfs" / next(file for file in one_of_each(root) if file.endswith(ending)))
+    by_hand(root, "facts/3.md", "This is halva.")
+    vault.sync()
+
+    assert_right(Vault(root), {**WORDS, "item3": NONE, "halva": ["facts/3.md"]})
+    assert_right(vault, {**WORDS, "item3": NONE, "halva": ["facts/3.md"]})
+
+
+# --- killed while it is built ---------------------------------------------------------------------------
+
+
+def build_anew(root: str) -> None:
+    """Build the index anew, over and over, until killed."""
+    number = 0
+    while True:
+        number += 1
+        vault = Vault(root)
+        if number % 2:
+            shutil.rmtree(Path(root, ".memfs/index"), ignore_errors=True)
+            vault.search("oolong")
+        else:
+            Path(root, "facts/churn.md").write_text(f"It is churn {number}.", encoding="utf-8")
+            vault.sync()
+
+
+def kill_while_it_is_built(crew: Crew, root: Path, kills: int, longest: float) -> int:
+    """Kill processes that build the index; the number of times that something was left over by one."""
+    chance, remains = random.Random(kills), 0
+    for _ in range(kills):
+        worker = crew.start(build_anew, str(root))
+        assert not worker.ended(chance.uniform(0.01, longest)), "it ended by itself"
+        worker.kill()
+        assert worker.ended(LIMIT)
+        remains += len(left_in_the_index(root)) > 0
+        with Vault(root) as vault:
+            faults = mistakes(vault, WORDS)
+            assert not faults, faults
+            (root / "facts/churn.md").unlink(missing_ok=True)
+            by_hand(root, "facts/again.md", f"It is published again in {remains}.")
+            vault.sync()
+        assert left_in_the_index(root) == []
+    return remains
+
+
+def left_in_the_index(root: Path) -> list[str]:
+    """What is in the index beside `current` and the generation it names."""
+    names = os.listdir(root / ".memfs/index") if (root / ".memfs/index").exists() else []
+    named = described(root)[0] if "current" in names else ""
+    return [name for name in names if name not in {"current", named}]
+
+
+def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: Crew) -> None:
+    build(tmp_path / "vault", 300)
+
+    kill_while_it_is_built(crew, tmp_path / "vault", KILLS, 0.3)
+    with Vault(tmp_path / "vault") as vault:
+        assert_right(vault, WORDS)
+
+
+def test_an_index_of_another_kind_is_no_fault_to_the_doctor(tmp_path: Path) -> None:
+    build(tmp_path)
+    (tmp_path / "memfs.yaml").write_text("retrieval:\n  language: german\n")
+
+    assert Vault(tmp_path).doctor(repair=False) == []
+    assert Vault(tmp_path).doctor() == []
+    assert_right(Vault(tmp_path), WORDS)
+
+
+# --- where nothing can be written -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_indexed", [True, False], ids=["indexed", "not indexed"])
+def test_a_read_only_vault_is_searched(tmp_path: Path, mount_tmpfs: Mount, is_indexed: bool) -> None:
+    disk, seen = mount_tmpfs("size=8m"), tmp_path / "seen"
+    seen.mkdir()
+    build(disk / "vault")
+    if not is_indexed:
+        shutil.rmtree(disk / "vault/.memfs")
+    subprocess.run(["mount", "--bind", disk, seen], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", seen], check=True)
+        with searched(seen / "vault", "oolong") as vault:
+            assert mistakes(vault, WORDS) == []
+            by_hand(disk / "vault", "facts/3.md", "This is halva.")
+            (disk / "vault/facts/7.md").unlink()
+            words: Words = {**WORDS, "item3": NONE, "item7": NONE, "halva": ["facts/3.md"]}
+            assert mistakes(vault, words) == []
+            assert mistakes(Vault(seen / "vault"), words) == []
+            for number in range(400):
+                by_hand(disk / "vault", f"many/{number}.md", f"It is one of many, number {number}.")
+            assert len(found(vault, "many")) == 400
+            assert vault.status().where == "memory"
+            assert "Read-only file system" in vault.status().trouble
+        assert "index in memory" in Vault(seen / "vault").status().trouble
+        assert Vault(seen / "vault").doctor(repair=False) == []
+        (problem,) = Vault(seen / "vault").doctor()
+        assert problem.reason == "the index cannot be written: Read-only file system"
+        assert "`memfs doctor`" not in problem.hint
+    finally:
+        subprocess.run(["umount", "-l", seen], check=True)
+
+
+def fill_up(disk: Path) -> None:
+    """Write until there is no room at all."""
+    with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        for size in (1 << 16, 1 << 12, 1):
+            with suppress(OSError):
+                while True:
+                    ballast.write(b"\0" * size)
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["with an index", "without one"])
+def test_a_search_goes_on_while_the_disk_is_full(mount_tmpfs: Mount, is_lost: bool) -> None:
+    disk = mount_tmpfs("size=3m")
+    root = disk / "vault"
+    build(root)
+    with searched(root, "oolong") as vault:
+        fill_up(disk)
+        if is_lost:
+            shutil.rmtree(root / ".memfs/index")
+            fill_up(disk)
+        with (root / "facts/3.md").open("r+") as file:
+            file.write("It is halva.")
+        (root / "facts/7.md").unlink()
+        for number in range(400):
+            os.link(root / "facts/5.md", root / f"facts/5-{number}.md")
+        words: Words = {word: paths for word, paths in WORDS.items() if word not in {"item3", "changed"}}
+        words = {**words, "halva": ["facts/3.md"], "item7": NONE}
+
+        assert mistakes(vault, words) == []
+        assert mistakes(Vault(root), words) == []
+        assert len(found(vault, "changed")) == 401
+        assert vault.sync().problems != ()
+        assert vault.status().trouble == "the index cannot be written: No space left on device"
+        assert vault.status().trouble in [problem.reason for problem in vault.doctor()]
+        assert vault.doctor(repair=False) != []
+        (disk / "ballast").unlink()
+        assert vault.sync().problems == ()
+        assert (vault.status().where, vault.status().trouble) == ("disk", "")
+        assert_right(vault, words)
+
+
+# --- an ordinary user -----------------------------------------------------------------------------------
+
+
+def test_a_search_is_right_within_a_second_where_the_system_tells_nothing(public_path: Path) -> None:
+    build(public_path / "vault")
+    with Crew(public_path) as crew:
+        subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
+        crew.start(search_without_notices, str(public_path / "vault")).finish()
+
+
+def search_without_notices(path: str) -> None:
+    """Use up what the system gives one user to be told with, and search."""
+    become_nobody()
+    root = Path(path)
+    libc = ctypes.CDLL(None)
+    while libc.inotify_init() >= 0:
+        pass
+    with searched(root, "oolong") as vault, Vault(root) as other:
+        assert vault.status().notices == "scan"
+        assert mistakes(vault, WORDS) == []
+        added = other.add("A kiwi.", "/facts")
+        assert found(vault, "kiwi") == {added.path}
+        by_hand(root, "facts/3.md", "This is halva.")
+        by_hand(root, "facts/new.md", "This is nougat.")
+        words: Words = {**WORDS, "item3": NONE, "halva": ["facts/3.md"], "nougat": ["facts/new.md"]}
+        assert_soon_right(vault, words, STALE)
+        assert mistakes(Vault(root), words) == []
+        os.truncate(next(root.glob(".memfs/index/g-*/*.term")), 0)
+        assert mistakes(vault, words) == []
+    with Vault(root, watch=True), searched(root, "oolong") as vault:
+        by_hand(root, "facts/new.md", "This is marzipan.")
+        assert_soon_right(vault, {"nougat": NONE, "marzipan": ["facts/new.md"]}, 2 * STALE)
+
+
+def test_what_cannot_be_read_is_not_found_until_it_can(public_path: Path) -> None:
+    build(public_path / "vault")
+    with Crew(public_path) as crew:
+        subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
+        crew.start(search_what_cannot_be_read, str(public_path / "vault")).finish()
+
+
+def search_what_cannot_be_read(path: str) -> None:
+    """Make files and directories unreadable, and readable again."""
+    become_nobody()
+    root = Path(path)
+    with searched(root, "oolong") as vault:
+        for name, words in {
+            "facts/3.md": {"item3": NONE, "item7": ["facts/7.md"]},
+            "facts": {"item3": NONE, "item7": NONE, "word2999": ["long.md"]},
+            ".memfs": WORDS,
+            ".memfs/index": WORDS,
+        }.items():
+            mode = (root / name).stat().st_mode
+            (root / name).chmod(0)
+            faults = mistakes(vault, words) + mistakes(Vault(root), words)
+            (root / name).chmod(mode)
+            assert not faults, (name, faults)
+            assert_right(vault, WORDS)
+            assert_right(Vault(root), WORDS)
+
+
+def become_nobody() -> None:
+    """Be an ordinary user, who perhaps cannot read what is not imported yet."""
+    import memfs.freshness.index_doctor
+    import memfs.search.search  # noqa: F401
+
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)

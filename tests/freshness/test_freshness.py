@@ -1,0 +1,1422 @@
+"""A search is about the files as they are now, whoever changed them: editors, git, other processes, this one."""
+
+import fcntl
+import gc
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support.searching import (
+    SOON,
+    Tale,
+    Words,
+    assert_right,
+    assert_soon_right,
+    found,
+    mistakes,
+    read_your_writes,
+    searched,
+    wait_for,
+    wander,
+    watched,
+    write,
+)
+from torture.support import Crew
+
+from memfs import Vault
+from memfs.data_types import Change, lazy
+from memfs.errors import VaultNotFoundError
+from memfs.freshness.freshness import Freshness
+from memfs.fs.locks import Mutex
+from memfs.storage.stat_scan import is_settled
+
+Git = Callable[..., str]
+MANY, BURST, STEPS = 200, 2_000, 50
+NONE: tuple[str, ...] = ()
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    with Crew(tmp_path_factory.mktemp("crew")) as made:
+        yield made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make(tmp_path / "vault")
+
+
+def make(root: Path) -> Path:
+    """A vault with an index, some of it written by memfs and some by hand."""
+    with Vault.init(root) as vault:
+        vault.add("Alice drinks oolong.", "/facts/alice")
+        for path, text in {
+            "top.md": "At the top there is marzipan.",
+            "facts/alice/home.md": "Alice lives in Porto.",
+            "facts/alice/deep/er.md": "Alice hides a theremin.",
+            "facts/bob/home.md": "Bob lives in Tromso.",
+            "facts/bob/work.md": "Bob is a luthier.",
+        }.items():
+            by_hand(root, path, text)
+        vault.sync()
+    return root
+
+
+def by_hand(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text, encoding="utf-8")
+
+
+# --- the changes, and what is found after each ----------------------------------------------------------
+
+
+class Scene(NamedTuple):
+    """Where a change happens: a vault, an object of it, and processes to start."""
+
+    root: Path
+    vault: Vault
+    crew: Crew
+
+    def elsewhere(self, verb: str, *arguments: str) -> None:
+        """Write in another process."""
+        self.crew.start(write, str(self.root), verb, *arguments).finish()
+
+
+def in_place(scene: Scene) -> None:
+    with (scene.root / "top.md").open("r+", encoding="utf-8") as file:
+        file.write("At the top there is halva now")
+        file.truncate()
+
+
+def by_rename(scene: Scene) -> None:
+    by_hand(scene.root, ".top.md.swp", "At the top there is halva.")
+    (scene.root / ".top.md.swp").replace(scene.root / "top.md")
+
+
+def as_vim_does(scene: Scene) -> None:
+    file = scene.root / "top.md"
+    file.rename(f"{file}~")
+    file.write_text("At the top there is halva.", encoding="utf-8")
+    os.unlink(f"{file}~")
+
+
+def by_vim(scene: Scene) -> None:
+    if not shutil.which("vim"):
+        as_vim_does(scene)
+        return
+    command = ["vim", "-es", "-u", "NONE", "-c", "set backup", "-c", "%s/marzipan/halva/", "-c", "wq", "top.md"]
+    subprocess.run(command, cwd=scene.root, check=True, timeout=20)
+
+
+def by_sed(scene: Scene) -> None:
+    subprocess.run(["sed", "-i", "s/marzipan/halva/", "top.md"], cwd=scene.root, check=True)
+
+
+def with_its_old_time(scene: Scene) -> None:
+    file = scene.root / "top.md"
+    status = file.stat()
+    file.write_text("At the top there is macaroon.", encoding="utf-8")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def twice_within_a_moment(scene: Scene) -> None:
+    for word in ("truffles", "macaroon"):
+        in_the_same_size(scene.root, word)
+        assert found(scene.vault, "marzipan") == set()
+    in_the_same_size(scene.root, "lebkuken")
+
+
+def in_the_same_size(root: Path, word: str) -> None:
+    assert len(word) == len("marzipan")
+    with (root / "top.md").open("r+", encoding="utf-8") as file:
+        file.write(f"At the top there is {word}.")
+
+
+def swap_a_directory_in(scene: Scene) -> None:
+    (scene.root / "top.md").unlink()
+    by_hand(scene.root, "top.md/inner.md", "Inside there is nougat.")
+
+
+def swap_a_directory_in_and_out(scene: Scene) -> None:
+    swap_a_directory_in(scene)
+    found(scene.vault, "nougat")
+    shutil.rmtree(scene.root / "top.md")
+    by_hand(scene.root, "top.md", "At the top there is halva.")
+
+
+def swap_a_symlink_in(scene: Scene) -> None:
+    by_hand(scene.root.parent, "secret.md", "Outside there is plutonium.")
+    (scene.root / "top.md").unlink()
+    (scene.root / "top.md").symlink_to("../secret.md")
+
+
+def swap_a_symlink_to_a_directory_in(scene: Scene) -> None:
+    by_hand(scene.root.parent, "outside/home.md", "Outside there is plutonium.")
+    shutil.rmtree(scene.root / "facts/bob")
+    (scene.root / "facts/bob").symlink_to("../../outside")
+
+
+def move_a_directory_in(scene: Scene) -> None:
+    by_hand(scene.root.parent, "outside/a/one.md", "Carol plays koto.")
+    by_hand(scene.root.parent, "outside/two.md", "Carol plays sitar.")
+    (scene.root.parent / "outside").rename(scene.root / "facts/carol")
+
+
+def move_a_directory_in_and_write_below(scene: Scene) -> None:
+    move_a_directory_in(scene)
+    found(scene.vault, "koto")
+    by_hand(scene.root, "facts/carol/a/three.md", "Carol plays oud.")
+    by_hand(scene.root, "facts/carol/a/b/four.md", "Carol plays lyre.")
+
+
+def rename_a_directory_and_write_below(scene: Scene) -> None:
+    (scene.root / "facts/alice").rename(scene.root / "facts/alicia")
+    found(scene.vault, "theremin")
+    by_hand(scene.root, "facts/alicia/deep/er.md", "Alicia plays oud.")
+
+
+def write_in_a_vault_within(scene: Scene) -> None:
+    with Vault.init(scene.root / "facts/inner") as inner:
+        inner.add("Dora keeps axolotls.", "/pets")
+        assert found(inner, "axolotl") == {"pets/dora-keeps-axolotls.md"}
+        assert found(inner, "oolong") == set()
+
+
+def remove_most(scene: Scene) -> None:
+    """So much that it is not published by itself."""
+    for number in range(40):
+        by_hand(scene.root, f"bulk/{number}.md", f"Bulk {number}.")
+    scene.vault.sync()
+    shutil.rmtree(scene.root / "bulk")
+    shutil.rmtree(scene.root / "facts")
+
+
+def use_odd_names(scene: Scene) -> None:
+    for number, name in enumerate(ODD):
+        by_hand(scene.root, name, f"Its name is odd{number}.")
+
+
+def grow_and_shrink(scene: Scene) -> None:
+    by_hand(scene.root, "top.md", "At the top there is halva. " + "x" * (9 << 20))
+    assert found(scene.vault, "halva") == set()
+    os.truncate(scene.root / "top.md", 26)
+
+
+ODD = [
+    "line\nbreak.md",
+    "100%.md",
+    "%41.md",
+    "tab\there.md",
+    "nün.md",
+    "nu\u0308n.md",
+    "a 'b' \"c\" .md",
+    "x" * 250 + ".md",
+]
+OOLONG = "facts/alice/alice-drinks-oolong.md"
+SWEET: Words = {"halva": ["top.md"], "marzipan": NONE}
+CAROL: Words = {"koto": ["facts/carol/a/one.md"], "sitar": ["facts/carol/two.md"]}
+CHANGES: dict[str, tuple[Callable[[Scene], object], Words]] = {
+    "added here": (lambda s: s.vault.add("A kiwi.", "/facts"), {"kiwi": ["facts/a-kiwi.md"]}),
+    "updated here": (lambda s: s.vault.update(OOLONG, body="Sencha."), {"sencha": [OOLONG]}),
+    "appended here": (lambda s: s.vault.append(OOLONG, "And sencha."), {"sencha": [OOLONG]}),
+    "forgotten here": (lambda s: s.vault.forget("top.md"), {"marzipan": NONE}),
+    "removed here": (lambda s: s.vault.remove("top.md"), {"marzipan": NONE}),
+    "moved here": (lambda s: s.vault.move("top.md", "/attic"), {"marzipan": ["attic/top.md"]}),
+    "added elsewhere": (lambda s: s.elsewhere("add", "A kiwi.", "/new"), {"kiwi": ["new/a-kiwi.md"]}),
+    "appended elsewhere": (lambda s: s.elsewhere("append", OOLONG, "And sencha."), {"sencha": [OOLONG]}),
+    "forgotten elsewhere": (lambda s: s.elsewhere("forget", "top.md"), {"marzipan": NONE}),
+    "removed elsewhere": (lambda s: s.elsewhere("remove", "top.md"), {"marzipan": NONE}),
+    "moved elsewhere": (lambda s: s.elsewhere("move", "top.md", "/attic"), {"marzipan": ["attic/top.md"]}),
+    "written in place": (in_place, SWEET),
+    "saved by rename": (by_rename, SWEET),
+    "saved as vim does": (as_vim_does, SWEET),
+    "saved by vim": (by_vim, SWEET),
+    "saved by sed": (by_sed, SWEET),
+    "with its old time": (with_its_old_time, {"macaroon": ["top.md"], "marzipan": NONE}),
+    "twice within a moment": (twice_within_a_moment, {"lebkuken": ["top.md"], "macaroon": NONE, "truffles": NONE}),
+    "emptied": (lambda s: os.truncate(s.root / "top.md", 0), {"marzipan": NONE}),
+    "deleted": (lambda s: (s.root / "top.md").unlink(), {"marzipan": NONE}),
+    "another mode": (lambda s: (s.root / "top.md").chmod(0o600), {"marzipan": ["top.md"]}),
+    "a time far away": (lambda s: os.utime(s.root / "top.md", (1.2e10, 1.2e10)), {"marzipan": ["top.md"]}),
+    "odd names": (use_odd_names, {f"odd{number}": [name] for number, name in enumerate(ODD)}),
+    "too large for a while": (grow_and_shrink, SWEET),
+    "a directory in its place": (swap_a_directory_in, {"marzipan": NONE, "nougat": ["top.md/inner.md"]}),
+    "a directory, and back": (swap_a_directory_in_and_out, {**SWEET, "nougat": NONE}),
+    "a symlink in its place": (swap_a_symlink_in, {"marzipan": NONE, "plutonium": NONE}),
+    "a symlink above it": (swap_a_symlink_to_a_directory_in, {"luthier": NONE, "tromso": NONE, "plutonium": NONE}),
+    "moved elsewhere by hand": (
+        lambda s: (s.root / "facts/bob/work.md").rename(s.root / "facts/alice/work.md"),
+        {"luthier": ["facts/alice/work.md"]},
+    ),
+    "another case": (lambda s: (s.root / "top.md").rename(s.root / "Top.md"), {"marzipan": ["Top.md"]}),
+    "a directory moved in": (move_a_directory_in, CAROL),
+    "a directory moved in, and written": (
+        move_a_directory_in_and_write_below,
+        {**CAROL, "oud": ["facts/carol/a/three.md"], "lyre": ["facts/carol/a/b/four.md"]},
+    ),
+    "a directory moved out": (
+        lambda s: (s.root / "facts/alice").rename(s.root.parent / "out"),
+        {"oolong": NONE, "porto": NONE, "theremin": NONE},
+    ),
+    "a directory renamed": (
+        lambda s: (s.root / "facts/alice").rename(s.root / "facts/alicia"),
+        {"porto": ["facts/alicia/home.md"], "theremin": ["facts/alicia/deep/er.md"]},
+    ),
+    "a directory renamed, and written": (
+        rename_a_directory_and_write_below,
+        {"porto": ["facts/alicia/home.md"], "theremin": NONE, "oud": ["facts/alicia/deep/er.md"]},
+    ),
+    "a directory deleted": (lambda s: shutil.rmtree(s.root / "facts/bob"), {"tromso": NONE, "luthier": NONE}),
+    "most of it deleted": (remove_most, {"oolong": NONE, "bulk": NONE, "marzipan": ["top.md"]}),
+    "a vault within": (write_in_a_vault_within, {"axolotl": ["facts/inner/pets/dora-keeps-axolotls.md"]}),
+    "the state deleted": (lambda s: shutil.rmtree(s.root / ".memfs"), {"marzipan": ["top.md"]}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_very_next_search_is_right_after_a_change(root: Path, crew: Crew, name: str) -> None:
+    change, words = CHANGES[name]
+    with searched(root, "marzipan") as vault:
+        change(Scene(root, vault, crew))
+
+        assert mistakes(vault, words) == []
+        assert_right(Vault(root), words)
+        assert_right(vault, words)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_first_search_of_a_new_process_is_right_after_a_change(root: Path, crew: Crew, name: str) -> None:
+    change, words = CHANGES[name]
+    change(Scene(root, Vault(root), crew))
+
+    assert_right(Vault(root), words)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_where_a_watcher_lives_others_search_right_within_a_second(root: Path, crew: Crew, name: str) -> None:
+    change, words = CHANGES[name]
+    with Vault(root, watch=True) as watcher, searched(root, "marzipan") as vault:
+        assert vault.status().notices == "watcher"
+        change(Scene(root, watcher, crew))
+
+        assert_soon_right(vault, words)
+        assert_soon_right(Vault(root), words)
+        assert_soon_right(watcher, words)
+        assert watcher.doctor() == []
+        assert mistakes(vault, words) == []
+
+
+@pytest.mark.parametrize("name", ["written in place", "saved by rename", "a directory renamed", "deleted"])
+def test_where_another_process_watches_one_searches_right_within_a_second(root: Path, crew: Crew, name: str) -> None:
+    change, words = CHANGES[name]
+    with watched(crew, root), searched(root, "marzipan") as vault:
+        assert vault.status().notices == "watcher"
+        change(Scene(root, vault, crew))
+
+        assert_soon_right(vault, words)
+        assert_right(vault, words)
+
+
+@pytest.fixture
+def coarse(tmp_path: Path) -> Iterator[Path]:
+    """A vault on a file system whose times are seconds; those of most systems are some milliseconds apart."""
+    image, where = tmp_path / "image", tmp_path / "disk"
+    where.mkdir()
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-I", "128", image], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["mount", "-o", "loop", image, where], check=True)
+    try:
+        Vault.init(where / "vault").close()
+        yield where / "vault"
+    finally:
+        subprocess.run(["umount", "-l", where], check=True)
+
+
+@pytest.mark.parametrize("kind", ["searched once", "searched again and again", "watched", "new each time"])
+def test_what_is_edited_right_after_a_search_is_found_where_times_are_coarse(coarse: Path, kind: str) -> None:
+    note = coarse / "note.md"
+    note.write_text("tea0\n")
+    with Vault(coarse, watch=kind == "watched") as vault:
+        for _ in range({"searched again and again": 3, "searched once": 1}.get(kind, 0)):
+            assert found(vault, "tea0") == {"note.md"}
+        for number in range(1, 10):  # as long each time
+            with note.open("r+") as file:
+                file.write(f"tea{number}\n")
+
+            now = Vault(coarse) if kind == "new each time" else vault
+            assert mistakes(now, {f"tea{number}": ["note.md"], f"tea{number - 1}": NONE}) == []
+    assert Vault(coarse).doctor(repair=False) == []
+
+
+def test_what_is_edited_right_after_it_was_published_is_found_where_it_is_mounted_and_times_are_coarse(
+    coarse: Path,
+) -> None:
+    root, note = coarse.parent.parent, coarse / "note.md"
+    Vault.init(root).close()
+    note.write_text("tea0\n")
+    for number in range(1, 10):  # as long each time
+        Vault(root).sync()
+        with note.open("r+") as file:
+            file.write(f"tea{number}\n")
+
+        assert mistakes(Vault(root), {f"tea{number}": ["disk/vault/note.md"], f"tea{number - 1}": NONE}) == []
+
+
+def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tells(coarse: Path) -> None:
+    with Vault(coarse, watch=True) as vault:
+        vault.create("linked.md", "Sencha one.\n")
+        os.link(coarse / "linked.md", coarse.parent / "outside.md")
+        wait_for(lambda: found(vault, "sencha") == {"linked.md"})
+        fresh = vault._finder.fresh
+
+        def edited_twice() -> bool:
+            """An edit on each side of a look; False if they were not in one second."""
+            (coarse.parent / "outside.md").write_text("Gyokuro one.\n")
+            first = os.stat(coarse / "linked.md").st_ctime_ns
+            look_at_all(fresh)
+            (coarse.parent / "outside.md").write_text("Hojicha one.\n")
+            return os.stat(coarse / "linked.md").st_ctime_ns == first
+
+        wait_for(edited_twice)
+        look_at_all(fresh)
+
+        assert mistakes(vault, {"hojicha": ["linked.md"], "gyokuro": NONE}) == []
+
+
+def test_a_file_is_settled_when_its_next_change_shows_in_its_times() -> None:
+    def changed(at: int) -> os.stat_result:
+        return os.stat_result(range(10), {"st_ctime_ns": at})
+
+    second, milli = 10**9, 10**6
+    now = 1000 * second + 7
+
+    assert is_settled(changed(now - 101 * milli), now, now)
+    assert not is_settled(changed(now - 99 * milli), now, now)
+    assert not is_settled(changed(now + milli), now, now + 2 * milli)  # while it was read
+    assert is_settled(changed(now + 60 * second), now, now)  # a clock was set back
+    assert not is_settled(changed(999 * second), now, now)  # times are seconds
+    assert is_settled(changed(997 * second), now, now)
+
+
+def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -> None:
+    os.link(root / "top.md", root / "facts/twin.md")
+    with searched(root, "marzipan") as vault:
+        (root / "top.md").write_text("Nougat is for later.\n")
+
+        assert mistakes(vault, {"nougat": ["facts/twin.md", "top.md"], "marzipan": NONE}) == []
+
+
+def test_a_file_with_two_names_that_is_written_all_the_time_is_searched(root: Path) -> None:
+    os.link(root / "top.md", root / "facts/twin.md")
+    writing = "import os, sys; fd = os.open(sys.argv[1], 2); print(flush=True)\nwhile True: os.pwrite(fd, b'On', 0)"
+    writer = subprocess.Popen([sys.executable, "-c", writing, root / "top.md"], stdout=subprocess.PIPE)
+    try:
+        assert writer.stdout
+        assert writer.stdout.readline()
+        with searched(root, "marzipan") as vault:
+            for _ in range(1000):
+                vault.search("marzipan")
+    finally:
+        writer.kill()
+        writer.communicate()
+
+    assert found(Vault(root), "marzipan") == {"facts/twin.md", "top.md"}
+
+
+def test_a_vault_that_is_deleted_and_made_anew_is_searched_and_watched(root: Path) -> None:
+    with Vault(root, watch=True) as watcher, searched(root) as vault:
+        shutil.rmtree(root)
+        with pytest.raises(VaultNotFoundError):
+            vault.search("marzipan")
+        by_hand(root, "top.md", "At the top there is halva.")
+
+        assert mistakes(vault, SWEET) == []
+        by_hand(root, "top.md", "At the top there is nougat.")
+        assert_soon_right(watcher, {"halva": NONE, "nougat": ["top.md"]})
+        wait_for(lambda: vault.status().watcher)
+        assert watcher.status().trouble == ""
+
+
+def test_processes_that_come_first_at_once_are_all_right(tmp_path: Path, crew: Crew) -> None:
+    for number in range(500):
+        by_hand(tmp_path, f"many/{number % 7}/{number}.md", f"It is item{number}.")
+    workers = [crew.start(find_and_add, str(tmp_path), number) for number in range(6)]
+    for worker in workers:
+        worker.finish()
+
+    with Vault(tmp_path) as vault:
+        assert_right(vault, {"own": [f"own/the-own-of-{number}.md" for number in range(6)]})
+    assert len(os.listdir(tmp_path / ".memfs/index")) == 2
+
+
+def find_and_add(root: str, number: int) -> None:
+    """Search before anybody has, and write."""
+    with Vault(root) as vault:
+        for count in (0, number, 499):
+            assert found(vault, f"item{count}") == {f"many/{count % 7}/{count}.md"}
+        assert found(vault, "own") <= {f"own/the-own-of-{other}.md" for other in range(6)}
+        vault.add(f"The own of {number}.", "/own")
+        assert f"own/the-own-of-{number}.md" in found(vault, "own")
+
+
+def test_where_a_watcher_lives_others_find_every_edit_of_a_file(root: Path, crew: Crew) -> None:
+    with watched(crew, root), searched(root) as vault:
+        for number in range(6):
+            assert vault.status().notices == "watcher"
+            if number % 2:
+                Vault(root).update("top.md", body=f"Now there is sour{number}.")
+                assert found(vault, f"sour{number}") == {"top.md"}
+            by_hand(root, "top.md", f"Now there is sweet{number}.")
+
+            wait_for(partial(found, vault, f"sweet{number}"), SOON)
+
+
+def test_a_search_between_two_edits_is_right_every_time(root: Path) -> None:
+    with searched(root) as vault:
+        for number in range(50):
+            by_hand(root, "top.md", f"Now there is sweet{number}.")
+            if number % 5 == 0:
+                vault.add(f"Now there is sour{number}.", "/facts")
+
+            assert found(vault, f"sweet{number}") == {"top.md"}
+            assert found(vault, f"sweet{number - 1}") == set()
+            assert len(found(vault, f"sour{number - number % 5}")) == 1
+        assert_right(vault, {})
+
+
+def test_a_memory_that_is_rewritten_all_the_time_is_found(root: Path, crew: Crew) -> None:
+    writer = crew.start(rewrite, str(root))
+    with searched(root) as vault:
+        wait_for(lambda: found_at_all(vault, "fidget"))
+
+        assert [number for number in range(200) if not found_at_all(vault, "fidget")] == []
+    writer.kill()
+
+
+def found_at_all(vault: Vault, word: str) -> bool:
+    return any(word.encode() in hit.memory.data for hit in vault.search(word))
+
+
+def rewrite(root: str) -> None:
+    """Rewrite a memory by rename and in place, until killed."""
+    file, number = Path(root, "top.md"), 0
+    while True:
+        number += 1
+        file.with_name(".new").write_text(f"Always a fidget, {number} times.", encoding="utf-8")
+        file.with_name(".new").replace(file)
+        with file.open("r+", encoding="utf-8") as opened:
+            opened.write("Always a fidget")
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_happens_searches_are_right(tmp_path: Path, seed: int, is_watched: bool) -> None:
+    wander(tmp_path / "vault", seed, STEPS, is_watched=is_watched)
+
+
+# --- many at once ---------------------------------------------------------------------------------------
+
+
+def write_both(root: Path, git: Git, number: int) -> set[str]:
+    """A repository with two branches, in which every file differs, and a file of each alone; the paths of the many."""
+    (root / ".gitattributes").unlink(missing_ok=True)
+    git(root, "init")
+    paths = {f"many/{count % 10}/{count}.md" for count in range(number)}
+    for branch in ("main", "other"):
+        if branch == "other":
+            git(root, "checkout", "-b", "other")
+            (root / "only-main.md").unlink()
+        for path in paths:
+            by_hand(root, path, f"It is {branch}branch with item{Path(path).stem}.")
+        by_hand(root, f"only-{branch}.md", f"Alone on {branch}branch.")
+        git(root, "add", "--all")
+        git(root, "commit", "-m", branch)
+    git(root, "checkout", "main")
+    return paths
+
+
+def stash(root: Path, git: Git) -> None:
+    for path in (root / "many").glob("*/*.md"):
+        path.write_text("It is otherbranch for a while.", encoding="utf-8")
+    git(root, "stash")
+
+
+VERBS: dict[str, tuple[Callable[[Path, Git], object], str]] = {
+    "checkout": (lambda root, git: git(root, "checkout", "other"), "other"),
+    "stash": (stash, "main"),
+    "reset": (lambda root, git: git(root, "reset", "--hard", "other"), "other"),
+}
+
+
+def after_git(root: Path, git: Git, verb: str, number: int, *, is_watched: bool) -> float:
+    """Have git change many files: the seconds until they are searched as they are."""
+    many = write_both(root, git, number)
+    change, branch = VERBS[verb]
+    with Vault(root, watch=is_watched) as here, searched(root) as vault:
+        change(root, git)
+        other = {"main": "other", "other": "main"}[branch]
+        words: Words = {f"{other}branch": NONE, "item7": ["many/7/7.md"], "alone": [f"only-{branch}.md"]}
+        took = assert_soon_right(vault, words, SOON if is_watched else 0.0)
+        for count in range(10):
+            below = {path for path in many if path.startswith(f"many/{count}/")}
+            assert found(vault, f"{branch}branch", f"/many/{count}") == below
+        assert_right(Vault(root), words)
+        assert_soon_right(here, words, SOON if is_watched else 0.0)
+    assert git(root, "status", "--porcelain") == ""
+    return took
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_git_does_is_searched(root: Path, git: Git, verb: str, is_watched: bool) -> None:
+    after_git(root, git, verb, MANY, is_watched=is_watched)
+
+
+def has_found(vault: Vault, word: str, namespace: str, number: int) -> bool:
+    return len(found(vault, word, namespace)) == number
+
+
+def after_a_burst(root: Path, number: int, limit: float, *, is_watched: bool) -> tuple[float, float]:
+    """Have many files come at once, and go: the seconds until they are found, and until they no longer are."""
+    with Vault(root, watch=is_watched) as here, searched(root) as vault:
+        for count in range(number):
+            by_hand(root, f"burst/{count % 20}/{count}.md", f"It came with the burst as item{count}.")
+        last = number - 1
+        came = assert_soon_right(vault, {f"item{last}": [f"burst/{last % 20}/{last}.md"]}, limit)
+        for count in range(20):
+            wait_for(partial(has_found, vault, "burst", f"/burst/{count}", number // 20), limit)
+        shutil.rmtree(root / "burst")
+        went = assert_soon_right(vault, {"burst": NONE, "marzipan": ["top.md"]}, limit)
+        assert_soon_right(here, {"burst": NONE, "marzipan": ["top.md"]}, limit)
+        assert here.doctor() == []
+    return came, went
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+def test_a_burst_of_files_is_searched(root: Path, is_watched: bool) -> None:
+    after_a_burst(root, BURST, 2 * SOON if is_watched else 0.0, is_watched=is_watched)
+
+
+# --- watchers that fail ---------------------------------------------------------------------------------
+
+
+def test_a_watcher_whose_source_is_gone_goes_on(root: Path) -> None:
+    with Vault(root, watch=True) as watcher, searched(root) as vault:
+        for number in range(3):
+            source = watcher._finder.fresh._source
+            assert source
+            source.close()
+            by_hand(root, "top.md", f"Now there is sweet{number}.")
+
+            assert_soon_right(vault, {f"sweet{number}": ["top.md"], f"sweet{number - 1}": NONE})
+            assert_soon_right(watcher, {f"sweet{number}": ["top.md"]})
+            wait_for(lambda: watcher.status().notices == "kernel")
+        assert watcher.status().trouble == ""
+
+
+def test_a_watcher_finds_what_is_written_through_a_link_outside_of_the_vault(root: Path) -> None:
+    path = root / "linked.md"
+    with Vault(root, watch=True) as vault:
+        path.write_text("Hojicha.\n", encoding="utf-8")
+        os.link(path, root.parent / "outside.md")
+        wait_for(lambda: found(vault, "hojicha") == {"linked.md"})
+        (root.parent / "outside.md").write_text("Gyokuro.\n", encoding="utf-8")
+        told: list[Change] = []
+        vault.subscribe(told.append)
+        look_at_all(vault._finder.fresh)
+
+        assert found(vault, "gyokuro") == {"linked.md"}
+        assert found(vault, "hojicha") == set()
+        assert told == [Change("updated", "linked.md")]
+
+
+class Delayed(Mutex):
+    """A lock that something comes before."""
+
+    def __init__(self, first: Callable[[], object]) -> None:
+        super().__init__()
+        self._before = [first]
+
+    def __enter__(self) -> bool:
+        if self._before:
+            self._before.pop()()
+        return bool(super().__enter__())
+
+
+def look_at_all(fresh: Freshness) -> None:
+    """Look at every file, as soon as that is not too often."""
+    before = fresh._looked
+
+    def looked() -> bool:
+        fresh.look_at_all(every=0.0)
+        return fresh._looked > before
+
+    wait_for(looked)
+
+
+def test_a_look_at_every_file_that_waits_for_a_search_is_not_taken_for_a_slow_one(root: Path) -> None:
+    with searched(root) as vault:
+        fresh = vault._finder.fresh
+        fresh.lock = Delayed(lambda: time.sleep(1.0))
+        look_at_all(fresh)
+
+        assert fresh._took < 0.5
+
+
+def test_a_vault_that_is_replaced_while_every_file_is_looked_at_is_searched(root: Path, tmp_path: Path) -> None:
+    Vault.init(tmp_path / "other").create("top.md", "At the top there is nougat.\n")
+    with searched(root) as vault:
+
+        def replace() -> None:
+            root.rename(tmp_path / "former")
+            (tmp_path / "other").rename(root)
+            assert found(vault, "nougat") == {"top.md"}
+
+        fresh = vault._finder.fresh
+        fresh.lock = Delayed(replace)
+        look_at_all(fresh)
+
+        assert mistakes(vault, {"nougat": ["top.md"], "marzipan": NONE, "luthier": NONE}) == []
+
+
+def test_a_search_is_right_though_the_watcher_is_stopped(root: Path, crew: Crew) -> None:
+    with watched(crew, root) as watcher, searched(root) as vault:
+        assert vault.status().notices == "watcher"
+        watcher.signal(signal.SIGSTOP)
+        by_rename(Scene(root, vault, crew))
+        by_hand(root, "new.md", "There is nougat too.")
+        words = {**SWEET, "nougat": ["new.md"]}
+
+        assert_soon_right(vault, words)
+        assert_right(Vault(root), words)
+        watcher.signal(signal.SIGCONT)
+        by_hand(root, "top.md", "It goes on.")
+        assert_soon_right(vault, {"halva": NONE, "goes": ["top.md"]})
+
+
+def test_a_search_is_right_though_the_watcher_is_killed(root: Path, crew: Crew) -> None:
+    with watched(crew, root) as watcher, searched(root) as vault:
+        watcher.kill()
+        assert watcher.ended(SOON)
+        by_rename(Scene(root, vault, crew))
+
+        assert mistakes(vault, SWEET) == []
+        assert_right(vault, SWEET)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_watcher_that_a_subscriber_ends_is_said_to_have_ended(root: Path) -> None:
+    with Vault(root, watch=True) as vault:
+        (watcher,) = (thread for thread in threading.enumerate() if thread.name == "memfs-watcher")
+        stop = vault.subscribe(lambda _: sys.exit())
+        by_hand(root, "top.md", "Now there is halva.")
+        watcher.join(SOON)
+        stop()
+
+        assert not watcher.is_alive()
+        assert (vault.status().watcher, "the watcher ended" in vault.status().trouble) == ("", True)
+        assert found(vault, "halva") == {"top.md"}
+
+
+def test_a_watcher_that_cannot_tell_others_is_not_relied_on(root: Path) -> None:
+    with Vault(root, watch=True), searched(root) as vault:
+        (root / ".memfs/journal").unlink(missing_ok=True)
+        (root / ".memfs/journal").mkdir()
+        vault.search("marzipan")
+        by_hand(root, "top.md", "Now there is halva.")
+
+        assert_soon_right(vault, SWEET)
+        by_hand(root, "top.md", "Now there is nougat.")
+        assert_soon_right(vault, {"halva": NONE, "nougat": ["top.md"]})
+
+
+def test_a_second_watcher_takes_over(root: Path, crew: Crew) -> None:
+    with watched(crew, root) as first, Vault(root, watch=True), searched(root) as vault:
+        first.kill()
+        assert first.ended(SOON)
+        wait_for(lambda: vault.status().watcher == str(os.getpid()))
+        by_hand(root, "top.md", "Now there is halva.")
+
+        assert_soon_right(vault, SWEET)
+
+
+def moved_state(here: Path, other: Path) -> None:
+    (here / ".memfs").rename(other / ".memfs")
+
+
+def moved_index(here: Path, other: Path) -> None:
+    (other / ".memfs").mkdir()
+    (here / ".memfs/index").rename(other / ".memfs/index")
+
+
+@pytest.mark.parametrize("take", [None, moved_state, moved_index])
+def test_another_vault_in_the_place_of_one_is_the_one_that_is_searched(
+    tmp_path: Path, take: Callable[[Path, Path], None] | None
+) -> None:
+    here, other, away = tmp_path / "here", tmp_path / "other", tmp_path / "away"
+    vault = searched(make(here / "vault"), "oolong")
+    by_hand(other / "vault", "zoo.md", "The zoo has an okapi.")
+    if take:
+        take(here / "vault", other / "vault")
+    here.rename(away)
+    other.rename(here)
+    assert_right(vault, {"okapi": {"zoo.md"}, "oolong": NONE, "marzipan": NONE})
+
+
+def test_a_copy_by_hard_links_in_the_place_of_a_vault_is_the_one_that_is_searched(tmp_path: Path) -> None:
+    here, copy = tmp_path / "here", tmp_path / "copy"
+    make(here / "vault")
+    shutil.copytree(here, copy, copy_function=os.link)
+    vault = searched(here / "vault", "oolong")
+    here.rename(tmp_path / "away")
+    copy.rename(here)
+    by_hand(here / "vault", "zoo.md", "The zoo has an okapi.")
+    assert found(vault, "okapi") == {"zoo.md"}
+
+
+# --- read your writes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tale",
+    [
+        pytest.param(Tale(4, 25, namespaces=4), id="a namespace each"),
+        pytest.param(Tale(4, 25, namespaces=1), id="one namespace"),
+        pytest.param(Tale(4, 25, namespaces=1, publishing=True), id="while another publishes"),
+        pytest.param(Tale(4, 25, namespaces=2, watched=True), id="watched"),
+        pytest.param(Tale(4, 85, namespaces=3), id="many pending"),
+    ],
+)
+def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, tale: Tale) -> None:
+    searches, misses = read_your_writes(tmp_path, tale)
+
+    assert misses == []
+    assert searches > tale.processes * tale.writes
+    with Vault(tmp_path / "vault") as vault:
+        assert_right(vault, {"w0x0": ["own/0/w0x0-is-the-word-of-a-note-that-nobody-else-writes.md"]})
+
+
+def test_what_others_wrote_is_found_by_one_who_removes(root: Path, crew: Crew) -> None:
+    with watched(crew, root), searched(root) as vault, Vault(root) as other:
+        for number in range(5):
+            added = other.add(f"Here is a kiwi{number}.", "/facts")
+            vault.remove(vault.add(f"Away with {number}.", "/facts").path)
+
+            assert found(vault, f"kiwi{number}") == {added.path}
+
+
+def test_what_went_and_came_back_before_a_watcher_looked_is_found(root: Path, crew: Crew, tmp_path: Path) -> None:
+    by_hand(root, "trip/zurich.md", "The night train leaves at nine.")
+    with Vault(root) as first:
+        first.sync()
+    with watched(crew, root) as watcher, Vault(root) as vault:
+        assert found(vault, "train") == {"trip/zurich.md"}
+        assert vault.status().notices == "watcher"
+        watcher.signal(signal.SIGSTOP)
+        (root / "trip").rename(tmp_path / "outside")
+        assert found(vault, "train") == set()
+        (tmp_path / "outside").rename(root / "trip")
+        watcher.signal(signal.SIGCONT)
+
+        assert_soon_right(vault, {"train": ["trip/zurich.md"]})
+
+
+def test_an_edit_while_a_watcher_publishes_is_found_by_one_who_comes_later(root: Path) -> None:
+    late = [lambda: by_hand(root, "top.md", "And then there is nougat.")]
+
+    def progress(done: int, total: int) -> None:
+        if done == total and late:
+            late.pop()()
+
+    with Vault(root, watch=True) as watcher:
+        by_hand(root, "top.md", "Now there is halva.")
+        assert found(watcher, "halva") == {"top.md"}
+        watcher.sync(progress)
+        by_hand(root, "mark.md", "A mark.")
+        wait_for(lambda: found(Vault(root), "mark") == {"mark.md"})
+
+        with Vault(root) as vault:
+            assert vault.status().notices == "watcher"
+            assert found(vault, "nougat") == {"top.md"}
+
+
+def test_what_is_pending_elsewhere_is_found_by_one_who_comes_later(root: Path, crew: Crew) -> None:
+    with searched(root) as vault, watched(crew, root):
+        added = Vault(root).add("A kiwi.", "/facts")
+        assert found(vault, "kiwi") == {added.path}
+        source = vault._finder.fresh._source
+        assert source
+        source.close()
+        for number in range(400):
+            by_hand(root, f"bulk/{number}.md", f"Bulk item{number}.")
+        assert len(found(vault, "bulk")) == 400
+
+        assert found(Vault(root), "kiwi") == {added.path}
+
+
+# --- subscribers ----------------------------------------------------------------------------------------
+
+
+class Heard:
+    """What a subscriber was told."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def __call__(self, change: Change) -> None:
+        self.changes.append(change)
+
+    def soon(self, *changes: Change) -> None:
+        """AssertionError if exactly these are not told within a second; they are let go of then."""
+        with suppress(AssertionError):
+            wait_for(lambda: len(self.changes) >= len(changes), SOON)
+        assert Counter(self.changes) == Counter(changes)
+        self.changes.clear()
+
+
+def created(path: str) -> Change:
+    return Change("created", path)
+
+
+def updated(path: str) -> Change:
+    return Change("updated", path)
+
+
+def moved(path: str, old: str) -> Change:
+    return Change("moved", path, old)
+
+
+def removed(path: str) -> Change:
+    return Change("removed", path)
+
+
+TOLD: dict[str, tuple[Callable[[Scene], object], list[Change]]] = {
+    "added here": (lambda s: s.vault.add("A kiwi.", "/facts"), [created("facts/a-kiwi.md")]),
+    "updated here": (lambda s: s.vault.update(OOLONG, body="Sencha."), [updated(OOLONG)]),
+    "moved here": (lambda s: s.vault.move("top.md", "/attic"), [moved("attic/top.md", "top.md")]),
+    "forgotten here": (lambda s: s.vault.forget("top.md"), [moved("archive/top.md", "top.md")]),
+    "removed here": (lambda s: s.vault.remove("top.md"), [removed("top.md")]),
+    "added elsewhere": (lambda s: s.elsewhere("add", "A kiwi.", "/new"), [created("new/a-kiwi.md")]),
+    "appended elsewhere": (lambda s: s.elsewhere("append", OOLONG, "And sencha."), [updated(OOLONG)]),
+    "moved elsewhere": (lambda s: s.elsewhere("move", "top.md", "/attic"), [moved("attic/top.md", "top.md")]),
+    "removed elsewhere": (lambda s: s.elsewhere("remove", "top.md"), [removed("top.md")]),
+    "written in place": (in_place, [updated("top.md")]),
+    "saved by rename": (by_rename, [updated("top.md")]),
+    "saved as vim does": (as_vim_does, [updated("top.md")]),
+    "saved by vim": (by_vim, [updated("top.md")]),
+    "saved by sed": (by_sed, [updated("top.md")]),
+    "made by hand": (lambda s: by_hand(s.root, "new/a.md", "A kiwi."), [created("new/a.md")]),
+    "deleted": (lambda s: (s.root / "top.md").unlink(), [removed("top.md")]),
+    "another case": (lambda s: (s.root / "top.md").rename(s.root / "Top.md"), [moved("Top.md", "top.md")]),
+    "a directory moved in": (move_a_directory_in, [created("facts/carol/a/one.md"), created("facts/carol/two.md")]),
+    "a directory moved out": (
+        lambda s: (s.root / "facts/bob").rename(s.root.parent / "out"),
+        [removed("facts/bob/home.md"), removed("facts/bob/work.md")],
+    ),
+    "a directory renamed": (
+        lambda s: (s.root / "facts/bob").rename(s.root / "facts/rob"),
+        [moved("facts/rob/home.md", "facts/bob/home.md"), moved("facts/rob/work.md", "facts/bob/work.md")],
+    ),
+    "a directory deleted": (
+        lambda s: shutil.rmtree(s.root / "facts/bob"),
+        [removed("facts/bob/home.md"), removed("facts/bob/work.md")],
+    ),
+    "a symlink in its place": (swap_a_symlink_in, [removed("top.md")]),
+    "read only": (lambda s: s.vault.read("top.md").text, []),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_subscriber_is_told_of_each_change_once_within_a_second(root: Path, crew: Crew, name: str) -> None:
+    change, expected = TOLD[name]
+    heard = Heard()
+    with Vault(root, watch=True) as vault:
+        vault.subscribe(heard)
+        change(Scene(root, vault, crew))
+        by_hand(root, "mark.md", "This is the last one.")
+
+        heard.soon(*expected, created("mark.md"))
+
+
+def test_a_subscriber_hears_once_of_everything_git_changes(root: Path, git: Git) -> None:
+    many = write_both(root, git, MANY)
+    heard = Heard()
+    with Vault(root, watch=True) as vault:
+        vault.subscribe(heard)
+        git(root, "checkout", "other")
+        wait_for(lambda: {change.path for change in heard.changes} >= {*many, "only-other.md", "only-main.md"}, SOON)
+        by_hand(root, "mark.md", "This is the last one.")
+        wait_for(lambda: created("mark.md") in heard.changes, SOON)
+
+    assert {change.path for change in heard.changes} == {*many, "only-other.md", "only-main.md", "mark.md"}
+    last = {change.path: change.kind for change in heard.changes}
+    assert (last.pop("only-other.md"), last.pop("only-main.md"), last.pop("mark.md")) == (
+        "created",
+        "removed",
+        "created",
+    )
+
+
+def after_a_look(late: list[Callable[[], None]]) -> datetime:
+    """A clock, which is asked right after a look at every file: what is late happens then."""
+    if late:
+        late.pop()()
+    return datetime.now(UTC)
+
+
+def test_what_another_process_publishes_while_changes_are_told_is_told_too(root: Path) -> None:
+    told: list[tuple[str, str]] = []
+    with Vault(root) as vault, Vault(root) as other:
+        found(vault, "oolong")
+
+        def hear(change: Change) -> None:
+            told.append((change.kind, change.path))
+            if change.path == "first.md":
+                by_hand(root, "second.md", "A second one.")
+                by_hand(root, "top.md", "It is other now.")
+                other.sync()
+
+        vault.subscribe(hear)
+        by_hand(root, "first.md", "A first one.")
+        other.sync()
+        for _ in range(2):
+            found(vault, "second")
+
+    assert sorted(told) == [("created", "first.md"), ("created", "second.md"), ("updated", "top.md")]
+
+
+def test_what_another_process_publishes_between_a_look_and_its_own_publication_is_told(root: Path) -> None:
+    heard, late = Heard(), list[Callable[[], None]]()
+    with Vault(root, clock=partial(after_a_look, late)) as vault, Vault(root) as other:
+
+        def another_one() -> None:
+            by_hand(root, "late.md", "A late one.")
+            other.sync()
+
+        vault.subscribe(heard)
+        paths = [f"many/{number}.md" for number in range(2 * MANY)]
+        for path in paths:
+            by_hand(root, path, "One of many.")
+        late.append(another_one)
+        vault.sync()
+
+        heard.soon(*map(created, paths), created("late.md"))
+
+
+def test_a_vault_without_a_watcher_tells_when_it_is_searched(root: Path, crew: Crew) -> None:
+    heard = Heard()
+    with searched(root) as vault:
+        vault.subscribe(heard)
+        in_place(Scene(root, vault, crew))
+        (root / "facts/bob/home.md").unlink()
+        assert heard.changes == []
+        vault.search("anything")
+
+        assert Counter(heard.changes) == Counter([updated("top.md"), removed("facts/bob/home.md")])
+        vault.search("anything")
+        assert len(heard.changes) == 2
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+@pytest.mark.parametrize("name", ["deleted", "damaged", "examined", "published by another", "closed", "not told of"])
+def test_a_subscriber_is_told_of_memories_whatever_becomes_of_the_index(
+    root: Path, name: str, is_watched: bool
+) -> None:
+    heard = Heard()
+    with Vault(root, watch=is_watched) as vault:
+        vault.search("marzipan")
+        vault.subscribe(heard)
+        by_hand(root, "top.md", "Now there is halva.")
+        if name == "deleted":
+            shutil.rmtree(root / ".memfs/index")
+        if name in {"damaged", "examined"}:
+            (root / ".memfs/empty").write_bytes(b"")  # put in its place: a file cut short while it is opened kills
+            (root / ".memfs/empty").replace(next(root.glob(".memfs/index/g-*/*.term")))
+        if name == "examined":
+            vault.doctor()
+        if name == "published by another":
+            Vault(root).sync()
+        if name == "closed":
+            vault.close()
+        if name == "not told of" and (source := vault._finder.fresh._source):
+            source.close()
+        vault.search("marzipan")
+
+        heard.soon(updated("top.md"))
+
+
+def test_a_subscriber_that_fails_holds_up_nobody(root: Path) -> None:
+    def fail(change: Change) -> None:
+        raise RuntimeError(change.path)
+
+    heard = Heard()
+    with Vault(root, watch=True) as vault:
+        vault.subscribe(fail)
+        vault.subscribe(heard)
+        for number in range(3):
+            by_hand(root, "top.md", f"Now there is sweet{number}.")
+            heard.soon(updated("top.md"))
+
+        assert found(vault, "sweet2") == {"top.md"}
+        assert vault.status().trouble == ""
+
+
+def test_a_subscriber_that_left_is_told_nothing(root: Path) -> None:
+    stays, leaves = Heard(), Heard()
+    with Vault(root, watch=True) as vault:
+        vault.subscribe(stays)
+        leave = vault.subscribe(leaves)
+        by_hand(root, "top.md", "Now there is halva.")
+        stays.soon(updated("top.md"))
+        leaves.soon(updated("top.md"))
+        leave()
+        leave()
+        by_hand(root, "top.md", "Now there is nougat.")
+
+        stays.soon(updated("top.md"))
+        leaves.soon()
+
+
+def test_a_subscriber_may_search_and_write_and_leave(root: Path) -> None:
+    heard: list[str] = []
+    with Vault(root, watch=True) as vault:
+
+        def tell(change: Change) -> None:
+            leave()
+            vault.add("A kiwi.", "/facts")
+            heard.extend(found(vault, "halva"))
+
+        leave = vault.subscribe(tell)
+        by_hand(root, "top.md", "Now there is halva.")
+
+        wait_for(lambda: heard, SOON)
+        assert heard == ["top.md"]
+        assert found(vault, "kiwi") == {"facts/a-kiwi.md"}
+
+
+def test_changes_are_told_in_order_though_a_subscriber_writes_and_searches(root: Path) -> None:
+    first, second = Heard(), Heard()
+    with searched(root) as vault:
+
+        def tell(change: Change) -> None:
+            first(change)
+            if change == created("new/0.md"):
+                (root / "new/1.md").unlink()
+                vault.search("anything")
+
+        vault.subscribe(tell)
+        vault.subscribe(second)
+        for number in range(3):
+            by_hand(root, f"new/{number}.md", "A kiwi.")
+        vault.search("anything")
+
+        assert first.changes == [*map(created, ("new/0.md", "new/1.md", "new/2.md")), removed("new/1.md")]
+        assert second.changes == first.changes
+
+
+def test_a_subscriber_that_left_while_changes_are_told_is_told_no_more(root: Path) -> None:
+    first, second = Heard(), Heard()
+    with searched(root) as vault:
+
+        def tell(change: Change) -> None:
+            first(change)
+            for leave in leaving:
+                leave()
+
+        leaving = [vault.subscribe(tell), vault.subscribe(second)]
+        for number in range(3):
+            by_hand(root, f"new/{number}.md", "A kiwi.")
+        vault.search("anything")
+
+        assert (first.changes, second.changes) == ([created("new/0.md")], [])
+
+
+def test_a_subscriber_that_is_interrupted_costs_the_others_nothing(root: Path) -> None:
+    heard = Heard()
+
+    def interrupt(change: Change) -> None:
+        if change == created("new/0.md"):
+            raise KeyboardInterrupt
+
+    with searched(root) as vault:
+        vault.subscribe(interrupt)
+        vault.subscribe(heard)
+        for number in range(3):
+            by_hand(root, f"new/{number}.md", "A kiwi.")
+        with pytest.raises(KeyboardInterrupt):
+            vault.search("anything")
+        vault.search("anything")
+
+        heard.soon(*(created(f"new/{number}.md") for number in range(3)))
+
+
+def test_who_subscribes_later_takes_no_change_from_who_did_before(root: Path) -> None:
+    first, late = Heard(), Heard()
+    with searched(root) as vault, Vault(root) as other:
+
+        def tell(change: Change) -> None:
+            first(change)
+            if change == created("one.md"):
+                by_hand(root, "two.md", "A second one.")
+                other.sync()
+                vault.status()
+
+        vault.subscribe(tell)
+        by_hand(root, "one.md", "A first one.")
+        vault.subscribe(late)
+        vault.search("anything")
+
+        assert (first.changes, late.changes) == ([created("one.md"), created("two.md")], [])
+
+
+def test_an_edit_after_a_look_that_cannot_be_published_is_told(root: Path) -> None:
+    heard, late = Heard(), list[Callable[[], None]]()
+    with Vault(root, clock=partial(after_a_look, late)) as vault:
+        vault.subscribe(heard)
+        by_hand(root, "top.md", "Now there is halva.")
+        vault.search("anything")
+        heard.soon(updated("top.md"))
+        lock = os.open(root / ".memfs/index", os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a process that publishes, and has stopped
+        os.utime(lock, (0, 0))
+        late.append(lambda: by_hand(root, "top.md", "And then there is nougat."))
+        vault.sync()
+        os.close(lock)
+        vault.search("anything")
+
+        heard.soon(updated("top.md"))
+
+
+def test_a_scope_is_told_of_its_subtree_alone(root: Path) -> None:
+    alice, everything = Heard(), Heard()
+    with Vault(root, watch=True) as vault:
+        vault.subscribe(everything)
+        vault.scope("/facts/alice").subscribe(alice)
+        by_hand(root, "facts/alice/home.md", "Alice moved to Lisbon.")
+        by_hand(root, "facts/alice2/home.md", "Another Alice.")
+        by_hand(root, "facts/bob/home.md", "Bob stays.")
+        everything.soon(updated("facts/alice/home.md"), created("facts/alice2/home.md"), updated("facts/bob/home.md"))
+        alice.soon(updated("facts/alice/home.md"))
+        vault.forget("facts/alice/home.md")
+        vault.forget("facts/bob/home.md")
+        (root / "facts/bob/work.md").rename(root / "facts/alice/work.md")
+        everything.soon(
+            moved("archive/facts/alice/home.md", "facts/alice/home.md"),
+            moved("archive/facts/bob/home.md", "facts/bob/home.md"),
+            moved("facts/alice/work.md", "facts/bob/work.md"),
+        )
+
+        assert moved("archive/facts/alice/home.md", "facts/alice/home.md") in alice.changes
+        assert {change.path for change in alice.changes} == {"archive/facts/alice/home.md", "facts/alice/work.md"}
+
+
+# --- threads, forks, opening and closing ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+def test_threads_search_and_write_in_one_vault(root: Path, is_watched: bool) -> None:
+    failures: list[str] = []
+
+    def work(vault: Vault, number: int) -> None:
+        try:
+            for count in range(15):
+                word = f"t{number}x{count}"
+                if count % 3:
+                    path = vault.add(f"{word} is written by a thread.", f"/threads/{number % 2}").path
+                else:
+                    path = f"threads/hand{number}-{count}.md"
+                    by_hand(root, path, f"{word} is written by hand.")
+                if {hit.memory.path for hit in vault.search(word)} != {path}:
+                    failures.append(word)
+        except Exception as error:
+            failures.append(repr(error))
+
+    (root / "threads").mkdir()
+    with Vault(root, watch=is_watched) as vault:
+        threads = [threading.Thread(target=work, args=(vault, number)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert failures == []
+        assert_right(vault, {"t3x3": ["threads/hand3-3.md"]})
+
+
+def in_a_fork(job: Callable[[], object], meanwhile: Callable[[], object] = lambda: None) -> int:
+    """Run something in a forked process; what it ended with, -14 if it hung."""
+    child = os.fork()
+    if child == 0:
+        status = 3
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            job()
+            status = 0
+        finally:
+            os._exit(status)
+    meanwhile()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_who_is_told_of_changes_misses_none_though_the_journal_begins_anew_each_time(root: Path, crew: Crew) -> None:
+    with watched(crew, root) as watcher, searched(root) as vault, Vault(root) as other:
+        assert vault.status().notices == "watcher"
+        watcher.signal(signal.SIGSTOP)  # so that nobody is told again by it
+        for number in range(5):
+            added = other.add(f"Here is a kiwi{number}.", "/facts")
+            other.remove(other.add(f"Away with {number}.", "/facts").path)
+
+            assert found(vault, f"kiwi{number}") == {added.path}
+        watcher.signal(signal.SIGCONT)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+def test_a_forked_process_searches_and_writes(root: Path, is_watched: bool) -> None:
+    with Vault(root, watch=is_watched) as vault:
+        found(vault, "marzipan")
+        added = vault.add("A kiwi.", "/facts")
+
+        def job() -> None:
+            with vault:
+                assert found(vault, "kiwi") == {added.path}
+                vault.add("A papaya.", "/facts")
+                assert found(vault, "papaya") == {"facts/a-papaya.md"}
+                by_hand(root, "top.md", "Now there is halva.")
+                assert mistakes(vault, SWEET) == []
+            assert found(vault, "papaya") == {"facts/a-papaya.md"}
+
+        assert in_a_fork(job) == 0
+        by_hand(root, "facts/bob/home.md", "Bob moved to Bergen.")
+        words: Words = {**SWEET, "papaya": ["facts/a-papaya.md"], "bergen": ["facts/bob/home.md"], "tromso": NONE}
+        assert mistakes(vault, words) == []
+        assert_soon_right(Vault(root), words)
+        assert vault.doctor() == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_while_others_search_does_not_hang(root: Path) -> None:
+    stop = threading.Event()
+
+    def search() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            by_hand(root, f"facts/churn{number % 20}.md", f"Churn {number}.")
+            vault.search("churn")
+
+    with Vault(root, watch=True) as vault:
+        vault.search("marzipan")
+        threads = [threading.Thread(target=search) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+
+        def job() -> None:
+            assert "top.md" in {hit.memory.path for hit in vault.search("marzipan")}
+            vault.append(OOLONG, "Child.")
+
+        ends = [in_a_fork(job) for _ in range(8)]
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert ends == [0] * 8
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("name", [".tantivy-meta.lock", ".tantivy-writer.lock"])
+def test_a_forked_process_keeps_no_lock_of_an_index(root: Path, name: str) -> None:
+    with Vault(root) as vault:
+        found(vault, "marzipan")
+        (file,) = (root / ".memfs/index").glob(f"*/{name}")
+        lock = os.open(file, os.O_RDWR)  # as a thread that opens the index has it, for a moment
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def job() -> None:
+            lock_again = os.open(file, os.O_RDWR)
+            fcntl.flock(lock_again, fcntl.LOCK_EX)
+            os.close(lock_again)
+            assert found(vault, "marzipan") == {"top.md"}
+
+        assert in_a_fork(job, meanwhile=lambda: os.close(lock)) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_what_a_thread_of_its_parent_was_making() -> None:
+    parent, began, end = os.getpid(), threading.Event(), threading.Event()
+
+    class Made:
+        @lazy
+        def number(self) -> int:
+            if os.getpid() == parent:
+                began.set()
+                end.wait(20)
+            return 7
+
+    made = Made()
+    thread = threading.Thread(target=lambda: made.number)
+    thread.start()
+    began.wait(20)
+
+    def job() -> None:
+        assert made.number == 7
+
+    status = in_a_fork(job)
+    end.set()
+    thread.join()
+    assert status == 0
+
+
+def test_a_vault_that_is_closed_can_be_searched_again(root: Path) -> None:
+    vault = Vault(root, watch=True)
+    for number in range(3):
+        with vault:
+            by_hand(root, "top.md", f"Now there is sweet{number}.")
+            assert found(vault, f"sweet{number}") == {"top.md"}
+            assert vault.status().watcher == str(os.getpid())
+        by_hand(root, "top.md", f"Now there is sour{number}.")
+        assert mistakes(vault, {f"sour{number}": ["top.md"], f"sweet{number}": NONE}) == []
+        assert vault.status().watcher == ""
+        vault.close()
+        assert_right(vault, {f"sour{number}": ["top.md"]})
+    vault.close()
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
+def test_opening_and_closing_leaks_nothing(root: Path, is_watched: bool) -> None:
+    def use() -> None:
+        with Vault(root, watch=is_watched) as vault:
+            vault.subscribe(lambda change: None)
+            for _ in range(3):
+                vault.search("marzipan")
+            vault.update("top.md", add_tags=["seen"])
+            vault.update("top.md", remove_tags=["seen"])
+            vault.search("marzipan")
+
+    use()
+    gc.collect()  # vaults that nobody has closed
+    descriptors, threads = held("fd"), threading.enumerate()
+    for _ in range(50):
+        use()
+
+    assert held("fd") <= descriptors
+    assert threading.enumerate() == threads
+    wait_for(lambda: held("task") < 20)  # those of tantivy take a moment to end
+
+
+def held(what: str) -> int:
+    """How many descriptors (fd) or threads of any kind (task) this process has."""
+    return len(os.listdir(f"/proc/self/{what}"))

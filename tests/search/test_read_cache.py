@@ -1,0 +1,175 @@
+"""A memory that was read is at hand for the next search, and never told once its file is another one."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.searching import wait_for
+
+from memfs import Memory, Vault
+from memfs.format.frontmatter import understand
+from memfs.search.read_cache import EACH, ROOM, Shelf
+from memfs.storage.stat_scan import COARSE, SETTLED, stamp_of
+
+OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
+PATH = "facts/tea.md"
+TESTS = 14  # that want a vault of their own
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Vaults whose files have not changed for a while."""
+    roots = [tmp_path_factory.mktemp("settled") / "vault" for _ in range(TESTS)]
+    for root in roots:
+        Vault.init(root).create(PATH, f"{OLD}\n")
+    changed = (roots[-1] / PATH).stat().st_ctime_ns
+    wait_for(lambda: time.time_ns() > changed + COARSE)
+    return iter(roots)
+
+
+@pytest.fixture
+def root(settled: Iterator[Path]) -> Path:
+    return next(settled)
+
+
+@pytest.fixture
+def vault(root: Path) -> Vault:
+    """A vault that was searched until its memory is at hand, and the kernel tells of changes."""
+    vault = Vault(root)
+    for _ in range(3):
+        assert told(vault) == OLD
+    return vault
+
+
+def told(vault: Vault) -> str | None:
+    """What a search tells of the memory."""
+    hits = vault.search("oolong")
+    assert all(hit.memory.body.strip() == hit.snippet for hit in hits)
+    return hits[0].snippet if hits else None
+
+
+def test_a_memory_that_was_read_is_at_hand(vault: Vault) -> None:
+    first, second = (vault.search("oolong")[0].memory for _ in range(2))
+    assert first is second
+
+
+def test_a_file_that_changed_a_moment_ago_is_read_each_time(tmp_path: Path) -> None:
+    vault = Vault.init(tmp_path / "vault")
+    path = vault.add(OLD, "/facts").path
+
+    def read_twice() -> bool:
+        """Two searches right after a change; False if they came too late."""
+        changed = os.stat(vault.root / vault.update(path, step=str(time.time_ns())).path).st_ctime_ns
+        first, second = (vault.search("oolong")[0].memory for _ in range(2))
+        if time.time_ns() > changed + SETTLED:
+            return False
+        assert first == second
+        assert first is not second
+        return True
+
+    wait_for(read_twice)
+
+
+def in_place(root: Path) -> None:
+    (root / PATH).write_text(f"{NEW}\n")
+
+
+def in_place_with_the_time_restored(root: Path) -> None:
+    before = (root / PATH).stat()
+    in_place(root)
+    os.utime(root / PATH, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def renamed_over(root: Path) -> None:
+    before, new = (root / PATH).stat(), root / "facts/.new"
+    new.write_text(f"{NEW}\n")
+    os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
+    new.replace(root / PATH)
+
+
+def through_another_link(root: Path) -> None:
+    link = root.with_name("link.md")
+    os.link(root / PATH, link)
+    link.write_text(f"{NEW}\n")
+
+
+def by_another_directory(root: Path) -> None:
+    (root / "facts").rename(root.with_name("away"))
+    (root / "facts").mkdir()
+    in_place(root)
+
+
+@pytest.mark.parametrize(
+    "change", [in_place, in_place_with_the_time_restored, renamed_over, through_another_link, by_another_directory]
+)
+def test_what_is_at_hand_is_not_told_once_the_file_has_another_text(
+    root: Path, vault: Vault, change: Callable[[Path], None]
+) -> None:
+    change(root)
+    assert told(vault) == NEW
+
+
+def removed(root: Path) -> None:
+    (root / PATH).unlink()
+
+
+def moved_out(root: Path) -> None:
+    (root / "facts").rename(root.with_name("away"))
+
+
+def led_away_by_a_symlink(root: Path) -> None:
+    moved_out(root)
+    (root / "facts").symlink_to(root.with_name("away"))
+
+
+@pytest.mark.parametrize("change", [removed, moved_out, led_away_by_a_symlink])
+def test_what_is_at_hand_is_not_told_once_the_file_is_not_in_the_vault(
+    root: Path, vault: Vault, change: Callable[[Path], None]
+) -> None:
+    change(root)
+    assert told(vault) is None
+
+
+def test_what_one_does_to_a_header_is_not_told_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "tea.md"
+    path.write_text("---\npeople: [Alice]\nplace: {city: [Taipei]}\ntags: [tea]\n---\n\nOolong.\n")
+    memory = Memory(PATH, path.read_bytes(), path.stat(), understand)
+    memory.header.values["people"].append("Mallory")
+    memory.header.get("place")["city"].clear()
+    assert memory.header.values == {"people": ["Alice"], "place": {"city": ["Taipei"]}, "tags": ("tea",)}
+
+
+def test_there_is_room_for_so_much_and_the_last_one_stays(root: Path) -> None:
+    shelf = Shelf(str(root))
+    status = (root / PATH).stat()
+    half = b"x" * (ROOM // 10 - EACH)
+    shelf.put(Memory(PATH, half, status, understand), time.time_ns())
+    shelf.put(Memory("facts/other.md", half, status, understand), time.time_ns())
+    assert shelf.get(PATH, stamp_of(status)) is not None
+    shelf.put(Memory("facts/third.md", b"x" * 5 * EACH, status, understand), time.time_ns())
+    assert shelf.get(PATH, stamp_of(status)) is None
+    shelf.put(Memory(PATH, b"x" * ROOM, status, understand), time.time_ns())
+    assert shelf.get(PATH, stamp_of(status)) is None
+
+
+RICH = "---\nx:\n" + "- a\n" * 1900 + "---\n\nTea.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("x", ROOM // EACH), ("🍵" + "x" * 9999, ROOM // 160_000), (RICH, ROOM // 120_000)]
+)
+def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text: str, number: int) -> None:
+    shelf = Shelf(str(root))
+    status = (root / PATH).stat()
+    for path in (PATH, *(f"facts/{one}.md" for one in range(number))):
+        shelf.put(Memory(path, text.encode(), status, understand), time.time_ns())
+    assert shelf.get(PATH, stamp_of(status)) is None
+
+
+def test_without_room_nothing_is_kept(root: Path) -> None:
+    shelf = Shelf(str(root), room=0)
+    status = (root / PATH).stat()
+    shelf.put(Memory(PATH, b"x", status, understand), time.time_ns())
+    assert shelf.get(PATH, stamp_of(status)) is None
