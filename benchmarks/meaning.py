@@ -15,8 +15,8 @@ from benchmarks.serving import LIMIT
 from memfs import Vault
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
-from memfs.search.semantic.nearest_vectors import Nearest, living
-from memfs.search.semantic.vector_file import FOLDER, Floats, Vectors, names
+from memfs.search.semantic.nearest_vectors import NearestVectors, living
+from memfs.search.semantic.vector_file import FOLDER, Floats, VectorFile, names
 
 WORDS = "the same by words alone"
 EMBEDDING, AT_MOST = 10.0, 10_000  # seconds of CPU for so many memories
@@ -61,7 +61,7 @@ def _search(vault: Vault, *, narrowed: bool) -> Callable[[Question], object]:
     return lambda q: taken(vault.search(q.text, q.namespace if narrowed else None, limit=LIMIT))
 
 
-def _best(nearest: Nearest) -> Callable[[Floats], list[int]]:
+def _best(nearest: NearestVectors) -> Callable[[Floats], list[int]]:
     return lambda question: nearest.best(question, NEAREST, -1.0)
 
 
@@ -87,12 +87,12 @@ def _nearest(place: Place) -> list[Row]:
             vault.search("anything")
             all_rows, keys = living(vault._finder.fresh.index.catalog)  # noqa: SLF001  as a search has them
         [(name, size)] = names(root)
-        vectors = Vectors(name, size)
+        vectors = VectorFile(name, size)
         vectors.refresh(root)
         assert vectors.have(root, keys).all()
         ways = {
-            "ours": Nearest(vectors, all_rows, keys, exact=0),
-            "floor": Nearest(vectors, all_rows, keys, exact=len(keys)),
+            "ours": NearestVectors(vectors, all_rows, keys, exact=0),
+            "floor": NearestVectors(vectors, all_rows, keys, exact=len(keys)),
         }
         found = {key: [set(_best(way)(one)) for one in questions] for key, way in ways.items()}
         times = interleaved({key: asked(questions, _best(way)) for key, way in ways.items()}, place.size.questions)

@@ -16,7 +16,7 @@ from memfs.data_types import Memory
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
 from memfs.index.publisher import document, searched_text
-from memfs.index.tantivy_index import Analyzer, Index, index_in_memory
+from memfs.index.tantivy_index import Analyzer, TantivyIndex, index_in_memory
 from memfs.protocols import Embedder
 from memfs.query.keyword_terms import NoneOf
 from memfs.query.question import understand
@@ -111,7 +111,7 @@ _SUPERSEDED = {
 }
 
 
-def _index(root: Path, times: int) -> Index:
+def _index(root: Path, times: int) -> TantivyIndex:
     fd = open_root(root)
     try:
         found = [memory for _, memory in read_all(fd, sorted(scan(fd).stamps)) if isinstance(memory, Memory)]

@@ -11,7 +11,7 @@ _MARKS = ".,;:!?…。！？\"'“”‘’()[]"
 Sentence = tuple[str, ...]
 
 
-class Ledger:
+class EchoFilter:
     """The texts that were told last. A fact that is made of sentences of one of them is an echo.
 
     The same words in another order, or fewer of them, may well say the opposite: that is a correction.

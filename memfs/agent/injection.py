@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memfs.agent.echo_filter import Ledger
+from memfs.agent.echo_filter import EchoFilter
 from memfs.agent.messages import Message, is_user_turn, question_of, tokens
 from memfs.agent.telemetry import Telemetry, quietly
 from memfs.errors import InvalidSetupError
@@ -91,7 +91,7 @@ class Injector:
 
     search: Search
     pinned: Callable[[int], Awaitable[Sequence[Any]]]
-    ledger: Ledger
+    ledger: EchoFilter
     telemetry: Telemetry
 
     async def provide(self, messages: Sequence[Message], config: Mapping[str, Any]) -> str | None:

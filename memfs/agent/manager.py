@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, ClassVar, Self, cast
 
 from memfs.agent.conversation_state import Attachment
-from memfs.agent.echo_filter import Ledger
+from memfs.agent.echo_filter import EchoFilter
 from memfs.agent.extraction.config import Binding, Extractor, bind
 from memfs.agent.extraction.extractor import ModelExtractor
-from memfs.agent.extraction_queue.accepted_facts import Acceptance
+from memfs.agent.extraction_queue.accepted_facts import AcceptedFacts
 from memfs.agent.extraction_queue.coordinator import Coordinator
 from memfs.agent.extraction_queue.pending_log import Accepted, orphans
 from memfs.agent.injection import Injector, check, interleave
@@ -65,7 +65,7 @@ class MemoryManager:
         self._add_stores = [store for store in self._stores if store.writable and has_method(store, "add")]
         self._bindings: list[Binding] = [found for store in self._stores if (found := bind(store, self.extractor))]
         self._model = model
-        self.ledger = Ledger()
+        self.ledger = EchoFilter()
         self._telemetry = telemetry or Telemetry()
         self.injection = check(config) if (config := toggled(injection)) is not None else None
         self.injector = Injector(self._search_each, self._pinned, self.ledger, self._telemetry)
@@ -73,7 +73,7 @@ class MemoryManager:
         self._root: Path | None = next(filter(None, roots), None)
         self.redaction = policy_of(store for store in self._stores if store.writable)
         places = self._places(self._add_stores)
-        self._acceptance = Acceptance(self._write_accepted, self._root, places, self.redaction)
+        self._acceptance = AcceptedFacts(self._write_accepted, self._root, places, self.redaction)
         self._coordinators: dict[Coordinator, weakref.ref[Attachment]] = {}
         self._mutex = Mutex()
         self._tools = self._made_tools(search_tool_config, add_tool_config, read_tools, write_tools, tools)

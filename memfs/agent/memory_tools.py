@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from memfs.agent.echo_filter import Ledger
+from memfs.agent.echo_filter import EchoFilter
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
 from memfs.stores.agent.protocol import MemoryStore
 from memfs.stores.agent.store_tools import Tool, schema
@@ -94,7 +94,7 @@ def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequen
     return Tool(config.get("name") or "add_memory", text, parameters, add_memory, writes=True)
 
 
-def noted(tool: Tool, ledger: Ledger) -> Tool:
+def noted(tool: Tool, ledger: EchoFilter) -> Tool:
     """A tool of which the ledger knows what it told."""
 
     async def run(**arguments: Any) -> Any:

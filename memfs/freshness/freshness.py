@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from memfs.data_types import IndexStatus, Memory, Problem, SyncReport
-from memfs.freshness.inotify_source import NOTHING, Noticed, Notices, notices
-from memfs.freshness.subscriptions import Known, News, Told
+from memfs.freshness.inotify_source import NOTHING, EventSource, Noticed, notices
+from memfs.freshness.subscriptions import Known, Subscriptions, Told
 from memfs.freshness.watcher import watcher_of
 from memfs.fs.files import STATE
 from memfs.fs.locks import Mutex
 from memfs.index.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
-from memfs.index.tantivy_index import Analyzer, Index
-from memfs.index.unpublished_changes import Overlay, Pending
+from memfs.index.tantivy_index import Analyzer, TantivyIndex
+from memfs.index.unpublished_changes import Pending, UnpublishedChanges
 from memfs.protocols import Clock
-from memfs.storage.memory_files import Tree
+from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.stat_scan import Changes, Marks, Scan, diff, is_memory, is_settled, read_all, scan
 from memfs.storage.state_dir import last_scan, note_scan
 
@@ -37,32 +37,32 @@ CALM, LONG = 2.0, 10.0  # seconds without a change, until many or few pending on
 class Freshness:
     """What is known of one vault's memories. Every method but `wait` and `look_at_all` wants `lock` held."""
 
-    def __init__(self, tree: Tree, root: str, *, language: str, clock: Clock) -> None:
+    def __init__(self, tree: MemoryFiles, root: str, *, language: str, clock: Clock) -> None:
         self.lock = Mutex()
         self.analyzer = Analyzer(language)
-        self._news = News()
+        self._news = Subscriptions()
         self.is_watching = False  # whether this process tells others
         self.is_heard = True  # whether it could
         self._tree, self._root, self._language, self._clock = tree, root, language, clock
-        self._source: Notices | None = None
+        self._source: EventSource | None = None
         self._looks = 0
         self._start()
 
     def _start(self) -> None:
         self._pid = os.getpid()
         self.published = Publisher(self._root, self._tree.journal, language=self._language)
-        self.overlay = Overlay()
+        self.overlay = UnpublishedChanges()
         self.last_scan: datetime | None = None
         self._is_told = False  # by the watcher of another process
         self._looks = min(self._looks, 1)  # a forked process goes on as its parent did
         self._looked = self._took = self._changed = self._untold = 0.0
-        self._guarded: Index | None = None
+        self._guarded: TantivyIndex | None = None
         self._unread: set[str] = set()
         self._young: set[str] = set()  # pending memories that may have changed again, and have the same stamp
         self._ahead: dict[str, float] = {}  # what was seen before the watcher told of it, and until when it is in doubt
 
     @property
-    def index(self) -> Index:
+    def index(self) -> TantivyIndex:
         assert self.published.index is not None
         return self.published.index
 
@@ -402,7 +402,7 @@ class Freshness:
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Build the index anew."""
-        self.overlay = Overlay()
+        self.overlay = UnpublishedChanges()
         with self._tree.opened() as root:
             self._tree.journal.read(root)
             self.published.publish(root, (), progress, wait=True, anew=True)

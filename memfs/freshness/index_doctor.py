@@ -9,8 +9,8 @@ from memfs.fs.files import STATE, digest
 from memfs.index.generations import CURRENT, Generation
 from memfs.index.publisher import INDEX
 from memfs.index.row_table import IndexDamaged, IndexOfAnotherKind
-from memfs.index.tantivy_index import Index, open_index
-from memfs.storage.memory_files import Tree
+from memfs.index.tantivy_index import TantivyIndex, open_index
+from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.stat_scan import read_all, read_one, scan
 
 MENDED = "It was built anew from the files."
@@ -19,7 +19,7 @@ HINT = "Run `memfs doctor` to build it anew from the files."
 UNWRITABLE = "Make the vault writable, or free some space; until then searches use an index in memory."
 
 
-def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
+def examine(fresh: Freshness, tree: MemoryFiles, *, repair: bool) -> list[Problem]:
     """Every fault of the index. With `repair` it is made equal to the files, and else nothing is written."""
     faults = list(_faults(fresh, tree, is_synced=False, is_told=not repair))  # what can be written now is no fault
     hint = HINT
@@ -39,7 +39,7 @@ def examine(fresh: Freshness, tree: Tree, *, repair: bool) -> list[Problem]:
     return [Problem(path or f"{STATE}/{INDEX}", 1, fault, hint=hint) for path, fault in faults]
 
 
-def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool, is_told: bool = True) -> Iterator[Fault]:
+def _faults(fresh: Freshness, tree: MemoryFiles, *, is_synced: bool, is_told: bool = True) -> Iterator[Fault]:
     """What is wrong with the index; one that is not synced may lack what changed since it was published."""
     folder = fresh.published.folder
     if is_told and fresh.published.trouble:
@@ -64,7 +64,7 @@ def _faults(fresh: Freshness, tree: Tree, *, is_synced: bool, is_told: bool = Tr
     yield from _differences(index, rows, tree, is_synced=is_synced)
 
 
-def _differences(index: Index, rows: dict[str, int], tree: Tree, *, is_synced: bool) -> Iterator[Fault]:
+def _differences(index: TantivyIndex, rows: dict[str, int], tree: MemoryFiles, *, is_synced: bool) -> Iterator[Fault]:
     with tree.opened() as root:
         there = scan(root)
         if is_synced:

@@ -52,7 +52,7 @@ class Noticed(NamedTuple):
 NOTHING, EVERYTHING = Noticed(frozenset(), frozenset(), False), Noticed(frozenset(), frozenset(), True)
 
 
-class Notices(Protocol):
+class EventSource(Protocol):
     """A source of notices. Thread-safe; a copy of it in a forked process is dead."""
 
     kind: str
@@ -77,11 +77,11 @@ class Notices(Protocol):
     def is_alive(self) -> bool: ...
 
 
-def notices(root: str) -> Notices | None:
+def notices(root: str) -> EventSource | None:
     """The source for a vault; None where none can be trusted, or none is to be had."""
     with suppress(OSError, RuntimeError):
         if not is_remote(root):
-            return KernelNotices(root) if sys.platform == "linux" else WatchdogNotices(root)
+            return InotifySource(root) if sys.platform == "linux" else WatchdogSource(root)
     return None
 
 
@@ -123,7 +123,7 @@ def _identity(root: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-class KernelNotices:
+class InotifySource:
     """The kernel's queue, inotify: nothing runs until somebody asks."""
 
     kind = "kernel"
@@ -271,7 +271,7 @@ class KernelNotices:
         return True
 
 
-class WatchdogNotices:
+class WatchdogSource:
     """Threads of watchdog, which collect; directories need not be watched one by one."""
 
     kind = "watchdog"

@@ -23,7 +23,7 @@ class Known(NamedTuple):
     all: Callable[[], Mapping[str, Marks]]
 
 
-class News:
+class Subscriptions:
     """Who subscribed, and what they know. Each change is told once, whichever process learned of it or published it."""
 
     def __init__(self) -> None:

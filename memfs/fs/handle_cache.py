@@ -11,7 +11,7 @@ from memfs.fs.locks import Mutex
 ASIDE = 16  # descriptors of files that are gone which stay open where threads share them
 
 
-class Place:
+class HandleCache:
     """Files in a directory below the root that stay open between uses; both are made anew when they were deleted, or
     others are in their place. What is gone is closed, for it may be large, or erased; where threads share a descriptor,
     some of these stay open, as another thread may be using one for a moment."""

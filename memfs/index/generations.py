@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from memfs.fs.files import READ, STATE, read_open
-from memfs.index.row_table import Catalog, Chunk, Columns, IndexDamaged
+from memfs.index.row_table import Chunk, Columns, IndexDamaged, RowTable
 
 CURRENT = "current"
 PURGE = "purge"
@@ -75,12 +75,12 @@ class Generation(NamedTuple):
                 raise IndexDamaged(f"{name}: {error.strerror}") from error
             self.files[name] = now, checksum  # it is not read again, as long as nobody touches it
 
-    def catalog(self) -> Catalog:
+    def catalog(self) -> RowTable:
         """The rows of the index."""
         names = [name for name in self.files if name.startswith("rows-")]
         try:
             ordered = sorted(names, key=lambda name: int(name[5:]))
-            return Catalog([Chunk(_mapped(os.path.join(self.place, name))) for name in ordered])
+            return RowTable([Chunk(_mapped(os.path.join(self.place, name))) for name in ordered])
         except (OSError, ValueError, IndexError, OverflowError) as error:
             raise IndexDamaged("its rows cannot be read") from error
 
@@ -112,7 +112,7 @@ class Draft:
             return
         for number in range(len(old)):
             os.unlink(os.path.join(self.place, f"rows-{number}"))
-        _replace(os.path.join(self.place, "rows-0"), Catalog([*old, Chunk(data)]).merged())
+        _replace(os.path.join(self.place, "rows-0"), RowTable([*old, Chunk(data)]).merged())
 
     def publish(self, kind: str, journal: str) -> None:
         """Make this the generation that counts, and remove all others."""

@@ -23,10 +23,10 @@ from memfs.fs.locks import release, try_lock
 from memfs.index.conversation_position import keywords_of, place_of
 from memfs.index.generations import CURRENT, PURGE, Generation
 from memfs.index.row_table import IndexDamaged, IndexOfAnotherKind
-from memfs.index.tantivy_index import Document, Edit, Index, index_in_memory, open_index, publish
+from memfs.index.tantivy_index import Document, Edit, TantivyIndex, index_in_memory, open_index, publish
 from memfs.namespace import first_line, is_conflict_copy, is_text, slug
 from memfs.query.keyword_terms import joined, moments_of, read_terms, terms_of
-from memfs.storage.change_journal import Journal
+from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.recall_log import mark_of
 from memfs.storage.stat_scan import UNSETTLED, Marks, diff, is_settled, read_all, scan, stamp_of
 from memfs.storage.state_dir import make
@@ -125,10 +125,10 @@ def _reason(error: Exception) -> str:
 class Publisher:
     """The published index, open in this process."""
 
-    def __init__(self, root: str, journal: Journal, *, language: str) -> None:
+    def __init__(self, root: str, journal: ChangeJournal, *, language: str) -> None:
         self.folder = os.path.join(root, STATE, INDEX)
         self._pointer = os.path.join(self.folder, CURRENT)
-        self.index: Index | None = None
+        self.index: TantivyIndex | None = None
         self.trouble = ""
         self.retry_at = 0.0
         self._pause = RETRY
@@ -291,7 +291,7 @@ class Publisher:
         if self._journal.is_large() or is_to_purge:  # a watcher may have noted names that are to go
             self._journal.begin_anew(root)
 
-    def _base(self) -> Index | None:
+    def _base(self) -> TantivyIndex | None:
         """The index to build on; none if there is none on disk, it is damaged, or a new one is better."""
         if self.index is None or self.index.generation is None or self._is_worn(self.index):
             return None
@@ -301,7 +301,9 @@ class Publisher:
             return None
         return self.index
 
-    def _edits(self, root: int, base: Index | None, paths: list[str], progress: Progress | None) -> Iterator[Edit]:
+    def _edits(
+        self, root: int, base: TantivyIndex | None, paths: list[str], progress: Progress | None
+    ) -> Iterator[Edit]:
         rows, stamps = (base.catalog.rows(), base.catalog.stamps()) if base else ({}, {})
         fine, began = fine_device(self.folder), time.time_ns()  # another one may be mounted into the vault
         self.unsettled = []
@@ -329,7 +331,7 @@ class Publisher:
         if progress:
             progress(done, total)
 
-    def _take(self, index: Index | None, seen: tuple[int, ...] | None) -> None:
+    def _take(self, index: TantivyIndex | None, seen: tuple[int, ...] | None) -> None:
         self.index, self._seen, self._stamps = index, seen, None
 
     def _current(self) -> tuple[int, ...] | None:
@@ -369,6 +371,6 @@ class Publisher:
     def is_to_purge(self) -> bool:
         return os.path.exists(os.path.join(self.folder, PURGE))
 
-    def _is_worn(self, index: Index) -> bool:
+    def _is_worn(self, index: TantivyIndex) -> bool:
         """Tell whether the index holds more of what is gone than of what is there, or what it must not."""
         return index.catalog.dead > max(index.catalog.alive, 1000) or self.is_to_purge()

@@ -200,7 +200,7 @@ class Directory:
         return stamps
 
 
-class Catalog:
+class RowTable:
     """All rows of an index."""
 
     def __init__(self, chunks: Sequence[Chunk]) -> None:

@@ -18,7 +18,7 @@ from memfs.data_types import lazy
 from memfs.fs.gc_pause import paused
 from memfs.index.conversation_position import PLACED
 from memfs.index.generations import Draft, Generation
-from memfs.index.row_table import Catalog, Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow
+from memfs.index.row_table import Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow, RowTable
 from memfs.index.unpublished_changes import worth
 from memfs.query.keyword_terms import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.query.question import Question
@@ -74,11 +74,11 @@ class Analyzer:
         return tuple(self.plain.analyze(prepare(text, is_question=True)) or self.plain.analyze(emoji(text)))
 
 
-class Index:
+class TantivyIndex:
     """One index, open for searching."""
 
     def __init__(
-        self, index: tantivy.Index, catalog: Catalog, analyzer: Analyzer, generation: Generation | None
+        self, index: tantivy.Index, catalog: RowTable, analyzer: Analyzer, generation: Generation | None
     ) -> None:
         self._index, self.catalog, self.analyzer = index, catalog, analyzer
         self.generation = generation  # None of one in memory
@@ -308,22 +308,22 @@ class Index:
 # --- opening and publishing ---------------------------------------------------------------------------
 
 
-def open_index(folder: str, language: str) -> Index:
+def open_index(folder: str, language: str) -> TantivyIndex:
     """Open the published index; IndexDamaged if there is none that is whole and of this kind."""
     generation = Generation.read(folder)
     if generation.kind != _kind(language):
         raise IndexOfAnotherKind(generation.kind)
     generation.verify()
     with _guarded():
-        index = Index(tantivy.Index.open(generation.place), generation.catalog(), Analyzer(language), generation)
+        index = TantivyIndex(tantivy.Index.open(generation.place), generation.catalog(), Analyzer(language), generation)
     if index.memories != index.catalog.alive:
         raise IndexDamaged("documents are missing")
     return index
 
 
 def publish(
-    folder: str, base: Index | None, edits: Iterable[Edit], *, language: str, journal: str, is_large: bool
-) -> Index:
+    folder: str, base: TantivyIndex | None, edits: Iterable[Edit], *, language: str, journal: str, is_large: bool
+) -> TantivyIndex:
     """Publish an index: that of `base`, edited. OSError or IndexDamaged, and what was published stays, if that
     fails. The caller holds the lock of publishing."""
     draft = Draft(folder, base.generation if base else None)
@@ -344,7 +344,7 @@ def publish(
     return open_index(folder, language)
 
 
-def index_in_memory(edits: Iterable[Edit], language: str) -> Index:
+def index_in_memory(edits: Iterable[Edit], language: str) -> TantivyIndex:
     """An index for a vault whose disk takes none."""
     analyzer = Analyzer(language)
     rows = Columns()
@@ -352,7 +352,7 @@ def index_in_memory(edits: Iterable[Edit], language: str) -> Index:
         index = tantivy.Index(_schema())
         index.register_tokenizer("memfs", analyzer.plain)
         _write(index, 0, edits, rows, is_large=True)
-        return Index(index, Catalog([Chunk(rows.chunk(0, ()))]), analyzer, None)
+        return TantivyIndex(index, RowTable([Chunk(rows.chunk(0, ()))]), analyzer, None)
 
 
 def _write(index: tantivy.Index, first: int, edits: Iterable[Edit], rows: Columns, *, is_large: bool) -> list[int]:

@@ -27,7 +27,7 @@ class Pending(NamedTuple):
     is_new: bool = True  # the index has no earlier version of it, as far as one knows
 
 
-class Overlay:
+class UnpublishedChanges:
     """The changes that are not published yet, by path."""
 
     def __init__(self) -> None:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from memfs.data_types import Reason
 from memfs.decay import Forgetting, factor_of, left_of, life_of
 from memfs.freshness.freshness import Freshness
-from memfs.index.row_table import Catalog
-from memfs.index.tantivy_index import Index, Matches
+from memfs.index.row_table import RowTable
+from memfs.index.tantivy_index import Matches, TantivyIndex
 from memfs.index.unpublished_changes import has_all, rarity
 from memfs.query.keyword_terms import Clause, moments
 from memfs.query.question import STEEPNESS, Page, Question, Weights
 from memfs.search.conversation.gather import Asked, in_order
 from memfs.search.conversation.rerank import Ranked, Support
-from memfs.storage.recall_log import NEVER, Recalls, Usage, mark_of
+from memfs.storage.recall_log import NEVER, RecallLog, Recalls, mark_of
 from memfs.storage.stat_scan import Marks
 
 if TYPE_CHECKING:
-    from memfs.search.semantic.semantic_index import Meaning
+    from memfs.search.semantic.semantic_index import SemanticIndex
 
 MORE = 4  # times as many candidates are asked for when too many fell away
 WINDOW = 12  # candidates that are put in the order of their ranks at a time
@@ -35,7 +35,7 @@ best is the least."""
 class Left(dict[int, float]):
     """What time has left of memories, as what their ranks are multiplied by: by row, made when it is asked for."""
 
-    def __init__(self, catalog: Catalog, recalled: Mapping[int, Recalls], now: float, days: float) -> None:
+    def __init__(self, catalog: RowTable, recalled: Mapping[int, Recalls], now: float, days: float) -> None:
         self._catalog, self._recalled, self._now, self._days = catalog, recalled, now, days
 
     def __missing__(self, row: int) -> float:
@@ -51,7 +51,7 @@ class Candidates:
     """Finds what may be hits. Every method wants the lock of freshness held."""
 
     def __init__(
-        self, fresh: Freshness, forgetting: Forgetting, usage: Usage, meaning: "Meaning | None" = None
+        self, fresh: Freshness, forgetting: Forgetting, usage: RecallLog, meaning: "SemanticIndex | None" = None
     ) -> None:
         self._fresh, self._forgetting, self._usage, self._meaning = fresh, forgetting, usage, meaning
         self._known: tuple[tuple[object, ...], Left] | None = None
@@ -96,7 +96,7 @@ class Candidates:
             yield from ranked
 
     def _published_by_rank(
-        self, index: Index, asked: Asked, wanted: int, floor: float, now: datetime
+        self, index: TantivyIndex, asked: Asked, wanted: int, floor: float, now: datetime
     ) -> Iterator[Candidate]:
         """The same where nothing is pending and nothing comes from a conversation: a row is known when it is wanted."""
         left, weights, information = self.left(index, now), asked.weights, asked.weights.information or 1.0
@@ -112,7 +112,7 @@ class Candidates:
                 if len(window) < WINDOW:
                     return
 
-    def left(self, index: Index, now: datetime) -> "Left":
+    def left(self, index: TantivyIndex, now: datetime) -> "Left":
         """What the ranks of memories are multiplied by."""
         seconds, recalled, catalog = now.timestamp(), self._usage.marked(), index.catalog
         key = (catalog, self._usage.version, seconds // HOUR)
@@ -186,7 +186,7 @@ def by_rank(found: Matches, information: float, left: Left) -> list[tuple[float,
     return ranked
 
 
-def _rows(index: Index, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
+def _rows(index: TantivyIndex, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
     """The scores and rows of an index, more of them when so many were not enough."""
     seen = 0
     while True:

@@ -14,7 +14,7 @@ EACH = 2500  # bytes that one takes beside its text, with a short header
 SHORT, RICH = 200, 24  # characters of such a header, and bytes that each one more takes when it is understood
 
 
-class Shelved(NamedTuple):
+class CachedMemory(NamedTuple):
     """A memory as it was read, and its body on one line."""
 
     stamp: Marks
@@ -22,18 +22,18 @@ class Shelved(NamedTuple):
     line: Line
 
 
-Read = Shelved | Problem | None
+Read = CachedMemory | Problem | None
 
 
-class Shelf:
+class ReadCache:
     """Memories of one vault by path. When there is no room for one more, all others go."""
 
     def __init__(self, root: str, *, room: int = ROOM) -> None:
         self._start = f"{root}/"
-        self._kept: dict[str, Shelved] = {}
+        self._kept: dict[str, CachedMemory] = {}
         self._room = self._free = room
 
-    def get(self, path: str, stamp: Marks) -> Shelved | None:
+    def get(self, path: str, stamp: Marks) -> CachedMemory | None:
         """A memory that is known by a stamp; None if it is not here, or its file has another stamp."""
         kept = self._kept.get(path)
         try:
@@ -49,10 +49,10 @@ class Shelf:
         memory = read_one(root, path)
         return self.put(memory, began) if isinstance(memory, Memory) else memory
 
-    def put(self, memory: Memory, began: int) -> Shelved:
+    def put(self, memory: Memory, began: int) -> CachedMemory:
         """Keep a memory whose reading began at a time, unless its file may have changed since with the same stamp."""
         stamp = stamp_of(memory.status)
-        kept, body, data = Shelved(stamp, memory, Line.of(memory.legible)), memory.body, memory.data
+        kept, body, data = CachedMemory(stamp, memory, Line.of(memory.legible)), memory.body, memory.data
         size = EACH + len(data) + 4 * sys.getsizeof(body)  # the text, the body, and its line twice
         if (header := len(data if body.isascii() else memory.text) - len(body)) > SHORT:
             size += RICH * (header - SHORT)

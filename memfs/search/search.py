@@ -21,15 +21,15 @@ from memfs.query.question import MAX_LIMIT, STEEPNESS, Page, Question, Weights, 
 from memfs.search.candidates import WINDOW, Candidate, Candidates, by_rank
 from memfs.search.conversation.gather import Asked
 from memfs.search.conversation.rerank import ALIKE, told
-from memfs.search.read_cache import ROOM, Read, Shelf, Shelved
+from memfs.search.read_cache import ROOM, CachedMemory, Read, ReadCache
 from memfs.search.snippets import Marker
 from memfs.search.superseded_filter import is_superseded, is_withdrawn, target_of
-from memfs.storage.memory_files import Tree
-from memfs.storage.recall_log import Usage
+from memfs.storage.memory_files import MemoryFiles
+from memfs.storage.recall_log import RecallLog
 from memfs.storage.stat_scan import read_one
 
 if TYPE_CHECKING:
-    from memfs.search.semantic.semantic_index import Meaning
+    from memfs.search.semantic.semantic_index import SemanticIndex
 
 TRIES = (False, False, False, False, True)  # whether it is the last one
 NOBODY: frozenset[str] = frozenset()
@@ -40,19 +40,24 @@ class Stale(Exception):  # noqa: N818  it never leaves this room: the search is 
     """Memories that are not as they are known."""
 
 
-Found = tuple[Candidate, Shelved]
+Found = tuple[Candidate, CachedMemory]
 
 
 class Search:
     """Searches one vault."""
 
     def __init__(
-        self, tree: Tree, fresh: Freshness, forgetting: Forgetting, usage: Usage, meaning: "Meaning | None" = None
+        self,
+        tree: MemoryFiles,
+        fresh: Freshness,
+        forgetting: Forgetting,
+        usage: RecallLog,
+        meaning: "SemanticIndex | None" = None,
     ) -> None:
         self._tree, self._fresh, self._meaning = tree, fresh, meaning
         self._candidates = Candidates(fresh, forgetting, usage, meaning)
         self._superseded: tuple[object, dict[tuple[str, ...], frozenset[str]]] = (None, {})
-        self._shelf = Shelf(tree.root, room=0 if is_remote(tree.root) else ROOM)  # there, a stamp may be an old one
+        self._shelf = ReadCache(tree.root, room=0 if is_remote(tree.root) else ROOM)  # there, a stamp may be an old one
         self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
 
     def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:
@@ -115,7 +120,7 @@ class Search:
                 if kept is None:
                     root = open_root(self._tree.root) if root < 0 else root
                     read = shelf.read(root, path)
-                    if not isinstance(read, Shelved) or read.stamp != stamp:
+                    if not isinstance(read, CachedMemory) or read.stamp != stamp:
                         return None
                     kept = read
                 _, memory, line = kept
@@ -150,7 +155,7 @@ class Search:
                 if kept is None:
                     root = open_root(self._tree.root) if root < 0 else root
                     kept = self._shelf.read(root, path)
-                if not isinstance(kept, Shelved):
+                if not isinstance(kept, CachedMemory):
                     stale += [path] if kept is None else []
                 elif kept.stamp != stamp and not (last and self._answers(kept.memory, question, weights)):
                     stale.append(path)

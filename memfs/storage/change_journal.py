@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from memfs.errors import MemfsError
 from memfs.fs.files import STATE
-from memfs.fs.handle_cache import Place
+from memfs.fs.handle_cache import HandleCache
 from memfs.fs.locks import Mutex
 
 NAME = "journal"
@@ -22,11 +22,11 @@ LARGE = 1 << 20  # bytes, from which a new one is begun when the index is publis
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 
-class Journal:
+class ChangeJournal:
     """One process's place in the journal. Thread-safe."""
 
     def __init__(self) -> None:
-        self._place = Place(STATE)
+        self._place = HandleCache(STATE)
         self._mutex = Mutex()
         self._inode = 0
         self._position = 0

@@ -36,7 +36,7 @@ from memfs.fs.files import (
 from memfs.fs.locks import Mutex, acquire, release
 from memfs.namespace import check_name, first_line, fold, new_id, slug
 from memfs.protocols import Clock
-from memfs.storage.change_journal import Journal
+from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.file_names import Names, text_key
 from memfs.storage.state_dir import State, settled
 from memfs.storage.versions import Versions
@@ -47,7 +47,7 @@ Segments = tuple[str, ...]
 Seen = Stamp | None
 
 
-class Hold(NamedTuple):
+class LockedDirectory(NamedTuple):
     """A locked namespace: open descriptors of the root, the directory and its gate, and its real segments."""
 
     root: int
@@ -63,14 +63,14 @@ class _NamespaceGoneError(MemoryNotFoundError):
     """The directory was deleted while its lock was held."""
 
 
-class Tree:
+class MemoryFiles:
     """The memory files of one vault. Thread-safe; every method is one whole operation."""
 
     def __init__(self, root: Path, *, clock: Clock, lock_timeout: float) -> None:
         self.root, self._clock, self._timeout = str(root), clock, lock_timeout
         self.state = State()
         self.versions = Versions(str(root), lock_timeout=lock_timeout)
-        self.journal = Journal()
+        self.journal = ChangeJournal()
         self._names: dict[tuple[str, ...], Names] = {}
         self._mutex = Mutex()
         self._busy = 0
@@ -301,7 +301,7 @@ class Tree:
     # --- the lock
 
     @contextmanager
-    def hold(self, segments: tuple[str, ...], *, create: bool = False) -> Iterator[Hold]:
+    def hold(self, segments: tuple[str, ...], *, create: bool = False) -> Iterator[LockedDirectory]:
         """Lock a namespace, in the directory that has its name once the lock is held."""
         label = "/" + "/".join(segments)
         deadline = time.monotonic() + self._timeout
@@ -316,7 +316,7 @@ class Tree:
                 if not is_at(root, segments, parent):
                     os.close(parent)
                     parent = -1
-            yield Hold(root, parent, gate, segments)
+            yield LockedDirectory(root, parent, gate, segments)
         except OSError as error:
             raise worded(label, error) from error
         finally:
@@ -355,7 +355,7 @@ class Tree:
 
         self.state.rescue(root, save)
 
-    def _duplicate(self, hold: Hold, names: Names, same: str) -> Memory | None:
+    def _duplicate(self, hold: LockedDirectory, names: Names, same: str) -> Memory | None:
         """The memory in a namespace that has this text now."""
         name = names.with_text(same)
         with suppress(OSError):

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from memfs.errors import MemfsError
 from memfs.fs.files import STATE, folder, open_root, raw_digest, write
-from memfs.fs.handle_cache import Place
+from memfs.fs.handle_cache import HandleCache
 from memfs.fs.locks import Mutex, release, try_lock, try_share
 from memfs.protocols import Clock, system_clock
 from memfs.storage.state_dir import make
@@ -61,13 +61,13 @@ def mark_of(name: str) -> int:
     return int.from_bytes(raw_digest(name.encode(errors="replace")), signed=True)
 
 
-class Usage:
+class RecallLog:
     """The counters of one vault, keyed by the ids of memories. Thread-safe; what cannot be written is not counted."""
 
     def __init__(self, root: str | os.PathLike[str], clock: Clock = system_clock) -> None:
         self._root, self._clock = os.fspath(root), clock
         self._path = os.path.join(self._root, STATE, ROOM, NAME)
-        self._writing, self._reading = Place(STATE, ROOM), Place(STATE, ROOM)
+        self._writing, self._reading = HandleCache(STATE, ROOM), HandleCache(STATE, ROOM)
         self._mutex, self._looking = Mutex(), Mutex()
         self.version = 0  # is another one when something was recalled since, as far as this process knows
         self._known: tuple[int, int] | None  # inode and size of the log, when it was last looked at

@@ -38,7 +38,7 @@ from memfs.fs.files import (
     write,
     write_all,
 )
-from memfs.fs.handle_cache import ASIDE, Place
+from memfs.fs.handle_cache import ASIDE, HandleCache
 from memfs.fs.locks import Lease, Mutex, in_use, try_lock
 from memfs.fs.syscalls import NOT_THERE
 from memfs.namespace import split_path
@@ -103,7 +103,7 @@ class State:
         self._tmp = -1
         self._name = ""
         self._counter = itertools.count()
-        self._locks = Place(STATE, "locks", aside=ASIDE)
+        self._locks = HandleCache(STATE, "locks", aside=ASIDE)
         self.is_made = False
 
     def make(self, root: int) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from memfs.data_types import Version
 from memfs.errors import VersionNotFoundError
 from memfs.fs.files import STATE, digest, folder, raw_digest, write, write_all
-from memfs.fs.handle_cache import Place
+from memfs.fs.handle_cache import HandleCache
 from memfs.fs.locks import Mutex, release, try_lock
 
 KEEP = 20
@@ -55,8 +55,8 @@ class Versions:
         self._mutex = Mutex()
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
-        history = Place(STATE, "history")
-        self._place = Place(".git", "memfs") if is_git else history
+        history = HandleCache(STATE, "history")
+        self._place = HandleCache(".git", "memfs") if is_git else history
         self._former = history if is_git else None  # where versions are that were kept before it was one
         self._last: dict[str, str] = {}  # path -> hash of the version we kept last
 
@@ -146,7 +146,7 @@ class Versions:
         root: int,
         name: str,
         choose: Callable[[list[Record]], list[Record]],
-        place: Place | None = None,
+        place: HandleCache | None = None,
     ) -> None:
         """Write a log anew with the records that are chosen of it; what is torn in it goes."""
         place = place or self._place
@@ -162,7 +162,7 @@ class Versions:
         return f"{raw_digest(path.encode(errors='surrogatepass'))[-1] % LOGS:02d}.log"
 
     @contextmanager
-    def _open(self, root: int, name: str, place: Place | None = None, *, create: bool = False) -> Iterator[int]:
+    def _open(self, root: int, name: str, place: HandleCache | None = None, *, create: bool = False) -> Iterator[int]:
         """Have a log open and locked, against other processes and threads."""
         deadline = time.monotonic() + self._timeout
         with self._mutex:

@@ -16,7 +16,7 @@ from memfs.protocols import system_clock
 from memfs.upkeep.contradictions import clashes, statements
 from memfs.upkeep.near_duplicates import Text, twins
 from memfs.upkeep.pruning import faded
-from memfs.upkeep.supersession_chains import Lineage, are_linked
+from memfs.upkeep.supersession_chains import SupersessionChains, are_linked
 from memfs.vault.search_engine import LANGUAGE
 from memfs.vault.vault import Vault
 
@@ -77,8 +77,8 @@ class _Look:
         return [memory for memory in self.vault.list(self.namespace) if not is_conflict_copy(memory.path)]
 
     @lazy
-    def lineage(self) -> Lineage:
-        return Lineage(self.memories if self.namespace is None else self.vault.list(), self.now)
+    def lineage(self) -> SupersessionChains:
+        return SupersessionChains(self.memories if self.namespace is None else self.vault.list(), self.now)
 
     @lazy
     def in_force(self) -> list[Memory]:

@@ -10,7 +10,7 @@ from memfs.errors import MemfsError, SettingsError
 from memfs.namespace import is_conflict_copy, is_id
 from memfs.protocols import system_clock
 from memfs.storage.recall_log import NEVER, Recalls
-from memfs.upkeep.supersession_chains import Lineage
+from memfs.upkeep.supersession_chains import SupersessionChains
 from memfs.vault.vault import Vault
 
 
@@ -55,7 +55,7 @@ def faded(
     here = memories if namespace is None else vault.list(namespace)
     found = [one for one in left_of(vault, here, now=now) if one.retention < limit]
     told = [one._replace(spared=_reason(one.memory)) for one in found]
-    spared = _with_what_they_replaced(told, Lineage(memories, now or system_clock()))
+    spared = _with_what_they_replaced(told, SupersessionChains(memories, now or system_clock()))
     return sorted(spared, key=lambda one: (one.retention, one.memory.path))
 
 
@@ -83,7 +83,7 @@ def _reason(memory: Memory) -> str:
     return "a draft" if memory.header.status == "draft" else ""
 
 
-def _with_what_they_replaced(found: Sequence[Faded], lineage: Lineage) -> list[Faded]:
+def _with_what_they_replaced(found: Sequence[Faded], lineage: SupersessionChains) -> list[Faded]:
     """Spare what supersedes a memory that stays, and what supersedes that, and so on."""
     told = {one.memory.path: one for one in found}
     while True:

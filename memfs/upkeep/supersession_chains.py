@@ -11,7 +11,7 @@ from memfs.search.superseded_filter import is_withdrawn, names_of, target_of
 _LINK = re.compile(r"\[\[([^\[\]|#]+)")
 
 
-class Lineage:
+class SupersessionChains:
     """The memories of a vault, and how their `supersedes` relates them."""
 
     def __init__(self, memories: Sequence[Memory], now: datetime) -> None:

@@ -10,9 +10,9 @@ from memfs.errors import InvalidNamespaceError, MemfsError, MemoryNotFoundError,
 from memfs.fs.files import STATE, worded
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
 from memfs.query.filters import Filter
-from memfs.storage.memory_files import Tree
+from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.versions import Revise
-from memfs.vault.search_engine import Finder
+from memfs.vault.search_engine import SearchEngine
 
 _ID = re.compile(r"m-[0-9a-z]{26}")
 
@@ -20,7 +20,7 @@ _ID = re.compile(r"m-[0-9a-z]{26}")
 class Scope:
     """A subtree that cannot be left, and the memories in it by id or path."""
 
-    def __init__(self, tree: Tree, finder: Finder, namespace: Namespace = Namespace()) -> None:  # noqa: B008  frozen
+    def __init__(self, tree: MemoryFiles, finder: SearchEngine, namespace: Namespace = Namespace()) -> None:  # noqa: B008  frozen
         self._tree, self._finder, self.namespace = tree, finder, namespace
         self._paths: dict[str, str] = {}
         self.everything = Filter.make(None, scope=namespace)
@@ -103,7 +103,7 @@ class Scope:
         return None
 
 
-def _revise(tree: Tree, change: Revise) -> list[str]:
+def _revise(tree: MemoryFiles, change: Revise) -> list[str]:
     """Change or drop kept versions, with what killed writers left; the paths of files that are open as they were."""
     try:
         with tree.opened() as root:

@@ -17,15 +17,15 @@ from memfs.namespace import Namespace, fold
 from memfs.protocols import Clock, Embedder
 from memfs.query.filters import Filter
 from memfs.query.question import Page
-from memfs.storage.memory_files import Tree
-from memfs.storage.recall_log import Usage
+from memfs.storage.memory_files import MemoryFiles
+from memfs.storage.recall_log import RecallLog
 
 if TYPE_CHECKING:
     from memfs.freshness.freshness import Freshness
     from memfs.index.publisher import Progress
-    from memfs.index.tantivy_index import Index
+    from memfs.index.tantivy_index import TantivyIndex
     from memfs.search.search import Search
-    from memfs.search.semantic.semantic_index import Meaning
+    from memfs.search.semantic.semantic_index import SemanticIndex
 
 LANGUAGE, VECTORS = "english", "vectors"
 log = logging.getLogger("memfs")
@@ -33,14 +33,14 @@ ENDED = "the watcher ended; searches still find what changes"
 PUBLISHED = f"{STATE}/index/current"
 
 
-class Finder:
+class SearchEngine:
     """Index, freshness and watcher of one vault. Making one opens nothing."""
 
     def __init__(
         self,
-        tree: Tree,
+        tree: MemoryFiles,
         root: str,
-        usage: Usage,
+        usage: RecallLog,
         *,
         clock: Clock,
         settings: Mapping[str, Any],
@@ -55,7 +55,7 @@ class Finder:
         self._mutex = Mutex()
         self._watcher: Watcher | None = None
         self._made: Freshness | None = None
-        self._searching: tuple[Search, Meaning | None] | None = None
+        self._searching: tuple[Search, SemanticIndex | None] | None = None
 
     @property
     def fresh(self) -> "Freshness":
@@ -69,7 +69,7 @@ class Finder:
         return self._made
 
     @property
-    def _parts(self) -> tuple["Search", "Meaning | None"]:
+    def _parts(self) -> tuple["Search", "SemanticIndex | None"]:
         """What searches, made once as well."""
         if self._searching is None:
             from memfs.search.search import Search
@@ -80,16 +80,16 @@ class Finder:
                     self._searching = Search(self._tree, fresh, self._forgetting, self._usage, meaning), meaning
         return self._searching
 
-    def _meaning(self) -> "Meaning | None":
+    def _meaning(self) -> "SemanticIndex | None":
         """What searches by meaning; where that cannot be had, it is said, and words alone are searched."""
         from memfs.embedding import MISSING, default_embedder, is_installed
 
         if (embedder := self._embedder) is None and not is_installed():
             log.warning("%s", MISSING)
             return None
-        from memfs.search.semantic.semantic_index import Meaning
+        from memfs.search.semantic.semantic_index import SemanticIndex
 
-        return Meaning(self._tree, self.fresh, default_embedder if embedder is None else lambda: embedder)
+        return SemanticIndex(self._tree, self.fresh, default_embedder if embedder is None else lambda: embedder)
 
     def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:
         """The hits of a question."""
@@ -214,7 +214,7 @@ class Finder:
                 if is_to_purge and fresh.published.index and not fresh.published.is_to_purge():
                     self._purge_vectors(fresh.index)
 
-    def _purge_vectors(self, index: "Index") -> None:
+    def _purge_vectors(self, index: "TantivyIndex") -> None:
         """Have no vector left of what is gone; where they cannot be read, have none left at all."""
         folder = os.path.join(self._root, STATE, VECTORS)
         if not os.path.lexists(folder):

@@ -42,13 +42,13 @@ from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query.filters import Filter
 from memfs.query.question import check_page
-from memfs.storage.memory_files import Tree
-from memfs.storage.recall_log import Usage
+from memfs.storage.memory_files import MemoryFiles
+from memfs.storage.recall_log import RecallLog
 from memfs.storage.state_dir import make
 from memfs.vault import settings
 from memfs.vault.problems import check
 from memfs.vault.scope import Scope, is_below
-from memfs.vault.search_engine import Finder
+from memfs.vault.search_engine import SearchEngine
 
 LOCK_TIMEOUT = 10.0
 UTF8 = "Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8 such as C.UTF-8."
@@ -84,10 +84,10 @@ class Vault:
         self.root = Path(os.path.abspath(root))
         if not self.root.is_dir():
             raise VaultNotFoundError(str(root))
-        self._tree = Tree(self.root, clock=clock, lock_timeout=lock_timeout)
+        self._tree = MemoryFiles(self.root, clock=clock, lock_timeout=lock_timeout)
         self._clock = clock
-        self.usage = Usage(self.root, clock)
-        self._finder = Finder(
+        self.usage = RecallLog(self.root, clock)
+        self._finder = SearchEngine(
             self._tree, str(self.root), self.usage, clock=clock, settings=self.settings, watch=watch, embedder=embedder
         )
         self._scope = Scope(self._tree, self._finder)

@@ -19,7 +19,7 @@ from test_agent import LIMIT, Facts, Shelf, Turns, managed, turns_of, user
 
 from memfs import Vault
 from memfs.agent import EvictionTrigger, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
-from memfs.agent.echo_filter import KEPT, Ledger
+from memfs.agent.echo_filter import KEPT, EchoFilter
 from memfs.agent.extraction.config import Fact
 from memfs.agent.injection import TOKENS, interleave, render, select, within
 from memfs.agent.messages import appended, is_user_turn, plain, question_of, text_of, tokens, without
@@ -407,7 +407,7 @@ def test_a_vault_with_a_huge_memory_tells_a_piece_of_it(vault: Vault) -> None:
 
 
 def test_what_was_told_is_an_echo() -> None:
-    ledger = Ledger()
+    ledger = EchoFilter()
     ledger.note(["Alice lives in Rome. She drinks tea!\nHer dog is called Rex."])
 
     assert ledger.is_echo("alice lives in  Rome")
@@ -432,7 +432,7 @@ def test_what_was_told_is_an_echo() -> None:
     ],
 )
 def test_a_correction_is_no_echo(before: str, after: str) -> None:
-    ledger = Ledger()
+    ledger = EchoFilter()
     ledger.note([before])
 
     assert ledger.is_echo(before)
@@ -440,7 +440,7 @@ def test_a_correction_is_no_echo(before: str, after: str) -> None:
 
 
 def test_the_ledger_holds_what_was_told_last() -> None:
-    ledger = Ledger()
+    ledger = EchoFilter()
     ledger.note(f"Fact {number}." for number in range(KEPT + 1))
 
     assert not ledger.is_echo("Fact 0.")

@@ -13,7 +13,7 @@ import pytest
 
 from memfs import Vault
 from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
-from memfs.agent.extraction_queue.pending_log import Log
+from memfs.agent.extraction_queue.pending_log import PendingLog
 from memfs.agent.extraction_queue.turns import BATCH
 from memfs.agent.messages import text_of, tokens
 from memfs.stores import Found, InMemoryStore, VaultStore
@@ -50,7 +50,7 @@ def bodies(vault: Vault) -> list[str]:
 
 def left_behind(vault: Vault, store: VaultStore, *records: dict[str, Any]) -> None:
     """The log of a process that is gone."""
-    log = Log(vault.root, [store.place])
+    log = PendingLog(vault.root, [store.place])
     log.append(*records)
     log.close()
 

@@ -17,10 +17,10 @@ import pytest
 from memfs import Vault
 from memfs.errors import InvalidNamespaceError
 from memfs.freshness.inotify_source import (
-    KernelNotices,
+    EventSource,
+    InotifySource,
     Noticed,
-    Notices,
-    WatchdogNotices,
+    WatchdogSource,
     has_remote_mount,
     is_remote,
     notices,
@@ -31,7 +31,7 @@ from memfs.fs.files import link_nameless, open_root, walk
 DEADLINE = 20.0
 Script = Callable[..., "subprocess.CompletedProcess[str]"]
 Stamps = dict[str, tuple[int, ...]]
-SOURCES: dict[str, Callable[[str], Notices]] = {"kernel": KernelNotices, "watchdog": WatchdogNotices}
+SOURCES: dict[str, Callable[[str], EventSource]] = {"kernel": InotifySource, "watchdog": WatchdogSource}
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")  # watchdog's, of new directories
 
@@ -47,7 +47,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=SOURCES)
-def source(request: pytest.FixtureRequest, root: Path) -> Iterator[Notices]:
+def source(request: pytest.FixtureRequest, root: Path) -> Iterator[EventSource]:
     """Each source, watching every directory."""
     made = SOURCES[request.param](str(root))
     look(made, root)
@@ -56,14 +56,14 @@ def source(request: pytest.FixtureRequest, root: Path) -> Iterator[Notices]:
 
 
 @pytest.fixture
-def kernel(root: Path) -> Iterator[KernelNotices]:
-    made = KernelNotices(str(root))
+def kernel(root: Path) -> Iterator[InotifySource]:
+    made = InotifySource(str(root))
     look(made, root)
     yield made
     made.close()
 
 
-def look(source: Notices, root: Path, start: str = "") -> Stamps:
+def look(source: EventSource, root: Path, start: str = "") -> Stamps:
     """The stamps of the memories in a directory and all below it; each directory is watched before it is listed."""
     found: Stamps = {}
     waiting = [start]
@@ -104,7 +104,7 @@ def stamp(fd: int, name: str) -> tuple[int, ...]:
     return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def gather(source: Notices, wanted: Callable[[Noticed], bool]) -> Noticed:
+def gather(source: EventSource, wanted: Callable[[Noticed], bool]) -> Noticed:
     """Poll until what was noticed is what is wanted; all of it."""
     all_of_it = Noticed(set(), set(), False)
     end = time.monotonic() + DEADLINE
@@ -116,14 +116,14 @@ def gather(source: Notices, wanted: Callable[[Noticed], bool]) -> Noticed:
     return all_of_it
 
 
-def until_marked(source: Notices, root: Path, mark: str = "deep/mark.md") -> Noticed:
+def until_marked(source: EventSource, root: Path, mark: str = "deep/mark.md") -> Noticed:
     """All that was noticed before a change that is made now: sources keep the order."""
     (root / mark).write_text("now\n")
     seen = gather(source, lambda noticed: mark in noticed.paths)
     return seen._replace(paths=seen.paths - {mark})
 
 
-def watches(kernel: KernelNotices) -> int:
+def watches(kernel: InotifySource) -> int:
     """How many directories the kernel watches."""
     return Path(f"/proc/self/fdinfo/{kernel._fd}").read_text().count("inotify wd:")
 
@@ -203,7 +203,7 @@ CHANGES: dict[str, Callable[[Path, str], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("path", ["a.md", "deep/er/b.md"])
-def test_a_change_of_a_file_is_noticed(source: Notices, root: Path, path: str, change: str) -> None:
+def test_a_change_of_a_file_is_noticed(source: EventSource, root: Path, path: str, change: str) -> None:
     CHANGES[change](root, path)
 
     seen = gather(source, lambda noticed: path in noticed.paths)
@@ -214,13 +214,13 @@ def test_a_change_of_a_file_is_noticed(source: Notices, root: Path, path: str, c
 
 
 @pytest.mark.parametrize("path", ["new.md", "deep/new.md", "deep/er/ünïcødé 猫.md", "archive.md"])
-def test_a_new_file_is_noticed(source: Notices, root: Path, path: str) -> None:
+def test_a_new_file_is_noticed(source: EventSource, root: Path, path: str) -> None:
     (root / path).write_text("new\n")
 
     assert gather(source, lambda noticed: path in noticed.paths) == ({path}, set(), False)
 
 
-def test_a_file_that_is_renamed_is_noticed_under_both_names(source: Notices, root: Path) -> None:
+def test_a_file_that_is_renamed_is_noticed_under_both_names(source: EventSource, root: Path) -> None:
     (root / "deep/er/b.md").rename(root / "deep/moved.md")
 
     seen = gather(source, lambda noticed: len(noticed.paths) == 2)
@@ -230,7 +230,7 @@ def test_a_file_that_is_renamed_is_noticed_under_both_names(source: Notices, roo
 
 def test_what_the_vault_writes_is_noticed_and_nothing_of_its_state(tmp_path: Path) -> None:
     vault = Vault.init(tmp_path / "made")
-    source = KernelNotices(str(vault.root))
+    source = InotifySource(str(vault.root))
     look(source, vault.root)
 
     first = vault.add("Alice likes sushi.", namespace="/facts")
@@ -245,7 +245,7 @@ def test_what_the_vault_writes_is_noticed_and_nothing_of_its_state(tmp_path: Pat
     source.close()
 
 
-def test_a_file_that_is_deleted_and_still_written_is_not_noticed(kernel: KernelNotices, root: Path) -> None:
+def test_a_file_that_is_deleted_and_still_written_is_not_noticed(kernel: InotifySource, root: Path) -> None:
     with (root / "a.md").open("a") as file:
         (root / "a.md").unlink()
         assert kernel.poll().paths == {"a.md"}
@@ -254,7 +254,7 @@ def test_a_file_that_is_deleted_and_still_written_is_not_noticed(kernel: KernelN
     assert kernel.poll() == (set(), set(), False)
 
 
-def test_what_is_no_memory_is_not_noticed(source: Notices, root: Path) -> None:
+def test_what_is_no_memory_is_not_noticed(source: EventSource, root: Path) -> None:
     for folder in (".memfs", ".git/objects", "sessions", "deep/.obsidian", "deep/~old", "#x"):
         (root / folder).mkdir(parents=True)
         source.watch(folder)
@@ -279,7 +279,7 @@ def test_what_is_no_memory_is_not_noticed(source: Notices, root: Path) -> None:
 # --- directories ----------------------------------------------------------------------------------------
 
 
-def test_a_new_directory_with_files_is_noticed(source: Notices, root: Path) -> None:
+def test_a_new_directory_with_files_is_noticed(source: EventSource, root: Path) -> None:
     (root / "new/in").mkdir(parents=True)
     (root / "new/in/x.md").write_text("new\n")
 
@@ -292,7 +292,7 @@ def test_a_new_directory_with_files_is_noticed(source: Notices, root: Path) -> N
     gather(source, lambda noticed: "new/in/x.md" in noticed.paths)
 
 
-def test_a_directory_moved_in_is_noticed(source: Notices, root: Path, tmp_path: Path) -> None:
+def test_a_directory_moved_in_is_noticed(source: EventSource, root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside/in").mkdir(parents=True)
     (tmp_path / "outside/in/x.md").write_text("new\n")
     (tmp_path / "outside").rename(root / "deep/came")
@@ -302,7 +302,7 @@ def test_a_directory_moved_in_is_noticed(source: Notices, root: Path, tmp_path: 
     assert "deep/came/in/x.md" in look(source, root, "deep/came")
 
 
-def test_an_edit_in_a_directory_moved_in_is_noticed(kernel: KernelNotices, root: Path, tmp_path: Path) -> None:
+def test_an_edit_in_a_directory_moved_in_is_noticed(kernel: InotifySource, root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside/in").mkdir(parents=True)
     (tmp_path / "outside/in/x.md").write_text("new\n")
     (tmp_path / "outside").rename(root / "deep/came")
@@ -314,7 +314,7 @@ def test_an_edit_in_a_directory_moved_in_is_noticed(kernel: KernelNotices, root:
     assert kernel.poll() == ({"deep/came/in/x.md"}, set(), False)
 
 
-def test_a_directory_moved_out_is_noticed(source: Notices, root: Path, tmp_path: Path) -> None:
+def test_a_directory_moved_out_is_noticed(source: EventSource, root: Path, tmp_path: Path) -> None:
     (root / "deep/er").rename(tmp_path / "gone")
 
     gather(source, lambda noticed: "deep/er" in noticed.folders)
@@ -323,7 +323,7 @@ def test_a_directory_moved_out_is_noticed(source: Notices, root: Path, tmp_path:
 
 
 def test_what_happens_in_a_directory_moved_out_is_not_noticed(
-    kernel: KernelNotices, root: Path, tmp_path: Path
+    kernel: InotifySource, root: Path, tmp_path: Path
 ) -> None:
     (root / "deep").rename(tmp_path / "gone")
     (tmp_path / "gone/er/b.md").write_text("elsewhere\n")
@@ -335,7 +335,7 @@ def test_what_happens_in_a_directory_moved_out_is_not_noticed(
     assert watches(kernel) == 1
 
 
-def test_an_edit_in_a_renamed_directory_has_its_new_name(source: Notices, root: Path) -> None:
+def test_an_edit_in_a_renamed_directory_has_its_new_name(source: EventSource, root: Path) -> None:
     (root / "deep").rename(root / "renamed")
     seen = gather(source, lambda noticed: {"deep", "renamed"} <= noticed.folders)
     assert not seen.lost
@@ -350,7 +350,7 @@ def test_an_edit_in_a_renamed_directory_has_its_new_name(source: Notices, root: 
     assert not seen.folders
 
 
-def test_an_edit_before_the_rename_is_read_is_not_told_under_the_old_name(kernel: KernelNotices, root: Path) -> None:
+def test_an_edit_before_the_rename_is_read_is_not_told_under_the_old_name(kernel: InotifySource, root: Path) -> None:
     (root / "deep").rename(root / "renamed")
     (root / "renamed/er/b.md").write_text("edited\n")
 
@@ -358,7 +358,7 @@ def test_an_edit_before_the_rename_is_read_is_not_told_under_the_old_name(kernel
 
 
 def test_a_directory_that_is_found_before_its_rename_is_read_keeps_its_new_name(
-    kernel: KernelNotices, root: Path
+    kernel: InotifySource, root: Path
 ) -> None:
     (root / "deep").rename(root / "renamed")
     look(kernel, root, "renamed")
@@ -369,7 +369,7 @@ def test_a_directory_that_is_found_before_its_rename_is_read_keeps_its_new_name(
     assert kernel.poll() == ({"renamed/c.md"}, set(), False)
 
 
-def test_a_directory_that_takes_the_name_of_one_moved_away_is_watched(kernel: KernelNotices, root: Path) -> None:
+def test_a_directory_that_takes_the_name_of_one_moved_away_is_watched(kernel: InotifySource, root: Path) -> None:
     (root / "deep").rename(root / "old")
     (root / "deep").mkdir()
     look(kernel, root)
@@ -383,7 +383,7 @@ def test_a_directory_that_takes_the_name_of_one_moved_away_is_watched(kernel: Ke
     assert kernel.poll() == ({"deep/new.md", "old/c.md"}, set(), False)
 
 
-def test_directories_that_swap_names_are_followed(kernel: KernelNotices, root: Path) -> None:
+def test_directories_that_swap_names_are_followed(kernel: InotifySource, root: Path) -> None:
     (root / "other").mkdir()
     look(kernel, root, "other")
     kernel.poll()
@@ -399,7 +399,7 @@ def test_directories_that_swap_names_are_followed(kernel: KernelNotices, root: P
     assert kernel.poll() == ({"deep/new.md", "other/er/b.md"}, set(), False)
 
 
-def test_a_directory_renamed_over_an_empty_one_is_watched(kernel: KernelNotices, root: Path) -> None:
+def test_a_directory_renamed_over_an_empty_one_is_watched(kernel: InotifySource, root: Path) -> None:
     (root / "empty").mkdir()
     look(kernel, root, "empty")
     (root / "deep/er").rename(root / "empty")
@@ -412,7 +412,7 @@ def test_a_directory_renamed_over_an_empty_one_is_watched(kernel: KernelNotices,
     assert kernel.poll() == ({"empty/b.md"}, set(), False)
 
 
-def test_a_tree_that_is_removed_is_noticed(source: Notices, root: Path) -> None:
+def test_a_tree_that_is_removed_is_noticed(source: EventSource, root: Path) -> None:
     subprocess.run(["rm", "-rf", root / "deep"], check=True)
 
     gather(source, lambda noticed: "deep" in noticed.folders and {"deep/c.md", "deep/er/b.md"} <= noticed.paths)
@@ -423,7 +423,7 @@ def test_a_tree_that_is_removed_is_noticed(source: Notices, root: Path) -> None:
     until_marked(source, root)
 
 
-def test_directories_that_come_and_go_leave_nothing(kernel: KernelNotices, root: Path) -> None:
+def test_directories_that_come_and_go_leave_nothing(kernel: InotifySource, root: Path) -> None:
     for _ in range(50):
         (root / "short").mkdir()
         look(kernel, root, "short")
@@ -433,7 +433,7 @@ def test_directories_that_come_and_go_leave_nothing(kernel: KernelNotices, root:
     assert watches(kernel) == len(kernel._folders) == 3
 
 
-def test_a_file_system_that_is_unmounted_is_noticed(kernel: KernelNotices, root: Path) -> None:
+def test_a_file_system_that_is_unmounted_is_noticed(kernel: InotifySource, root: Path) -> None:
     (root / "disk").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", root / "disk"], check=True)
     (root / "disk/x.md").write_text("new\n")
@@ -449,7 +449,7 @@ def test_a_file_system_that_is_unmounted_is_noticed(kernel: KernelNotices, root:
     assert kernel.poll() == ({"disk/y.md"}, set(), False)
 
 
-def test_a_symlink_to_a_directory_is_not_watched(kernel: KernelNotices, root: Path, tmp_path: Path) -> None:
+def test_a_symlink_to_a_directory_is_not_watched(kernel: InotifySource, root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/in").mkdir()
     (root / "link").symlink_to(tmp_path / "outside")
@@ -465,7 +465,7 @@ def test_a_symlink_to_a_directory_is_not_watched(kernel: KernelNotices, root: Pa
 
 def test_a_root_that_is_a_symlink_is_watched_where_it_leads(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
-    source = KernelNotices(str(tmp_path / "link"))
+    source = InotifySource(str(tmp_path / "link"))
     look(source, tmp_path / "link")
 
     (root / "deep/c.md").write_text("edited\n")
@@ -477,7 +477,7 @@ def test_a_root_that_is_a_symlink_is_watched_where_it_leads(root: Path, tmp_path
 
 
 @pytest.mark.parametrize("place", ["", "deep", "deep/er"])
-def test_a_directory_whose_mode_changes_is_noticed(kernel: KernelNotices, root: Path, place: str) -> None:
+def test_a_directory_whose_mode_changes_is_noticed(kernel: InotifySource, root: Path, place: str) -> None:
     (root / place).chmod(0o700)
 
     assert kernel.poll() == (set(), {place}, False)
@@ -485,7 +485,7 @@ def test_a_directory_whose_mode_changes_is_noticed(kernel: KernelNotices, root: 
 
 def test_an_unreadable_directory_is_noticed_when_it_becomes_readable(run_script: Script, public_path: Path) -> None:
     code = """
-from memfs.freshness.inotify_source import KernelNotices
+from memfs.freshness.inotify_source import InotifySource
 root = sys.argv[1]
 if os.geteuid() == 0:
     os.setgroups([])
@@ -493,7 +493,7 @@ if os.geteuid() == 0:
     os.setuid(65534)
 os.makedirs(f"{root}/vault/closed")
 os.chmod(f"{root}/vault/closed", 0)
-source = KernelNotices(f"{root}/vault")
+source = InotifySource(f"{root}/vault")
 source.watch("closed")
 assert source.is_alive and source.poll() == (set(), set(), False)
 os.chmod(f"{root}/vault/closed", 0o755)
@@ -508,7 +508,7 @@ print(source.poll())
 # --- what goes wrong ------------------------------------------------------------------------------------
 
 
-def test_a_queue_that_overflows_loses_and_goes_on(kernel: KernelNotices, root: Path, tmp_path: Path) -> None:
+def test_a_queue_that_overflows_loses_and_goes_on(kernel: InotifySource, root: Path, tmp_path: Path) -> None:
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     for number in range(limit + 2):
         os.truncate(root / ("a.md" if number % 2 else "deep/c.md"), number)
@@ -555,9 +555,9 @@ def test_a_root_that_is_gone_or_another_one_ends_the_source(
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_forked_process_takes_nothing_away(run_script: Script, root: Path, kind: str) -> None:
     code = """
-from memfs.freshness.inotify_source import KernelNotices, WatchdogNotices
+from memfs.freshness.inotify_source import InotifySource, WatchdogSource
 root, kind = sys.argv[1:]
-source = {"kernel": KernelNotices, "watchdog": WatchdogNotices}[kind](root)
+source = {"kernel": InotifySource, "watchdog": WatchdogSource}[kind](root)
 source.watch("")
 source.watch("deep")
 open(f"{root}/before.md", "w").close()
@@ -586,7 +586,7 @@ print("both")
 def test_a_limit_of_watches_ends_the_source(run_script: Script, root: Path) -> None:
     code = """
 import ctypes
-from memfs.freshness.inotify_source import KernelNotices, notices
+from memfs.freshness.inotify_source import InotifySource, notices
 root = sys.argv[1]
 assert ctypes.CDLL(None).unshare(0x10000000) == 0  # a user namespace, which has limits of its own
 def limit(what, count):
@@ -611,7 +611,7 @@ print("held")
 
 
 def test_a_dead_watchdog_has_always_lost_something(root: Path) -> None:
-    source = WatchdogNotices(str(root))
+    source = WatchdogSource(str(root))
     next(iter(source._observer.emitters)).stop()
 
     assert gather(source, lambda noticed: noticed.lost).lost
@@ -623,7 +623,7 @@ def test_a_dead_watchdog_has_always_lost_something(root: Path) -> None:
 # --- waiting and closing --------------------------------------------------------------------------------
 
 
-def test_wait_ends_with_a_change_or_with_its_time(source: Notices, root: Path) -> None:
+def test_wait_ends_with_a_change_or_with_its_time(source: EventSource, root: Path) -> None:
     assert not source.wait(0)
     assert not source.wait(0.01)
     writer = threading.Timer(0.05, lambda: (root / "a.md").write_text("edited\n"))
@@ -636,7 +636,7 @@ def test_wait_ends_with_a_change_or_with_its_time(source: Notices, root: Path) -
     assert gather(source, lambda noticed: bool(noticed.paths)).paths == {"a.md"}
 
 
-def test_close_wakes_who_waits(source: Notices) -> None:
+def test_close_wakes_who_waits(source: EventSource) -> None:
     answers: list[bool] = []
     waiting = threading.Thread(target=lambda: answers.append(source.wait(DEADLINE)))
     waiting.start()
@@ -651,7 +651,7 @@ def test_close_wakes_who_waits(source: Notices) -> None:
     source.close()
 
 
-def test_a_root_that_is_moved_wakes_who_waits(kernel: KernelNotices, root: Path) -> None:
+def test_a_root_that_is_moved_wakes_who_waits(kernel: InotifySource, root: Path) -> None:
     root.rename(root.with_name("moved"))
 
     assert kernel.wait(0)
@@ -675,7 +675,7 @@ def test_a_forgotten_source_of_the_kernel_gives_its_queue_back(root: Path) -> No
     descriptors = len(os.listdir("/proc/self/fd"))
 
     for _ in range(200):  # more than a user may have
-        KernelNotices(str(root))
+        InotifySource(str(root))
 
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
@@ -775,7 +775,7 @@ def test_a_vault_on_a_disk_is_watched_by_the_kernel(root: Path) -> None:
 class Caller:
     """Keeps the stamps of a vault's memories, and looks only where it is told to."""
 
-    def __init__(self, source: Notices, root: Path) -> None:
+    def __init__(self, source: EventSource, root: Path) -> None:
         self.source, self.root = source, root
         self.known = look(source, root)
 
@@ -921,7 +921,7 @@ def test_who_looks_where_it_is_told_to_knows_everything(tmp_path: Path, seed: in
     root = tmp_path / "vault"
     root.mkdir()
     vandal = Vandal(root, seed)
-    caller = Caller(KernelNotices(str(root)), root)
+    caller = Caller(InotifySource(str(root)), root)
     chance = random.Random(seed)
 
     for number in range(300):
@@ -939,7 +939,7 @@ def test_who_looks_while_files_change_knows_everything_in_the_end(tmp_path: Path
     root = tmp_path / "vault"
     root.mkdir()
     vandal = Vandal(root, 1)
-    caller = Caller(KernelNotices(str(root)), root)
+    caller = Caller(InotifySource(str(root)), root)
     writing = threading.Thread(target=vandal.act, args=[2000])
     writing.start()
 
@@ -951,7 +951,7 @@ def test_who_looks_while_files_change_knows_everything_in_the_end(tmp_path: Path
     caller.source.close()
 
 
-def test_threads_share_a_source(source: Notices, root: Path) -> None:
+def test_threads_share_a_source(source: EventSource, root: Path) -> None:
     seen: list[Set[str]] = []
     wanted = {f"deep/{name}-{number}.md" for name in "ab" for number in range(300)}
     writing = [threading.Thread(target=lambda name=name: write_many(root, name)) for name in "ab"]

@@ -16,16 +16,16 @@ from memfs.format.frontmatter import understand
 from memfs.freshness.index_doctor import _differences, _faults
 from memfs.freshness.watcher import Watcher
 from memfs.fs.files import MAX_FILE, digest, open_root
-from memfs.fs.handle_cache import ASIDE, Place
+from memfs.fs.handle_cache import ASIDE, HandleCache
 from memfs.index.generations import MAX_CHUNKS, Generation, _link
 from memfs.index.publisher import document
-from memfs.index.row_table import Catalog, Chunk, IndexDamaged, Row
+from memfs.index.row_table import Chunk, IndexDamaged, Row, RowTable
 from memfs.index.tantivy_index import Analyzer, Document, index_in_memory, publish
-from memfs.index.unpublished_changes import Overlay, Pending
+from memfs.index.unpublished_changes import Pending, UnpublishedChanges
 from memfs.query.keyword_terms import joined
 from memfs.query.question import Weights
 from memfs.query.tokens import LANGUAGES
-from memfs.storage.change_journal import Journal
+from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.stat_scan import Changes, diff, read_one, scan
 
 
@@ -33,12 +33,12 @@ def row(path: str, number: int = 1) -> Row:
     return Row(path, Stamp(number, number, number, number), bytes(8))
 
 
-def catalog(*chunks: tuple[list[Row], list[int]]) -> Catalog:
+def catalog(*chunks: tuple[list[Row], list[int]]) -> RowTable:
     made, first = [], 0
     for rows, dead in chunks:
         made.append(Chunk(Chunk.make(first, rows, dead)))
         first += len(rows)
-    return Catalog(made)
+    return RowTable(made)
 
 
 # --- words
@@ -124,7 +124,7 @@ def test_a_directory_holds_its_files_as_they_were(chunks: list[tuple[list[str], 
 def test_merged_rows_keep_their_numbers() -> None:
     rows = catalog(([row("ä.md", 1)], []), ([row("b/日.md", 2)], [0]))
 
-    merged = Catalog([Chunk(rows.merged())])
+    merged = RowTable([Chunk(rows.merged())])
 
     assert [merged.row(number) for number in range(2)] == [row("ä.md", 1), row("b/日.md", 2)]
     assert merged.rows() == {"b/日.md": 1}
@@ -144,15 +144,15 @@ def test_bytes_that_are_no_rows_are_refused(data: bytes) -> None:
 
 def test_rows_that_cannot_be_read_are_damage() -> None:
     data = Chunk.make(0, [row("aaaa.md"), row("b.md")], [])
-    rows = Catalog([Chunk(data.replace(b"aaaa", b"a\xff\xfea"))])
+    rows = RowTable([Chunk(data.replace(b"aaaa", b"a\xff\xfea"))])
 
     for read in (rows.rows, rows.stamps, rows.folders, lambda: rows.row(0), lambda: rows.directory("").stamps()):
         with pytest.raises(IndexDamaged):
             read()
     with pytest.raises(IndexDamaged):
-        Catalog([Chunk(data.replace(b"aaaa", b"a\0aa"))]).rows()
+        RowTable([Chunk(data.replace(b"aaaa", b"a\0aa"))]).rows()
     with pytest.raises(ValueError, match="rows are missing"):
-        Catalog([Chunk(Chunk.make(5, [], []))])
+        RowTable([Chunk(Chunk.make(5, [], []))])
 
 
 # --- generations
@@ -259,7 +259,7 @@ _WORDS = st.sampled_from("abcde")
 def test_what_is_pending_is_counted_and_scored_as_it_is_now(
     edits: list[tuple[int, list[str], bool, bool]], groups: list[list[str]]
 ) -> None:
-    overlay, now = Overlay(), dict[str, Pending]()
+    overlay, now = UnpublishedChanges(), dict[str, Pending]()
     for number, terms, is_new, is_published in edits:
         path = f"facts/{number}.md"
         memory = Memory(path, " ".join(terms).encode(), os.stat(__file__), understand)
@@ -345,7 +345,7 @@ def test_a_look_takes_memories_and_tells_what_is_none(tmp_path: Path) -> None:
 
 def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
     vault.add("Tea.", "n")
-    ours, theirs = Journal(), Journal()
+    ours, theirs = ChangeJournal(), ChangeJournal()
     with vault._tree.opened() as root:
         ours.begin(root)
         assert theirs.read(root) is None
@@ -362,7 +362,7 @@ def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
 
 
 def test_a_file_that_is_replaced_is_opened_anew_and_the_former_one_stays_open_for_a_moment(tmp_path: Path) -> None:
-    place, root = Place("state", aside=ASIDE), open_root(tmp_path)
+    place, root = HandleCache("state", aside=ASIDE), open_root(tmp_path)
     first = place.file(root, "log", os.O_RDWR | os.O_CREAT)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(3 * ASIDE):

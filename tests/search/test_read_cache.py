@@ -10,7 +10,7 @@ from support.searching import wait_for
 
 from memfs import Memory, Vault
 from memfs.format.frontmatter import understand
-from memfs.search.read_cache import EACH, ROOM, Shelf
+from memfs.search.read_cache import EACH, ROOM, ReadCache
 from memfs.storage.stat_scan import COARSE, SETTLED, stamp_of
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
@@ -142,7 +142,7 @@ def test_what_one_does_to_a_header_is_not_told_to_others(tmp_path: Path) -> None
 
 
 def test_there_is_room_for_so_much_and_the_last_one_stays(root: Path) -> None:
-    shelf = Shelf(str(root))
+    shelf = ReadCache(str(root))
     status = (root / PATH).stat()
     half = b"x" * (ROOM // 10 - EACH)
     shelf.put(Memory(PATH, half, status, understand), time.time_ns())
@@ -161,7 +161,7 @@ RICH = "---\nx:\n" + "- a\n" * 1900 + "---\n\nTea.\n"
     ("text", "number"), [("x", ROOM // EACH), ("🍵" + "x" * 9999, ROOM // 160_000), (RICH, ROOM // 120_000)]
 )
 def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text: str, number: int) -> None:
-    shelf = Shelf(str(root))
+    shelf = ReadCache(str(root))
     status = (root / PATH).stat()
     for path in (PATH, *(f"facts/{one}.md" for one in range(number))):
         shelf.put(Memory(path, text.encode(), status, understand), time.time_ns())
@@ -169,7 +169,7 @@ def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text
 
 
 def test_without_room_nothing_is_kept(root: Path) -> None:
-    shelf = Shelf(str(root), room=0)
+    shelf = ReadCache(str(root), room=0)
     status = (root / PATH).stat()
     shelf.put(Memory(PATH, b"x", status, understand), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None

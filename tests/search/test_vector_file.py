@@ -12,8 +12,18 @@ import numpy as np
 import pytest
 
 from memfs.fs.files import STATE, open_root
-from memfs.search.semantic.nearest_vectors import Nearest, blended, units_of
-from memfs.search.semantic.vector_file import FOLDER, MODELS, Floats, Vectors, array_of, key_of, keys_of, name_of, names
+from memfs.search.semantic.nearest_vectors import NearestVectors, blended, units_of
+from memfs.search.semantic.vector_file import (
+    FOLDER,
+    MODELS,
+    Floats,
+    VectorFile,
+    array_of,
+    key_of,
+    keys_of,
+    name_of,
+    names,
+)
 
 SIZE = 20  # no multiple of eight
 NAME = name_of("a/model", SIZE)
@@ -36,8 +46,8 @@ def made(number: int, seed: int = 1) -> Floats:
     return units_of(np.random.default_rng(seed).standard_normal((number, SIZE)))
 
 
-def opened(root: int) -> Vectors:
-    vectors = Vectors(NAME, SIZE)
+def opened(root: int) -> VectorFile:
+    vectors = VectorFile(NAME, SIZE)
     vectors.refresh(root)
     return vectors
 
@@ -101,7 +111,7 @@ def test_what_another_process_appends_is_seen_when_it_is_wanted(root: int) -> No
 def test_many_processes_keep_vectors_at_once(tmp_path: Path, root: int) -> None:
     code = (
         "import sys, numpy as np; from memfs.fs.files import open_root\n"
-        "from memfs.search.semantic.vector_file import Vectors\n"
+        "from memfs.search.semantic.vector_file import VectorFile\n"
         "root, first = open_root(sys.argv[1]), int(sys.argv[2])\n"
         f"vectors = Vectors({NAME!r}, {SIZE}); vectors.refresh(root)\n"
         "for number in range(first, first + 40):\n"
@@ -159,7 +169,7 @@ def test_vectors_of_what_is_gone_are_dropped(root: int, file: Path) -> None:
 def test_files_of_models_that_nobody_used_for_long_are_removed(root: int, file: Path) -> None:
     for number in range(MODELS + 2):
         name = name_of(f"model {number}", SIZE)
-        Vectors(name, SIZE).add(root, [1], made(1))
+        VectorFile(name, SIZE).add(root, [1], made(1))
         os.utime(file.parent / name, (1000 + number, 1000 + number))
     given_up, in_the_making = file.parent / ".x.1", file.parent / ".x.2"
     given_up.write_bytes(b"")
@@ -217,7 +227,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], int]] = {
 def test_what_is_damaged_is_missing_and_can_be_made_anew(root: int, file: Path, damage: str, *, is_open: bool) -> None:
     wanted, keys = made(10), array_of(range(1, 11))
     opened(root).add(root, range(1, 11), wanted)
-    vectors = opened(root) if is_open else Vectors(NAME, SIZE)
+    vectors = opened(root) if is_open else VectorFile(NAME, SIZE)
     if is_open:
         assert vectors.have(root, keys).all()
     do, left = DAMAGES[damage]
@@ -258,7 +268,7 @@ def test_nothing_is_written_through_a_symlink(tmp_path: Path, root: int) -> None
 def test_a_process_that_is_killed_while_it_writes_leaves_whole_vectors(tmp_path: Path, root: int) -> None:
     code = (
         "import sys, numpy as np; from memfs.fs.files import open_root\n"
-        "from memfs.search.semantic.vector_file import Vectors\n"
+        "from memfs.search.semantic.vector_file import VectorFile\n"
         f"root = open_root(sys.argv[1]); vectors = Vectors({NAME!r}, {SIZE}); number = 0\n"
         "print('ready', flush=True)\n"
         "while True:\n"
@@ -282,13 +292,13 @@ def test_a_process_that_is_killed_while_it_writes_leaves_whole_vectors(tmp_path:
 
 # --- the nearest
 
-Near = tuple[Nearest, Floats]
+Near = tuple[NearestVectors, Floats]
 
 
 def nearest(root: int, number: int, *, exact: int) -> Near:
     wanted, vectors = made(number), opened(root)
     vectors.add(root, range(1, number + 1), wanted)
-    return Nearest(vectors, np.arange(number) * 2, array_of(range(1, number + 1)), exact=exact), wanted
+    return NearestVectors(vectors, np.arange(number) * 2, array_of(range(1, number + 1)), exact=exact), wanted
 
 
 @pytest.mark.parametrize("exact", [0, 1000], ids=["by signs", "all compared"])
@@ -330,8 +340,8 @@ def test_vectors_of_rows_and_of_rows_that_have_none(root: int) -> None:
     assert found[0] @ wanted[1] > 0.999
     assert found[2] @ wanted[9] > 0.999
     assert not found[[1, 3]].any()
-    assert not Nearest(opened(root), np.empty(0, np.int64), array_of([])).of([1]).any()
-    assert Nearest(opened(root), np.empty(0, np.int64), array_of([])).best(wanted[0], 3, 0.0) == []
+    assert not NearestVectors(opened(root), np.empty(0, np.int64), array_of([])).of([1]).any()
+    assert NearestVectors(opened(root), np.empty(0, np.int64), array_of([])).best(wanted[0], 3, 0.0) == []
 
 
 def test_what_is_no_number_counts_as_nothing() -> None:

@@ -21,7 +21,7 @@ from memfs.agent.distill.config import RetrievalConfig
 from memfs.agent.distill.retrieval import Retriever
 from memfs.data_types import Change
 from memfs.integrations.agentcore.records import Records
-from memfs.storage.recall_log import COMPACT, NEVER, Ratio, Recalls, Tally, Usage
+from memfs.storage.recall_log import COMPACT, NEVER, Ratio, RecallLog, Recalls, Tally
 from memfs.stores import VaultStore
 
 MOMENT = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -33,8 +33,8 @@ def log_of(root: Path) -> Path:
 
 
 @pytest.fixture
-def usage(tmp_path: Path) -> Usage:
-    return Usage(tmp_path, lambda: MOMENT)
+def usage(tmp_path: Path) -> RecallLog:
+    return RecallLog(tmp_path, lambda: MOMENT)
 
 
 # --- counting
@@ -42,7 +42,7 @@ def usage(tmp_path: Path) -> Usage:
 
 def test_what_is_recalled_is_counted_with_the_time_of_the_last(tmp_path: Path) -> None:
     times = iter([MOMENT, MOMENT.replace(hour=13), MOMENT.replace(hour=11)])
-    usage = Usage(tmp_path, lambda: next(times))
+    usage = RecallLog(tmp_path, lambda: next(times))
     for ids in (["m-1", "m-2"], ["m-1"], ["m-1"]):
         usage.recalled(ids)
 
@@ -53,7 +53,7 @@ def test_what_is_recalled_is_counted_with_the_time_of_the_last(tmp_path: Path) -
     assert usage.ratio().share is None
 
 
-def test_a_search_counts_what_it_found_and_whether_it_found_anything(usage: Usage) -> None:
+def test_a_search_counts_what_it_found_and_whether_it_found_anything(usage: RecallLog) -> None:
     for ids in (["m-1", "m-2"], [], ["m-1"], []):
         usage.searched(ids)
 
@@ -65,14 +65,14 @@ def test_a_search_counts_what_it_found_and_whether_it_found_anything(usage: Usag
 @pytest.mark.parametrize(
     "name", ["notes/Zürich trip", "a\tb", "a\nb", "100% sure", "東京", "\u2028", "x/" * 500, "a b", "%41", "."]
 )
-def test_any_id_and_path_is_counted_as_it_is(usage: Usage, name: str) -> None:
+def test_any_id_and_path_is_counted_as_it_is(usage: RecallLog, name: str) -> None:
     usage.recalled([name, "m-1"])
 
     assert dict(usage.snapshot()) == {name: (1, SECONDS), "m-1": (1, SECONDS)}
 
 
-def test_another_handle_sees_what_was_counted_and_goes_on(tmp_path: Path, usage: Usage) -> None:
-    other = Usage(tmp_path, lambda: MOMENT)
+def test_another_handle_sees_what_was_counted_and_goes_on(tmp_path: Path, usage: RecallLog) -> None:
+    other = RecallLog(tmp_path, lambda: MOMENT)
     usage.searched(["m-1"])
     assert other.of("m-1").times == 1
     usage.searched(["m-1"])
@@ -81,7 +81,7 @@ def test_another_handle_sees_what_was_counted_and_goes_on(tmp_path: Path, usage:
     assert usage.of("m-1") == other.of("m-1") == (3, SECONDS)
 
 
-def test_a_snapshot_of_what_did_not_change_is_the_same_one(usage: Usage) -> None:
+def test_a_snapshot_of_what_did_not_change_is_the_same_one(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     first = usage.snapshot()
     assert usage.snapshot() is first
@@ -91,7 +91,7 @@ def test_a_snapshot_of_what_did_not_change_is_the_same_one(usage: Usage) -> None
     assert usage.snapshot()["m-2"].times == 1
 
 
-def test_threads_lose_nothing(usage: Usage) -> None:
+def test_threads_lose_nothing(usage: RecallLog) -> None:
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(usage.searched, [f"m-{n % 10}", "m-all"]) for n in range(2000)]:
             done.result()
@@ -101,8 +101,8 @@ def test_threads_lose_nothing(usage: Usage) -> None:
 
 
 WORKER = """
-from memfs.storage.recall_log import Usage
-usage = Usage(sys.argv[1])
+from memfs.storage.recall_log import RecallLog
+usage = RecallLog(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(3000):
@@ -130,7 +130,7 @@ def test_four_processes_at_once_lose_nothing_while_the_log_is_made_shorter(tmp_p
         assert worker.stdin
         worker.stdin.write("go\n")
         worker.stdin.flush()
-    usage = Usage(tmp_path)
+    usage = RecallLog(tmp_path)
     while any(worker.poll() is None for worker in workers):
         usage.snapshot()
         inodes.add(usage._inode)
@@ -139,7 +139,7 @@ def test_four_processes_at_once_lose_nothing_while_the_log_is_made_shorter(tmp_p
 
     assert [usage.of(f"m-own-{number}").times for number in range(4)] == [2000] * 4
     assert sum(recalls.times for recalls in usage.snapshot().values()) == 4 * 2 * 2000
-    assert usage.ratio()[:2] == Usage(tmp_path).ratio()[:2] == (12_000, 8_000)
+    assert usage.ratio()[:2] == RecallLog(tmp_path).ratio()[:2] == (12_000, 8_000)
     assert len(inodes - {0}) > 1
     assert log_of(tmp_path).stat().st_size < 3 * COMPACT
 
@@ -147,7 +147,7 @@ def test_four_processes_at_once_lose_nothing_while_the_log_is_made_shorter(tmp_p
 # --- small, and bounded
 
 
-def test_the_log_stays_small_and_loses_no_count(tmp_path: Path, usage: Usage) -> None:
+def test_the_log_stays_small_and_loses_no_count(tmp_path: Path, usage: RecallLog) -> None:
     largest = 0
     for number in range(6000):
         usage.searched([f"m-{number % 50:026}", "m-1"] if number % 2 else [])
@@ -155,8 +155,8 @@ def test_the_log_stays_small_and_loses_no_count(tmp_path: Path, usage: Usage) ->
 
     assert largest < COMPACT + 1000
     assert usage.of("m-1").times == 3000
-    assert Usage(tmp_path).snapshot() == usage.snapshot()
-    assert Usage(tmp_path).ratio() == (6000, 3000, SECONDS)
+    assert RecallLog(tmp_path).snapshot() == usage.snapshot()
+    assert RecallLog(tmp_path).ratio() == (6000, 3000, SECONDS)
     assert sorted(os.listdir(log_of(tmp_path).parent)) == ["recalls"]
 
 
@@ -171,7 +171,7 @@ def test_more_counters_than_there_is_room_for_leave_those_recalled_last() -> Non
     assert f"m-{0:0100}" not in kept.counts
 
 
-def test_a_log_that_is_larger_than_any_of_ours_is_begun_anew(tmp_path: Path, usage: Usage) -> None:
+def test_a_log_that_is_larger_than_any_of_ours_is_begun_anew(tmp_path: Path, usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     os.truncate(log_of(tmp_path), 1 << 30)
 
@@ -193,13 +193,13 @@ def test_a_log_that_is_larger_than_any_of_ours_is_begun_anew(tmp_path: Path, usa
         b"x\t1\tm-9\t.",
     ],
 )  # fmt: skip
-def test_a_torn_or_foreign_line_costs_only_itself(tmp_path: Path, usage: Usage, foreign: bytes) -> None:
+def test_a_torn_or_foreign_line_costs_only_itself(tmp_path: Path, usage: RecallLog, foreign: bytes) -> None:
     usage.searched(["m-1"])
     with log_of(tmp_path).open("ab") as log:
         log.write(foreign)
     usage.searched(["m-1", "m-2"])
 
-    for handle in (usage, Usage(tmp_path)):
+    for handle in (usage, RecallLog(tmp_path)):
         assert dict(handle.snapshot()) == {"m-1": (2, SECONDS), "m-2": (1, SECONDS)}
         assert handle.ratio() == (2, 2, SECONDS)
 
@@ -216,7 +216,7 @@ def test_whatever_a_log_holds_it_is_read(data: bytes) -> None:
     assert (again.counts, again.searches, again.found) == (tally.counts, tally.searches, tally.found)
 
 
-def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, usage: Usage) -> None:
+def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     with log_of(tmp_path).open("ab", buffering=0) as log:
         log.write(b"\nr\t5\tm-")
@@ -226,7 +226,7 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, u
     assert usage.of("m-2") == (1, 5)
 
 
-def test_deleted_counters_begin_anew(tmp_path: Path, usage: Usage) -> None:
+def test_deleted_counters_begin_anew(tmp_path: Path, usage: RecallLog) -> None:
     usage.searched(["m-1"])
     assert usage.of("m-1").times == 1
     log_of(tmp_path).unlink()
@@ -243,18 +243,18 @@ def test_deleted_counters_begin_anew(tmp_path: Path, usage: Usage) -> None:
 
 def test_where_another_vault_is_put_in_its_place_recalls_are_counted_there(tmp_path: Path) -> None:
     root, former = tmp_path / "vault", tmp_path / "former"
-    usage = Usage(Vault.init(root).root)
+    usage = RecallLog(Vault.init(root).root)
     usage.recalled(["tea"])
     assert usage.of("tea").times == 1
     root.rename(former)
-    Usage(Vault.init(root).root).recalled(["oolong"])
+    RecallLog(Vault.init(root).root).recalled(["oolong"])
 
     usage.recalled(["oolong"])
 
-    for now in (usage, Usage(root)):
+    for now in (usage, RecallLog(root)):
         assert now.of("oolong").times == 2
         assert now.of("tea") == NEVER
-    assert Usage(former).of("oolong") == NEVER
+    assert RecallLog(former).of("oolong") == NEVER
 
 
 def make_folder(log: Path, _: Path) -> None:
@@ -277,21 +277,21 @@ def test_what_stands_in_its_place_is_not_followed(tmp_path: Path, make: Callable
     outside.parent.mkdir()
     outside.write_bytes(b"r\t5\tm-9\t.\n")
     make(log_of(tmp_path / "vault"), outside)
-    usage = Usage(tmp_path / "vault", lambda: MOMENT)
+    usage = RecallLog(tmp_path / "vault", lambda: MOMENT)
     usage.searched(["m-1"])
 
     assert usage.of("m-9") == NEVER
     assert outside.read_bytes() == b"r\t5\tm-9\t.\n"
 
 
-def test_a_closed_handle_still_knows_what_counts_for_ranks(usage: Usage) -> None:
+def test_a_closed_handle_still_knows_what_counts_for_ranks(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     before = dict(usage.marked())
     usage.close()
     assert usage.marked() == before != {}
 
 
-def test_a_closed_handle_can_still_be_used(usage: Usage) -> None:
+def test_a_closed_handle_can_still_be_used(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     usage.close()
     usage.recalled(["m-1"])
@@ -301,7 +301,7 @@ def test_a_closed_handle_can_still_be_used(usage: Usage) -> None:
 
 def test_a_full_disk_counts_nothing_and_says_nothing(mount_tmpfs: Callable[[str], Path]) -> None:
     disk = mount_tmpfs("size=1m")
-    usage = Usage(disk, lambda: MOMENT)
+    usage = RecallLog(disk, lambda: MOMENT)
     usage.searched(["m-1"])
     with pytest.raises(OSError, match="No space"):
         (disk / "filler").write_bytes(bytes(2 << 20))
@@ -327,8 +327,8 @@ def test_who_cannot_write_here_is_not_counted(public_path: Path, run_script: Scr
     with Vault.init(public_path / "vault") as vault:
         vault.add("Green tea at five.")
     code = """
-from memfs.storage.recall_log import Usage
-usage = Usage(sys.argv[1])
+from memfs.storage.recall_log import RecallLog
+usage = RecallLog(sys.argv[1])
 usage.searched(["m-1"])
 print(usage.ratio().searches)
 """
@@ -336,7 +336,7 @@ print(usage.ratio().searches)
     assert run_script(code, public_path / "vault", ordinary=True).stdout == "0\n"
 
 
-def test_a_fork_counts_by_itself(usage: Usage) -> None:
+def test_a_fork_counts_by_itself(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     child = os.fork()
     if not child:

@@ -31,9 +31,9 @@ from torture.support import Crew, history
 
 from memfs import MemfsError, Vault
 from memfs.data_types import Written
-from memfs.freshness.inotify_source import KernelNotices
+from memfs.freshness.inotify_source import InotifySource
 from memfs.search.search import Search
-from memfs.storage.change_journal import Journal
+from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.versions import Versions
 from support.searching import LIMIT, PACE, PAGE
 
@@ -130,7 +130,7 @@ def dying(calls: int) -> Callable[[FrameType, str, object], None]:
 
 def lose_the_journal() -> None:
     """Nobody is told of a write."""
-    Journal.note = lambda self, root, paths: True  # type: ignore[method-assign]
+    ChangeJournal.note = lambda self, root, paths: True  # type: ignore[method-assign]
 
 
 def keep_no_versions() -> None:
@@ -140,8 +140,8 @@ def keep_no_versions() -> None:
 
 def hear_nothing() -> None:
     """The kernel tells of changes, and nobody listens."""
-    poll = KernelNotices.poll
-    KernelNotices.poll = lambda self, **known: poll(self, **known)._replace(paths=set(), folders=set(), lost=False)  # type: ignore[method-assign]
+    poll = InotifySource.poll
+    InotifySource.poll = lambda self, **known: poll(self, **known)._replace(paths=set(), folders=set(), lost=False)  # type: ignore[method-assign]
 
 
 def answer_from_a_cache() -> None:

@@ -16,7 +16,7 @@ from support.people import facts
 from memfs import Vault
 from memfs.cli.arguments import AUDITED
 from memfs.cli.main import main
-from memfs.storage.recall_log import Usage
+from memfs.storage.recall_log import RecallLog
 from memfs.upkeep.audit import KINDS, LONGEST, Finding, audit
 from memfs.upkeep.contradictions import clashes, statements
 from memfs.upkeep.near_duplicates import LEAST, Text, twins
@@ -287,9 +287,9 @@ def test_what_no_agent_was_given_is_unused_once_that_can_be_told(vault: Vault) -
     vault.add("Pinned.", created="2026-09-01", pinned=True)
     vault.add("New.", created="2026-11-10")
     assert told(audit(vault, now=NOW), "unused") == {}
-    Usage(vault.root, lambda: NOW - timedelta(days=20)).searched([ids[0]])
+    RecallLog(vault.root, lambda: NOW - timedelta(days=20)).searched([ids[0]])
     assert told(audit(vault, now=NOW), "unused") == {}
-    Usage(vault.root, lambda: NOW - timedelta(days=40)).searched([])
+    RecallLog(vault.root, lambda: NOW - timedelta(days=40)).searched([])
 
     assert told(audit(vault, now=NOW), "unused") == {"memory-two.md": "no agent was given it in 40 days"}
 

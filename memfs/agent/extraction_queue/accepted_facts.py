@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memfs.agent.extraction_queue.pending_log import Accepted, Left, Log
+from memfs.agent.extraction_queue.pending_log import Accepted, Left, PendingLog
 from memfs.agent.run_sync import ended, is_in_loop
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
 from memfs.fs.locks import Mutex
@@ -18,7 +18,7 @@ log = logging.getLogger("memfs.agent")
 TRIES = 10  # after which a fact is left to the next start
 
 
-class Acceptance:
+class AcceptedFacts:
     """What was accepted and is not written yet; `write` writes one."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Acceptance:
     ) -> None:
         self._write, self._redaction = write, redaction or DEFAULT
         self._places = places  # by the names of those stores that last
-        self._log = Log(root, places.values()) if root and places else None
+        self._log = PendingLog(root, places.values()) if root and places else None
         self._writing: dict[str, asyncio.AbstractEventLoop] = {}  # keys, and where they are being written
         self._facts: dict[str, Accepted] = {}
         self._tries: dict[str, int] = {}

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
 
-from memfs.agent.echo_filter import Ledger
+from memfs.agent.echo_filter import EchoFilter
 from memfs.agent.extraction.config import Binding, Extraction, ExtractorContext
 from memfs.agent.extraction.facts import redacted, write_fact
-from memfs.agent.extraction_queue.pending_log import Left, Log, amend_unheld, keep_failed
+from memfs.agent.extraction_queue.pending_log import Left, PendingLog, amend_unheld, keep_failed
 from memfs.agent.extraction_queue.turns import Amendment, Turn, batch, filtered
 from memfs.agent.messages import Message, copied, transcript
 from memfs.agent.run_sync import Save, ended, is_in_loop
@@ -47,7 +47,7 @@ class Coordinator:
         default_model: Any = None,
         *,
         root: Path | None = None,
-        ledger: Ledger | None = None,
+        ledger: EchoFilter | None = None,
         telemetry: Telemetry | None = None,
         redaction: Policy | None = None,
     ) -> None:
@@ -57,8 +57,8 @@ class Coordinator:
         self.root = root  # of the vault that keeps what is pending
         places = {id(one.store): place_of(one.store, root) for one in bindings} if root else {}
         self._places: dict[int, str] = {key: place for key, place in places.items() if place}  # of stores that last
-        self._log = Log(root, self._places.values()) if root and self._places else None
-        self._ledger = ledger or Ledger()
+        self._log = PendingLog(root, self._places.values()) if root and self._places else None
+        self._ledger = ledger or EchoFilter()
         self._telemetry = telemetry or Telemetry()
         self._redaction = redaction or policy_of(one.store for one in bindings)
         self._mutex = Mutex()
@@ -287,7 +287,7 @@ class Coordinator:
         """Tell whether a fact was told from memory, and is still there."""
         if getattr(fact, "target", None) or not self._ledger.is_echo(fact.content):
             return False
-        there = Ledger()
+        there = EchoFilter()
         there.note(found.content for found in similar)
         return not has_method(store, "similar") or there.is_echo(fact.content)
 

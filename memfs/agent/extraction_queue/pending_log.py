@@ -22,7 +22,7 @@ from memfs.agent.extraction_queue.process_dirs import (
     NEW,
     PENDING,
     SUFFIX,
-    Room,
+    ProcessDirectory,
     remove_room,
     room_of,
     state_folder,
@@ -55,7 +55,7 @@ class Accepted:
 class Left:
     """What the log of a process that is gone holds: turns by number, how far each store has them, and facts."""
 
-    log: "Log"
+    log: "PendingLog"
     stores: set[str] = field(default_factory=set)
     turns: dict[int, Message] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Left:
         """Tell whether some of it is for these stores."""
         return not self.part(self.log, self.stores & stores).is_empty
 
-    def part(self, log: "Log", stores: set[str]) -> "Left":
+    def part(self, log: "PendingLog", stores: set[str]) -> "Left":
         """What of it is for some stores, as the content of a log."""
         facts = {
             key: Accepted(fact.content, [store for store in fact.stores if store in stores], fact.metadata)
@@ -130,12 +130,12 @@ class Waiting:
     time: float  # of its last line
 
 
-class Log:
+class PendingLog:
     """One agent's log for some stores: a file that is there while something is pending. Thread-safe."""
 
     def __init__(self, root: Path, stores: Iterable[str] = ()) -> None:
         self._root, self._stores = root, sorted(stores)
-        self._room: Room | None = None
+        self._room: ProcessDirectory | None = None
         self._name = ""
         self._mutex = Mutex()
 
@@ -220,7 +220,7 @@ def orphans(root: Path, stores: Set[str]) -> list[Left]:
 def _parted(root: Path, left: Left, stores: Set[str]) -> Left:
     """What of a log that was taken is for some stores; the rest waits for the others in a log of its own."""
     others = left.stores - stores
-    rest = left.part(Log(root, others), others)
+    rest = left.part(PendingLog(root, others), others)
     if not rest.is_empty:
         rest.log.append(*rest.records())
         rest.log.sync()
@@ -299,7 +299,7 @@ def failures(root: Path) -> list[Failure]:
 
 def retry(root: Path, failure: Failure) -> None:
     """Put a batch back to what is pending: the next agent on the vault takes it up."""
-    log = Log(root, [failure.store])
+    log = PendingLog(root, [failure.store])
     log.append(*({"turn": at, "message": one} for at, one in enumerate(failure.messages)))
     log.sync()
     log.close()
@@ -330,7 +330,7 @@ def _logs(root: Path, place: int, wants: Callable[[str], bool] = lambda _: True)
             except OSError as error:
                 log.warning("%s/%s: %s is left alone: %s", STATE, PENDING, name, error)
                 continue
-            yield name, _understood(Log(root), content.data), content.status.st_mtime
+            yield name, _understood(PendingLog(root), content.data), content.status.st_mtime
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -353,7 +353,7 @@ def _amended(data: bytes, change: Amendment) -> bytes:
     return b"".join(lines)
 
 
-def _understood(log: Log, data: bytes) -> Left:
+def _understood(log: PendingLog, data: bytes) -> Left:
     left = Left(log)
     for line in data.split(b"\n"):
         with suppress(ValueError, RecursionError):

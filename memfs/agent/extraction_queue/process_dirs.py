@@ -21,7 +21,7 @@ _ROOM = re.compile("[0-9]+-[0-9a-f]{12}")
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE
 
 
-class Room:
+class ProcessDirectory:
     """The directory of this process for its logs in a vault. Thread-safe.
 
     It is made by the first line, and made anew where somebody deleted it and in a forked child.
@@ -125,7 +125,9 @@ class Room:
                     self._fd, self._name = _locked(place, name), name
 
 
-_rooms: "WeakValueDictionary[tuple[Path, int, int], Room]" = WeakValueDictionary()  # of this process, by the vault
+_rooms: "WeakValueDictionary[tuple[Path, int, int], ProcessDirectory]" = (
+    WeakValueDictionary()
+)  # of this process, by the vault
 _rooms_mutex = Mutex()
 
 
@@ -139,11 +141,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
-def room_of(root: Path) -> Room:
+def room_of(root: Path) -> ProcessDirectory:
     """The room of this process in the vault that is there now."""
     status = os.stat(root)
     with _rooms_mutex:
-        return _rooms.setdefault((root, status.st_dev, status.st_ino), Room(root))
+        return _rooms.setdefault((root, status.st_dev, status.st_ino), ProcessDirectory(root))
 
 
 def unheld(top: int) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from memfs.fs.files import open_folder, open_root
 from memfs.fs.locks import acquire
-from memfs.storage.memory_files import Hold, Tree
+from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 
 _kept: "WeakSet[KeptHold]" = WeakSet()  # of this process
 
@@ -25,14 +25,14 @@ if hasattr(os, "register_at_fork"):
 class KeptHold:
     """Locks a directory of a vault again and again, for less than `Tree.hold`, whose lock it is. Not thread-safe."""
 
-    def __init__(self, tree: Tree, root: str, segments: tuple[str, ...], *, timeout: float) -> None:
+    def __init__(self, tree: MemoryFiles, root: str, segments: tuple[str, ...], *, timeout: float) -> None:
         self._tree, self._root, self._segments, self._timeout = tree, root, segments, timeout
         self._path, self._label = "/".join((root, *segments)), "/" + "/".join(segments)
-        self._hold: Hold | None = None
+        self._hold: LockedDirectory | None = None
         self._inode = (0, 0)
         _kept.add(self)
 
-    def take(self) -> Hold | None:
+    def take(self) -> LockedDirectory | None:
         """Lock it, until it is released; None if it has to be opened first."""
         hold = self._hold
         if hold is None:
@@ -47,7 +47,7 @@ class KeptHold:
         self.drop()
         return None
 
-    def keep(self, hold: Hold) -> None:
+    def keep(self, hold: LockedDirectory) -> None:
         """Have descriptors for the next time, of a directory that is locked now."""
         self.drop()
         with ExitStack() as opened:
@@ -56,7 +56,7 @@ class KeptHold:
             parent = open_folder(root, hold.segments)
             opened.callback(os.close, parent)
             status = os.fstat(parent)
-            self._hold = Hold(root, parent, os.dup(hold.gate), hold.segments)
+            self._hold = LockedDirectory(root, parent, os.dup(hold.gate), hold.segments)
             self._inode = status.st_dev, status.st_ino
             opened.pop_all()
 

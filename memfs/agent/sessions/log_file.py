@@ -40,7 +40,7 @@ from memfs.fs.gc_pause import paused
 from memfs.fs.locks import Mutex, release
 from memfs.namespace import id_at, is_id, milliseconds
 from memfs.protocols import Clock, system_clock
-from memfs.storage.memory_files import Hold, Tree
+from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 from memfs.storage.state_dir import Settled, settled
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE
@@ -87,7 +87,7 @@ class LogFile:
         self._root, self._segments, self._name = root, segments, name
         self.path = "/".join((*segments, name))
         self._head, self._now, self._actor = head, _counting(clock), actor
-        self._tree = Tree(root, clock=clock, lock_timeout=timeout)
+        self._tree = MemoryFiles(root, clock=clock, lock_timeout=timeout)
         self._kept = KeptHold(self._tree, str(root), segments, timeout=timeout)
         self._known, self._mutex = _Known(), Mutex()
         self._is_named = False  # whether the name of the file is known to be on the disk
@@ -163,14 +163,14 @@ class LogFile:
         raise MemoryChangedError(self.path)
 
     @contextmanager
-    def _settled(self, hold: Hold, name: str) -> Iterator[Settled]:
+    def _settled(self, hold: LockedDirectory, name: str) -> Iterator[Settled]:
         try:
             with settled(hold.parent, self._name, LARGEST) as old:
                 yield old
         except FileNotFoundError:
             raise SessionNotFoundError(name) from None
 
-    def _write(self, hold: Hold, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
+    def _write(self, hold: LockedDirectory, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
         """Append under the lock; what is durable is not reported as failed any more."""
         if check:
             check(self._reading(hold.parent).events)
@@ -274,7 +274,7 @@ class LogFile:
             os.close(root)
 
     @contextmanager
-    def _held(self, *, create: bool = False) -> Iterator[Hold]:
+    def _held(self, *, create: bool = False) -> Iterator[LockedDirectory]:
         """Lock the session's directory; one whose name differs in case only is another's."""
         try:
             with self._tree.hold(self._segments, create=create) as hold:

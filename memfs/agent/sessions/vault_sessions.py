@@ -25,7 +25,7 @@ from memfs.errors import (
 from memfs.fs.files import folder, open_root, rename_new, worded
 from memfs.namespace import fold
 from memfs.protocols import Clock, system_clock
-from memfs.storage.memory_files import Hold, Tree
+from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 from memfs.vault.vault import LOCK_TIMEOUT, Vault
 
 NEVER = datetime.min.replace(tzinfo=UTC)
@@ -230,9 +230,9 @@ class Sessions:
             raise StorageError("/".join(segments), f"cannot be read: {error.strerror}") from error
 
     @contextmanager
-    def _held(self, session: str) -> Iterator[Hold]:
+    def _held(self, session: str) -> Iterator[LockedDirectory]:
         """Lock a session's directory."""
-        tree, segments = Tree(self._root, clock=self._clock, lock_timeout=self._timeout), segments_of(session)
+        tree, segments = MemoryFiles(self._root, clock=self._clock, lock_timeout=self._timeout), segments_of(session)
         try:
             with tree.hold(segments) as hold:
                 if hold.segments != segments:
@@ -264,7 +264,7 @@ def _unheld(path: str, event: Event) -> Problem:
     return Problem(path, 0, f"message {event.id}: content {said} is neither a text nor a list of blocks: left out")
 
 
-def _archive(hold: Hold) -> str:
+def _archive(hold: LockedDirectory) -> str:
     """Move a locked session to the archive, under a name that is free there; its new path."""
     place = place_of(archived=True)
     with folder(hold.root, place, create=True) as archive, folder(hold.root, hold.segments[:-1]) as top:

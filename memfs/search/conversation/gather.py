@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 from memfs.data_types import Memory
 from memfs.index.conversation_position import ASKS, SAID_BY, words_of
-from memfs.index.tantivy_index import Index
-from memfs.index.unpublished_changes import Overlay
+from memfs.index.tantivy_index import TantivyIndex
+from memfs.index.unpublished_changes import UnpublishedChanges
 from memfs.query.keyword_terms import Clause
 from memfs.query.question import Question, Weights
 from memfs.query.tokens import STOP_WORDS
@@ -72,19 +72,19 @@ class Alike(NamedTuple):
 NO_ALIKE = Alike([], [], [])
 
 
-def in_order(index: Index, overlay: Overlay, asked: Asked) -> list[Ranked]:
+def in_order(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked) -> list[Ranked]:
     """The best matches of a question, what means it, and the memories around them; where meaning is not searched,
     nothing if none comes from a conversation."""
     sought = sought_of(index, overlay, asked)
     return ranked(gather(index, overlay, asked, sought), [*sought.worths.values()], asked.weights.information)
 
 
-def sought_of(index: Index, overlay: Overlay, asked: Asked) -> Sought:
+def sought_of(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked) -> Sought:
     """What to look for in the memories that may be hits."""
     return Sought(worths_of(asked.weights), _names(index, overlay, asked.question))
 
 
-def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list[Witness]:
+def gather(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked, sought: Sought) -> list[Witness]:
     """The memories that may be hits, as they come."""
     known, clauses, meant = index.catalog.known, asked.clauses, asked.meant
     mean_length = overlay.mean_over(index.mean_length)
@@ -121,7 +121,7 @@ def gather(index: Index, overlay: Overlay, asked: Asked, sought: Sought) -> list
     return witnesses if meant is None else meant.judged(witnesses)
 
 
-def _alike(index: Index, overlay: Overlay, asked: Asked, meant: Meant) -> Alike:
+def _alike(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked, meant: Meant) -> Alike:
     """Of the memories that the question may be answered by, those that mean most what it asks."""
     known, rows, placed = index.catalog.known, list[int](), dict[int, int | None]()
     for times in (1, FEWER, 0):  # if a filter lets few of the first ones through, all that it does are compared
@@ -139,7 +139,7 @@ def _alike(index: Index, overlay: Overlay, asked: Asked, meant: Meant) -> Alike:
     return Alike(rows, [path for path, _ in waiting], [place for place in places if place is not None])
 
 
-def _waiting(overlay: Overlay, asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
+def _waiting(overlay: UnpublishedChanges, asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
     """The best of the pending memories that match."""
     scores = overlay.scores(asked.weights.groups, asked.weights.of, mean_length)
     found = sorted((-score, path) for path, score in scores.items())
@@ -147,7 +147,9 @@ def _waiting(overlay: Overlay, asked: Asked, sought: Sought, mean_length: float)
     return list(islice(chain.from_iterable(made), POOL))
 
 
-def _pending(overlay: Overlay, paths: Iterable[str], asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
+def _pending(
+    overlay: UnpublishedChanges, paths: Iterable[str], asked: Asked, sought: Sought, mean_length: float
+) -> list[Witness]:
     """Pending memories as witnesses: those that are there, and that the question may be answered by."""
     found = []
     for path in paths:
@@ -160,7 +162,7 @@ def _pending(overlay: Overlay, paths: Iterable[str], asked: Asked, sought: Sough
     return found
 
 
-def _names(index: Index, overlay: Overlay, question: Question) -> list[str]:
+def _names(index: TantivyIndex, overlay: UnpublishedChanges, question: Question) -> list[str]:
     """The keywords of those among who said something whose name the question has."""
     pending = {name for entry in overlay.entries.values() for name in entry.spoken} if overlay.places else ()
     words = (SAID_BY + word for word in dict.fromkeys(words_of(question.text)) if word not in STOP_WORDS)

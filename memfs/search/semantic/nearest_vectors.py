@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memfs.index.row_table import Catalog
-from memfs.search.semantic.vector_file import BLOCK, Flags, Floats, Keys, Vectors, keys_of, names
+from memfs.index.row_table import RowTable
+from memfs.search.semantic.vector_file import BLOCK, Flags, Floats, Keys, VectorFile, keys_of, names
 
 EXACT = 20_000  # rows, up to which all are compared: `benchmarks.meaning` tells what either way costs
 RERANK, SHARE, TIMES = 2_000, 50, 16  # of more, so many rows, one of so many, or times those that are asked for
@@ -42,24 +42,24 @@ def blended(vectors: Floats, shares: Iterable[tuple[float, Sequence[int]]]) -> F
     return units_of(sums)
 
 
-def living(catalog: Catalog) -> tuple[Rows, Keys]:
+def living(catalog: RowTable) -> tuple[Rows, Keys]:
     """The rows of an index that are in use, ascending, and the keys of their vectors."""
     keys = np.concatenate([keys_of(paths, digests) for _, paths, digests in catalog.contents()])
     rows = np.delete(np.arange(len(keys)), catalog.dead_rows)
     return rows, keys[rows]
 
 
-def prune(root: int, catalog: Catalog) -> None:
+def prune(root: int, catalog: RowTable) -> None:
     """Have files hold no vectors but those of the memories in an index."""
     _, keys = living(catalog)
     for name, size in names(root):
-        Vectors(name, size).keep(root, keys)
+        VectorFile(name, size).keep(root, keys)
 
 
-class Nearest:
+class NearestVectors:
     """The rows that have a vector, in ascending order."""
 
-    def __init__(self, vectors: Vectors, rows: Rows, keys: Keys, *, exact: int = EXACT) -> None:
+    def __init__(self, vectors: VectorFile, rows: Rows, keys: Keys, *, exact: int = EXACT) -> None:
         self._vectors, self._rows, self._keys = vectors, rows, keys
         self._units: Floats | None = None
         if len(rows) <= exact:

@@ -9,15 +9,15 @@ from memfs.data_types import Memory
 from memfs.freshness.freshness import Freshness
 from memfs.fs.files import raw_digest
 from memfs.index.publisher import Progress, meaning_of
-from memfs.index.tantivy_index import Index
-from memfs.index.unpublished_changes import Overlay, rarity
+from memfs.index.tantivy_index import TantivyIndex
+from memfs.index.unpublished_changes import UnpublishedChanges, rarity
 from memfs.protocols import Embedder
 from memfs.query.question import Question, Weights
 from memfs.query.tokens import MAX_QUESTION
 from memfs.search.conversation.rerank import ALIKE, BESIDE, Witness
-from memfs.search.semantic.nearest_vectors import Nearest, blended, cosines_of, living, units_of
-from memfs.search.semantic.vector_file import Floats, Vectors, array_of, key_of, name_of
-from memfs.storage.memory_files import Tree
+from memfs.search.semantic.nearest_vectors import NearestVectors, blended, cosines_of, living, units_of
+from memfs.search.semantic.vector_file import Floats, VectorFile, array_of, key_of, name_of
+from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.stat_scan import read_all
 
 BATCH = 500  # memories that are embedded at once
@@ -39,14 +39,14 @@ class Waiting(NamedTuple):
     vectors: Floats
 
 
-class Meaning:
+class SemanticIndex:
     """The vectors of what is known of one vault's memories. Every method wants the lock of freshness held."""
 
-    def __init__(self, tree: Tree, fresh: Freshness, load: Callable[[], Embedder]) -> None:
+    def __init__(self, tree: MemoryFiles, fresh: Freshness, load: Callable[[], Embedder]) -> None:
         self.trouble = ""
         self._tree, self._fresh, self._load = tree, fresh, load
-        self._made: tuple[Embedder, Vectors] | None = None
-        self._nearest: tuple[object, Nearest] | None = None  # with the index and the file that it is of
+        self._made: tuple[Embedder, VectorFile] | None = None
+        self._nearest: tuple[object, NearestVectors] | None = None  # with the index and the file that it is of
         self._waiting: tuple[object, Waiting] | None = None  # with the overlay that it is of
 
     def ask(self, question: Question, weights: Weights) -> "Meant | None":
@@ -83,11 +83,11 @@ class Meaning:
             log.warning("search by meaning: %s", trouble)
         self.trouble, self._made, self._nearest, self._waiting = trouble, None, None, None
 
-    def _ready(self) -> tuple[Embedder, Vectors]:
+    def _ready(self) -> tuple[Embedder, VectorFile]:
         if self._made is None:
             embedder = self._load()
             size = _embedded(embedder.embed, ["a text"]).shape[1]
-            self._made = embedder, Vectors(name_of(embedder.name, size), size)
+            self._made = embedder, VectorFile(name_of(embedder.name, size), size)
         return self._made
 
     def _asked(self, embedder: Embedder, size: int, question: Question, weights: Weights) -> Floats:
@@ -104,7 +104,7 @@ class Meaning:
 
     # --- vectors of what is known
 
-    def _caught_up(self, progress: Progress | None = None) -> tuple[Nearest, Waiting]:
+    def _caught_up(self, progress: Progress | None = None) -> tuple[NearestVectors, Waiting]:
         """The vectors of what is in the index, and of what is pending."""
         index, overlay = self._fresh.index, self._fresh.overlay
         _, vectors = self._ready()
@@ -117,7 +117,7 @@ class Meaning:
                 self._waiting = (overlay, overlay.version), self._take(root, vectors, overlay)
         return self._nearest[1], self._waiting[1]
 
-    def _align(self, root: int, vectors: Vectors, index: Index, progress: Progress | None) -> Nearest:
+    def _align(self, root: int, vectors: VectorFile, index: TantivyIndex, progress: Progress | None) -> NearestVectors:
         catalog, pending = index.catalog, self._fresh.overlay
         rows, keys = living(catalog)
         is_there = vectors.have(root, keys)
@@ -127,9 +127,9 @@ class Meaning:
             vectors.keep(root, keys)
             vectors.refresh(root)
         is_there = vectors.have(root, keys)
-        return Nearest(vectors, rows[is_there], keys[is_there])
+        return NearestVectors(vectors, rows[is_there], keys[is_there])
 
-    def _embed_files(self, root: int, vectors: Vectors, paths: Sequence[str], progress: Progress | None) -> None:
+    def _embed_files(self, root: int, vectors: VectorFile, paths: Sequence[str], progress: Progress | None) -> None:
         for start in range(0, len(paths), BATCH):
             if progress:
                 progress(start, len(paths))
@@ -138,14 +138,14 @@ class Meaning:
         if progress and paths:
             progress(len(paths), len(paths))
 
-    def _take(self, root: int, vectors: Vectors, overlay: Overlay) -> Waiting:
+    def _take(self, root: int, vectors: VectorFile, overlay: UnpublishedChanges) -> Waiting:
         memories = [entry.memory for entry in overlay.entries.values() if entry.memory]
         keys = array_of([_key(memory) for memory in memories])
         has = vectors.have(root, keys).tolist()
         self._embed(root, vectors, [memory for memory, is_there in zip(memories, has, strict=True) if not is_there])
         return Waiting(memories, units_of(vectors.take(keys)))
 
-    def _embed(self, root: int, vectors: Vectors, memories: Sequence[Memory]) -> None:
+    def _embed(self, root: int, vectors: VectorFile, memories: Sequence[Memory]) -> None:
         if memories:
             embedder, _ = self._ready()
             made = _embedded(embedder.embed, [meaning_of(memory) for memory in memories], vectors.size)
@@ -155,7 +155,7 @@ class Meaning:
 class Meant:
     """A question, and what to compare with it. A share is how much two texts mean the same, 0..1."""
 
-    def __init__(self, question: Floats, nearest: Nearest, waiting: Waiting, low: float, high: float) -> None:
+    def __init__(self, question: Floats, nearest: NearestVectors, waiting: Waiting, low: float, high: float) -> None:
         self.question = question
         self._nearest, self._waiting, self._low, self._high = nearest, waiting, low, high
         self._least = low + ALIKE * (high - low)

@@ -59,7 +59,7 @@ def name_of(model: str, size: int) -> str:
     return f"{slug(model)}-{digest(model.encode())[:8]}-{size}"
 
 
-class Vectors:
+class VectorFile:
     """The vectors in one file, all of one size."""
 
     def __init__(self, name: str, size: int) -> None:

@@ -25,7 +25,7 @@ from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, Scrip
 from memfs.agent.extraction.config import Fact
 from memfs.agent.extraction_queue import process_dirs
 from memfs.agent.extraction_queue.coordinator import amend
-from memfs.agent.extraction_queue.pending_log import Log, drop, failures, keep_failed, orphans, retry
+from memfs.agent.extraction_queue.pending_log import PendingLog, drop, failures, keep_failed, orphans, retry
 from memfs.agent.extraction_queue.turns import BATCH, Amendment
 from memfs.agent.messages import text_of
 from memfs.errors import ExtractionError
@@ -273,7 +273,7 @@ def test_what_is_accepted_while_another_is_written_stays_in_the_log(vault: Vault
                 await is_second_down.wait()
             await super().add(content, metadata)
 
-    class SlowDisk(Log):
+    class SlowDisk(PendingLog):
         def sync(self) -> None:
             syncs.release()
             is_fast.wait(LIMIT)
@@ -325,7 +325,7 @@ def test_turns_of_one_actor_are_never_taken_over_by_another(vault: Vault) -> Non
     managers = {actor: MemoryManager([facts_in(vault, actor)]) for actor in ("alice", "bob")}
     for actor, manager in managers.items():
         say(manager.attach(), f"turn of {actor}")
-        manager._acceptance._log = log = Log(vault.root, [f"facts:/facts/{actor}"])
+        manager._acceptance._log = log = PendingLog(vault.root, [f"facts:/facts/{actor}"])
         log.append({"fact": "k", "content": f"fact of {actor}", "stores": [f"facts:/facts/{actor}"], "metadata": None})
     assert len(list(room(vault).glob("*/*.jsonl"))) == 4
     crash()
@@ -392,7 +392,7 @@ asyncio.run(main())
 
 
 def started(code: str, *arguments: object) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "tests")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(
         command, cwd=REPOSITORY, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -630,7 +630,7 @@ def test_a_state_directory_that_is_deleted_is_made_again(vault: Vault, deleted: 
 
 
 def test_a_log_that_could_not_be_opened_again_touches_no_other_file(vault: Vault, tmp_path: Path) -> None:
-    log = Log(vault.root, ["s"])
+    log = PendingLog(vault.root, ["s"])
     log.append({"turn": 0})
     shutil.rmtree(vault.root / ".memfs")
     (vault.root / ".memfs").write_text("in the way")
@@ -800,7 +800,7 @@ def test_each_store_of_a_killed_process_gets_its_turns_from_whoever_has_that_sto
 
 def test_marks_and_accepted_facts_go_to_the_store_they_are_for(vault: Vault) -> None:
     one, two = "facts:/facts/alice", "summary:/facts/s-1"
-    log = Log(vault.root, [one, two])
+    log = PendingLog(vault.root, [one, two])
     log.append(*({"turn": number, "message": spoken(f"turn {number}", number)} for number in range(3)))
     log.append({"store": two, "mark": 0}, {"store": one, "mark": 1})
     log.append({"fact": "f", "content": "both", "stores": [one, two], "metadata": None})
@@ -820,7 +820,7 @@ def test_marks_and_accepted_facts_go_to_the_store_they_are_for(vault: Vault) -> 
 
 def test_a_store_that_has_its_turns_leaves_the_log_to_the_other(vault: Vault) -> None:
     one, two = "facts:/facts/alice", "summary:/facts/s-1"
-    log = Log(vault.root, [one, two])
+    log = PendingLog(vault.root, [one, two])
     log.append({"turn": 0, "message": spoken("a", 0)}, {"store": one, "mark": 0})
     log.close()
 
