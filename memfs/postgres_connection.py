@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, LiteralString
 
+from memfs.after_fork import Mutex
 from memfs.errors import (
     AccessRefusedError,
     MissingDatabaseError,
@@ -24,7 +25,6 @@ from memfs.errors import (
     StoreUnavailableError,
     shown,
 )
-from memfs.fs.locks import Mutex
 
 if TYPE_CHECKING:
     import psycopg

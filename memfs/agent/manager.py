@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self, cast
 
+from memfs.after_fork import Mutex
 from memfs.agent.conversation_state import Attachment
 from memfs.agent.echo_filter import EchoFilter
 from memfs.agent.extraction.config import Binding, Extractor, bind
@@ -23,7 +24,6 @@ from memfs.agent.telemetry import Telemetry, quietly
 from memfs.agent.triggers import TriggerContext
 from memfs.argument_checks import Toggle, arguments_of, known, options_of, several, toggled
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, shown
-from memfs.fs.locks import Mutex
 from memfs.privacy.log_redaction import admitted, policy_of
 from memfs.stores.agent.base import MAX_RESULTS, curation_tools, is_count
 from memfs.stores.agent.protocol import CuratedStore, Found, MemoryStore, check_stores, has_method, place_of

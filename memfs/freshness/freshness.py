@@ -10,12 +10,12 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
+from memfs.after_fork import Mutex
 from memfs.data_types import IndexStatus, Memory, Problem, SyncReport
 from memfs.freshness.inotify_source import NOTHING, EventSource, Noticed, notices
 from memfs.freshness.subscriptions import Known, Subscriptions, Told
 from memfs.freshness.watcher import watcher_of
 from memfs.fs.files import STATE
-from memfs.fs.locks import Mutex
 from memfs.index.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
 from memfs.index.tantivy_index import Analyzer, TantivyIndex
 from memfs.index.unpublished_changes import Pending, UnpublishedChanges

@@ -4,10 +4,11 @@ It would look at them, and at all else that the process holds, again and again, 
 """
 
 import gc
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from memfs.after_fork import after_fork
 
 _pausing: set[int] = set()  # threads that found the collector running, and stopped it
 
@@ -38,5 +39,4 @@ def _forked() -> None:
         gc.enable()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+after_fork(_forked)

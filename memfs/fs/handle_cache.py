@@ -5,8 +5,8 @@ import os
 import stat
 from contextlib import suppress
 
+from memfs.after_fork import Mutex
 from memfs.fs.files import FILE, TRIES, folder
-from memfs.fs.locks import Mutex
 
 ASIDE = 16  # descriptors of files that are gone which stay open where threads share them
 

@@ -5,13 +5,9 @@ there is not.
 """
 
 import errno
-import os
 import signal
 import sys
-import threading
 import time
-from typing import Any
-from weakref import WeakSet
 
 from memfs.errors import LockTimeoutError
 
@@ -56,32 +52,6 @@ else:
 
 
 POLL = 0.001  # seconds between two tries for a lock
-_RLock: Any = type(threading.RLock())
-
-
-class Mutex(_RLock):  # type: ignore[misc]  # one that is not written in Python: it is taken for every message
-    """A lock among the threads of a process that a thread may take again; in a forked child no other thread has it."""
-
-    def __init__(self) -> None:
-        _mutexes.add(self)
-
-    def free(self) -> None:
-        """Have it taken by nobody but this thread."""
-        if not self._is_owned():
-            self._at_fork_reinit()
-
-
-_mutexes: "WeakSet[Mutex]" = WeakSet()
-
-
-def _forked() -> None:
-    """Let go in a child what was held in its parent: whoever held it is not here."""
-    for one in list(_mutexes):
-        one.free()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
 
 
 def acquire(fd: int, gate: int, what: str, timeout: float, deadline: float) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, Self
 
+from memfs.after_fork import after_fork
 from memfs.fs.files import READ, STATE, read_open
 from memfs.index.row_table import Chunk, Columns, IndexDamaged, RowTable
 
@@ -205,5 +206,4 @@ def _let_go() -> None:
                     os.close(int(fd))
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)
+after_fork(_let_go)

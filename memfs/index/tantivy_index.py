@@ -19,7 +19,7 @@ from memfs.fs.gc_pause import paused
 from memfs.index.conversation_position import PLACED
 from memfs.index.generations import Draft, Generation
 from memfs.index.row_table import Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow, RowTable
-from memfs.index.unpublished_changes import worth
+from memfs.query.bm25 import worth
 from memfs.query.keyword_terms import AnyOf, Between, Clause, NoneOf, Value, spell, unspell
 from memfs.query.question import Question
 from memfs.query.tokens import ENDINGS, MAX_TERMS, STOP_WORDS, emoji, prepare

@@ -4,16 +4,14 @@ The formula is BM25 with tantivy's parameters, over the statistics of the publis
 of both can be compared.
 """
 
-import math
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from memfs.data_types import Memory
+from memfs.query.bm25 import bm25
 
-K1 = 1.2
-B = 0.75
 NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
@@ -142,29 +140,3 @@ class UnpublishedChanges:
     def counts(self, path: str) -> Counter[str]:
         """How often a pending memory has each of its terms."""
         return self._counts[path]
-
-
-def bm25(count: int, length: int, mean_length: float, weight: float) -> float:
-    """The score of a term that occurs `count` times in a text."""
-    return weight * (K1 + 1) * count / (count + K1 * (1 - B + B * length / mean_length))
-
-
-def rarity(frequency: int, total: int) -> float:
-    """The weight of a term that `frequency` of `total` memories have."""
-    return math.log(1 + (max(total - frequency, 0) + 0.5) / (frequency + 0.5))
-
-
-def worth(frequency: int, total: int) -> float:
-    """The weight of a term as `rarity` has it; 0 of one that no memory has."""
-    return rarity(frequency, total) if frequency else 0.0
-
-
-def has_phrase(terms: Sequence[str], phrase: Sequence[str]) -> bool:
-    """Tell whether the terms stand side by side in a text."""
-    first, size = phrase[0], len(phrase)
-    return any(term == first and list(terms[at : at + size]) == list(phrase) for at, term in enumerate(terms))
-
-
-def has_all(terms: Sequence[str], phrases: Iterable[Sequence[str]]) -> bool:
-    """Tell whether every phrase is in a text."""
-    return all(has_phrase(terms, phrase) for phrase in phrases)

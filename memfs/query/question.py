@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from memfs.data_types import Reason
 from memfs.errors import InvalidSearchError, shown
-from memfs.index.unpublished_changes import bm25, has_all, rarity
+from memfs.query.bm25 import bm25, has_all, rarity
 from memfs.query.tokens import MAX_QUESTION, MAX_TERMS, ask, emoji_of, is_loose, prepare
 
 DEFAULT_LIMIT = 10

@@ -12,7 +12,7 @@ from memfs.decay import Forgetting, factor_of, left_of, life_of
 from memfs.freshness.freshness import Freshness
 from memfs.index.row_table import RowTable
 from memfs.index.tantivy_index import Matches, TantivyIndex
-from memfs.index.unpublished_changes import has_all, rarity
+from memfs.query.bm25 import has_all, rarity
 from memfs.query.keyword_terms import Clause, moments
 from memfs.query.question import STEEPNESS, Page, Question, Weights
 from memfs.search.conversation.gather import Asked, in_order

@@ -13,8 +13,8 @@ from memfs.freshness.inotify_source import is_remote
 from memfs.fs.files import open_root
 from memfs.index.publisher import text_of
 from memfs.index.row_table import IndexDamaged
-from memfs.index.unpublished_changes import has_all, worth
 from memfs.namespace import ARCHIVE, Namespace
+from memfs.query.bm25 import has_all, worth
 from memfs.query.filters import Filter
 from memfs.query.keyword_terms import KEYWORD_LIMIT, Clause
 from memfs.query.question import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import quote, unquote
 
+from memfs.after_fork import Mutex
 from memfs.errors import MemfsError
 from memfs.fs.files import STATE
 from memfs.fs.handle_cache import HandleCache
-from memfs.fs.locks import Mutex
 
 NAME = "journal"
 LOST = -1  # in the place of an inode: where to read on from is not known

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memfs.after_fork import Mutex
 from memfs.data_types import Memory, Problem, Stamp, Version, Written
 from memfs.errors import (
     MalformedMemoryError,
@@ -33,7 +34,7 @@ from memfs.fs.files import (
     walk,
     worded,
 )
-from memfs.fs.locks import Mutex, acquire, release
+from memfs.fs.locks import acquire, release
 from memfs.namespace import check_name, first_line, fold, new_id, slug
 from memfs.protocols import Clock
 from memfs.storage.change_journal import ChangeJournal

@@ -13,10 +13,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from memfs.after_fork import Mutex
 from memfs.errors import MemfsError
 from memfs.fs.files import STATE, folder, open_root, raw_digest, write
 from memfs.fs.handle_cache import HandleCache
-from memfs.fs.locks import Mutex, release, try_lock, try_share
+from memfs.fs.locks import release, try_lock, try_share
 from memfs.protocols import Clock, system_clock
 from memfs.storage.state_dir import make
 

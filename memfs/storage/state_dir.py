@@ -16,6 +16,7 @@ from datetime import datetime
 from functools import partial
 from urllib.parse import unquote
 
+from memfs.after_fork import Mutex
 from memfs.data_types import Stamp, modified
 from memfs.errors import MemoryChangedError, VaultError
 from memfs.fs.files import (
@@ -39,7 +40,7 @@ from memfs.fs.files import (
     write_all,
 )
 from memfs.fs.handle_cache import ASIDE, HandleCache
-from memfs.fs.locks import Lease, Mutex, in_use, try_lock
+from memfs.fs.locks import Lease, in_use, try_lock
 from memfs.fs.syscalls import NOT_THERE
 from memfs.namespace import split_path
 

@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
+from memfs.after_fork import Mutex
 from memfs.data_types import Version
 from memfs.errors import VersionNotFoundError
 from memfs.fs.files import STATE, digest, folder, raw_digest, write, write_all
 from memfs.fs.handle_cache import HandleCache
-from memfs.fs.locks import Mutex, release, try_lock
+from memfs.fs.locks import release, try_lock
 
 KEEP = 20
 KEEP_DAYS = 30

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from memfs.after_fork import Mutex
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
 from memfs.decay import Forgetting
 from memfs.freshness.watcher import Watcher
 from memfs.fs.files import STATE
-from memfs.fs.locks import Mutex
 from memfs.namespace import Namespace, fold
 from memfs.protocols import Clock, Embedder
 from memfs.query.filters import Filter

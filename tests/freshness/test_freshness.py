@@ -36,10 +36,10 @@ from support.searching import (
 from torture.support import Crew
 
 from memfs import Vault
+from memfs.after_fork import Mutex
 from memfs.data_types import Change, lazy
 from memfs.errors import VaultNotFoundError
 from memfs.freshness.freshness import Freshness
-from memfs.fs.locks import Mutex
 from memfs.storage.stat_scan import is_settled
 
 Git = Callable[..., str]

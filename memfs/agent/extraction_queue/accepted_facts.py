@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from memfs.after_fork import Mutex
 from memfs.agent.extraction_queue.pending_log import Accepted, Left, PendingLog
 from memfs.agent.run_sync import ended, is_in_loop
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
-from memfs.fs.locks import Mutex
 from memfs.privacy.policy import DEFAULT, Policy, report
 
 log = logging.getLogger("memfs.agent")

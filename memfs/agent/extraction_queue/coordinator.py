@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
 
+from memfs.after_fork import Mutex
 from memfs.agent.echo_filter import EchoFilter
 from memfs.agent.extraction.config import Binding, Extraction, ExtractorContext
 from memfs.agent.extraction.facts import redacted, write_fact
@@ -24,7 +25,6 @@ from memfs.agent.messages import Message, copied, transcript
 from memfs.agent.run_sync import Save, ended, is_in_loop
 from memfs.agent.telemetry import Telemetry, quietly
 from memfs.errors import AggregateMemoryError, ExtractionError
-from memfs.fs.locks import Mutex
 from memfs.privacy.log_redaction import heard, policy_of
 from memfs.privacy.policy import Policy
 from memfs.stores.agent.protocol import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memfs.after_fork import Mutex
 from memfs.agent.extraction_queue.process_dirs import (
     NEW,
     PENDING,
@@ -32,7 +33,6 @@ from memfs.agent.extraction_queue.turns import Amendment
 from memfs.agent.messages import Message
 from memfs.errors import MemfsError
 from memfs.fs.files import STATE, folder, open_file, read, write
-from memfs.fs.locks import Mutex
 
 log = logging.getLogger("memfs.agent")
 FAILED = "failed"

@@ -10,9 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from memfs.after_fork import Mutex, after_fork
 from memfs.errors import MemfsError
 from memfs.fs.files import FILE, STATE, folder, open_file, open_folder, open_root, read, write
-from memfs.fs.locks import Mutex, is_locked, try_lock
+from memfs.fs.locks import is_locked, try_lock
 
 PENDING = "pending"
 SUFFIX = ".jsonl"
@@ -137,8 +138,7 @@ def _forked() -> None:
         room.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+after_fork(_forked)
 
 
 def room_of(root: Path) -> ProcessDirectory:

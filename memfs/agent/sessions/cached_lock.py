@@ -5,6 +5,7 @@ import time
 from contextlib import ExitStack, suppress
 from weakref import WeakSet
 
+from memfs.after_fork import after_fork
 from memfs.fs.files import open_folder, open_root
 from memfs.fs.locks import acquire
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles
@@ -18,8 +19,7 @@ def _forked() -> None:
         one.drop()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+after_fork(_forked)
 
 
 class KeptHold:

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
+from memfs.after_fork import Mutex
 from memfs.agent.sessions.cached_lock import KeptHold
 from memfs.agent.sessions.erase import with_line
 from memfs.agent.sessions.events import (
@@ -37,7 +38,7 @@ from memfs.errors import (
 )
 from memfs.fs.files import FILE, TRIES, folder, open_root, read_open, worded, write_all
 from memfs.fs.gc_pause import paused
-from memfs.fs.locks import Mutex, release
+from memfs.fs.locks import release
 from memfs.namespace import id_at, is_id, milliseconds
 from memfs.protocols import Clock, system_clock
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles

@@ -1,7 +1,6 @@
 """Batching: what waits in memory to be written, in its order."""
 
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -9,6 +8,8 @@ from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 T = TypeVar("T")
+from memfs.after_fork import after_fork
+
 log = logging.getLogger("memfs.agent")
 _buffers: "WeakSet[Buffer[Any]]" = WeakSet()  # of this process
 
@@ -19,8 +20,7 @@ def _forked() -> None:
         buffer.begin()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+after_fork(_forked)
 
 
 class Buffer(Generic[T]):

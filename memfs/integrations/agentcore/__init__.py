@@ -14,6 +14,7 @@ try:
 except ModuleNotFoundError:
     raise ModuleNotFoundError("botocore is missing: pip install 'memfs-vault[agentcore]'", name="botocore") from None
 
+from memfs.after_fork import Mutex
 from memfs.agent.conversation_state import Attachment
 from memfs.agent.distill.config import VaultMemoryConfig
 from memfs.agent.distill.distiller import recorded
@@ -24,7 +25,6 @@ from memfs.agent.extraction_queue.turns import Amendment
 from memfs.agent.models.clients import as_model
 from memfs.agent.run_sync import wait
 from memfs.errors import InvalidSetupError
-from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.control import ControlPlane
 from memfs.integrations.agentcore.events import Events
 from memfs.integrations.agentcore.records import Records

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from memfs.after_fork import Mutex
 from memfs.agent.distill.strategies import (
     EpisodeStrategy,
     FactStrategy,
@@ -13,7 +14,6 @@ from memfs.agent.distill.strategies import (
     SummaryStrategy,
 )
 from memfs.errors import InvalidSetupError, MemoryNotFoundError
-from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page
 
 if TYPE_CHECKING:

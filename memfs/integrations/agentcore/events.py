@@ -5,13 +5,13 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
 
+from memfs.after_fork import Mutex
 from memfs.agent.sessions.branches import history
 from memfs.agent.sessions.events import Event
 from memfs.agent.sessions.session_log import SessionLog
 from memfs.agent.sessions.transcript import said_in
 from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.errors import InvalidMemoryError, SessionNotFoundError, shown
-from memfs.fs.locks import Mutex
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page, parts_of
 from memfs.vault.vault import Vault
 

@@ -10,6 +10,7 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
+from memfs.after_fork import Mutex
 from memfs.agent.messages import Message
 from memfs.agent.sessions.branches import page
 from memfs.agent.sessions.events import Draft, Event
@@ -19,7 +20,6 @@ from memfs.agent.sessions.transcript import is_content
 from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
 from memfs.fs.gc_pause import paused
-from memfs.fs.locks import Mutex
 from memfs.privacy.policy import Policy
 from memfs.vault.vault import Vault
 

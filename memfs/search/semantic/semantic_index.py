@@ -10,8 +10,9 @@ from memfs.freshness.freshness import Freshness
 from memfs.fs.files import raw_digest
 from memfs.index.publisher import Progress, meaning_of
 from memfs.index.tantivy_index import TantivyIndex
-from memfs.index.unpublished_changes import UnpublishedChanges, rarity
+from memfs.index.unpublished_changes import UnpublishedChanges
 from memfs.protocols import Embedder
+from memfs.query.bm25 import rarity
 from memfs.query.question import Question, Weights
 from memfs.query.tokens import MAX_QUESTION
 from memfs.search.conversation.rerank import ALIKE, BESIDE, Witness

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from memfs.index.unpublished_changes import worth
+from memfs.query.bm25 import worth
 from memfs.query.question import weigh
 from memfs.query.tokens import MAX_QUESTION, MAX_TERMS
 

@@ -185,7 +185,7 @@ def test_the_collector_runs_in_a_child_that_is_forked_within_a_pause(run_script:
 def test_a_mutex_that_another_thread_holds_is_free_in_a_forked_child(run_script: Script) -> None:
     code = """
 import threading
-from memfs.fs.locks import Mutex
+from memfs.after_fork import Mutex
 
 mutex, inside, leave = Mutex(), threading.Event(), threading.Event()
 
@@ -210,7 +210,7 @@ thread.join()
 
 def test_a_mutex_that_the_forking_thread_holds_stays_its_own_in_the_child(run_script: Script) -> None:
     code = """
-from memfs.fs.locks import Mutex
+from memfs.after_fork import Mutex
 
 mutex = Mutex()
 with mutex:

@@ -1,0 +1,33 @@
+"""BM25 with Tantivy's parameters, and phrase matching over lists of terms. Pure."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+K1 = 1.2
+B = 0.75
+
+
+def bm25(count: int, length: int, mean_length: float, weight: float) -> float:
+    """Return the score of a term that occurs `count` times in a text of `length` terms."""
+    return weight * (K1 + 1) * count / (count + K1 * (1 - B + B * length / mean_length))
+
+
+def rarity(frequency: int, total: int) -> float:
+    """Return the inverse document frequency of a term that `frequency` of `total` memories contain."""
+    return math.log(1 + (max(total - frequency, 0) + 0.5) / (frequency + 0.5))
+
+
+def worth(frequency: int, total: int) -> float:
+    """Return the inverse document frequency of a term, and 0 for a term that no memory contains."""
+    return rarity(frequency, total) if frequency else 0.0
+
+
+def has_phrase(terms: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Return whether the terms of the phrase are adjacent in a text."""
+    first, size = phrase[0], len(phrase)
+    return any(term == first and list(terms[at : at + size]) == list(phrase) for at, term in enumerate(terms))
+
+
+def has_all(terms: Sequence[str], phrases: Iterable[Sequence[str]]) -> bool:
+    """Return whether a text contains every phrase."""
+    return all(has_phrase(terms, phrase) for phrase in phrases)
