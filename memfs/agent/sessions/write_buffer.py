@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-T = TypeVar("T")
 from memfs.after_fork import after_fork
+
+T = TypeVar("T")
 
 log = logging.getLogger("memfs.agent")
 _buffers: "WeakSet[Buffer[Any]]" = WeakSet()  # of this process
