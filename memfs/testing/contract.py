@@ -1,4 +1,4 @@
-"""StoreContract: what every MemoryStore does, as tests. A backend's tests subclass it.
+"""StoreContract: what every KeyedStore does, as tests. A backend's tests subclass it.
 
     class TestMyStore(StoreContract):
         def make_store(self, place):
@@ -18,20 +18,20 @@ from typing import Any
 
 import pytest
 
-from memfs.stores.keyed.base import MemoryStore
+from memfs.stores.keyed.base import KeyedStore
 from memfs.testing import samples
 from memfs.testing.samples import METAS, NO_KEYS, NO_METAS, NO_VALUES, ODD_KEYS, ODD_VALUES, OPERATORS, PEOPLE
 
 
 class StoreContract:
-    """What every MemoryStore does; see the module for how to use it."""
+    """What every KeyedStore does; see the module for how to use it."""
 
     lasts = True  # what is kept is there for the next store on the same place
     by_score = False  # hits come in the order of their scores; a store may rank by more than how near a value is
     revises_at_once = False  # of several who revise a value, one does, and the others are told
     by_words = True  # a value is found by words of it only; one of another meaning is not a hit
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
+    def make_store(self, place: Any) -> KeyedStore[str]:
         """Open the store that is tested."""
         raise NotImplementedError(f"{type(self).__name__} has no make_store(place)")
 
@@ -41,13 +41,13 @@ class StoreContract:
         return tmp_path
 
     @pytest.fixture
-    def store(self, place: Any) -> Iterator[MemoryStore[str]]:
+    def store(self, place: Any) -> Iterator[KeyedStore[str]]:
         """A fresh, empty store."""
         with self.make_store(place) as made:
             yield made
 
     @pytest.fixture
-    def people(self, store: MemoryStore[str]) -> MemoryStore[str]:
+    def people(self, store: KeyedStore[str]) -> KeyedStore[str]:
         """A store of some facts."""
         for key, value in PEOPLE.items():
             store.add(key, value)
@@ -55,25 +55,25 @@ class StoreContract:
 
     # --- keys and values
 
-    def test_a_new_store_is_empty(self, store: MemoryStore[str]) -> None:
+    def test_a_new_store_is_empty(self, store: KeyedStore[str]) -> None:
         assert store.keys() == []
         assert store.search("anything") == []
 
-    def test_a_value_comes_back_under_its_key(self, store: MemoryStore[str]) -> None:
+    def test_a_value_comes_back_under_its_key(self, store: KeyedStore[str]) -> None:
         store.add("tea", "Alice likes green tea.")
 
         assert store.get("tea") == "Alice likes green tea."
         assert store.meta("tea") == {}
         assert store.keys() == ["tea"]
 
-    def test_nothing_is_none(self, store: MemoryStore[str]) -> None:
+    def test_nothing_is_none(self, store: KeyedStore[str]) -> None:
         store.add("tea", "Alice likes green tea.")
 
         assert store.get("coffee") is None
         assert store.meta("coffee") == {}
         assert store.forget("coffee") is False
 
-    def test_adding_again_replaces_value_and_meta(self, store: MemoryStore[str]) -> None:
+    def test_adding_again_replaces_value_and_meta(self, store: KeyedStore[str]) -> None:
         store.add("city", "Alice lives in Lisbon.", {"source": "chat", "importance": 2})
         store.add("city", "Alice lives in Porto.", {"importance": 3})
 
@@ -83,7 +83,7 @@ class StoreContract:
         store.add("city", "Alice lives in Porto.")
         assert store.meta("city") == {}
 
-    def test_a_value_that_is_another_one_by_now_is_not_revised(self, people: MemoryStore[str]) -> None:
+    def test_a_value_that_is_another_one_by_now_is_not_revised(self, people: KeyedStore[str]) -> None:
         known = PEOPLE["bob/car"]
         assert people.revise("bob/car", "A bicycle.", {"n": 1}, known=known)
         assert not people.revise("bob/car", "A train.", known=known)
@@ -94,7 +94,7 @@ class StoreContract:
         assert not people.revise("bob/none", "A train.", known=known)
         assert people.get("bob/none") is None
 
-    def test_two_keys_may_have_the_same_value(self, store: MemoryStore[str]) -> None:
+    def test_two_keys_may_have_the_same_value(self, store: KeyedStore[str]) -> None:
         store.add("one", "The same words.")
         store.add("two", "The same words.", {"second": True})
 
@@ -105,14 +105,14 @@ class StoreContract:
         assert store.meta("two") == {"second": True}
 
     @pytest.mark.parametrize("meta", METAS, ids=lambda meta: next(iter(meta)))
-    def test_meta_comes_back_equal(self, store: MemoryStore[str], meta: dict[str, Any]) -> None:
+    def test_meta_comes_back_equal(self, store: KeyedStore[str], meta: dict[str, Any]) -> None:
         store.add("tea", "Alice likes green tea.", meta)
 
         assert _same(store.meta("tea"), meta)
         assert store.get("tea") == "Alice likes green tea."
         assert [key for key, _, _ in store.search("green tea")] == ["tea"]
 
-    def test_meta_is_a_copy(self, store: MemoryStore[str]) -> None:
+    def test_meta_is_a_copy(self, store: KeyedStore[str]) -> None:
         given: dict[str, Any] = {"tags": ["food"]}
         store.add("tea", "Alice likes green tea.", given)
         given["tags"].append("late")
@@ -121,14 +121,14 @@ class StoreContract:
         assert store.meta("tea") == {"tags": ["food"]}
 
     @pytest.mark.parametrize("value", ODD_VALUES.values(), ids=ODD_VALUES)
-    def test_any_text_comes_back_exactly(self, store: MemoryStore[str], value: str) -> None:
+    def test_any_text_comes_back_exactly(self, store: KeyedStore[str], value: str) -> None:
         store.add("odd", value, {"kept": True})
 
         assert store.get("odd") == value
         assert store.meta("odd") == {"kept": True}
         assert all(found == value for _, found, _ in store.search(value))
 
-    def test_a_megabyte_comes_back_exactly_and_is_found(self, store: MemoryStore[str]) -> None:
+    def test_a_megabyte_comes_back_exactly_and_is_found(self, store: KeyedStore[str]) -> None:
         value = "The zebra begins it.\n" + "All work and no play makes Jack a dull boy.\n" * 24_000
         store.add("long", value)
 
@@ -136,7 +136,7 @@ class StoreContract:
         if self.by_words:
             assert store.search("zebra")[0][:2] == ("long", value)
 
-    def test_odd_keys_are_kept_apart(self, store: MemoryStore[str]) -> None:
+    def test_odd_keys_are_kept_apart(self, store: KeyedStore[str]) -> None:
         for number, key in enumerate(ODD_KEYS):
             store.add(key, f"value {number}")
 
@@ -147,7 +147,7 @@ class StoreContract:
             assert len(store.keys()) == len(ODD_KEYS) - number - 1, key
 
     @pytest.mark.parametrize("key", NO_KEYS, ids=lambda key: repr(key)[:12])
-    def test_what_is_no_key_is_a_value_error(self, people: MemoryStore[str], key: Any) -> None:
+    def test_what_is_no_key_is_a_value_error(self, people: KeyedStore[str], key: Any) -> None:
         for call in (lambda: people.add(key, "x"), lambda: people.get(key), lambda: people.meta(key)):
             with pytest.raises(ValueError, match="key"):
                 call()
@@ -156,20 +156,20 @@ class StoreContract:
         assert people.keys() == sorted(PEOPLE)
 
     @pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: repr(value)[:12])
-    def test_what_is_no_value_is_a_value_error(self, people: MemoryStore[str], value: Any) -> None:
+    def test_what_is_no_value_is_a_value_error(self, people: KeyedStore[str], value: Any) -> None:
         with pytest.raises(ValueError, match="value"):
             people.add("bob/car", value)
         assert people.get("bob/car") == PEOPLE["bob/car"]
 
     @pytest.mark.parametrize("meta", NO_METAS, ids=lambda meta: repr(meta)[:12])
-    def test_what_is_no_meta_is_a_value_error(self, people: MemoryStore[str], meta: Any) -> None:
+    def test_what_is_no_meta_is_a_value_error(self, people: KeyedStore[str], meta: Any) -> None:
         with pytest.raises(ValueError, match="meta"):
             people.add("bob/car", "Something else.", meta)
         assert people.get("bob/car") == PEOPLE["bob/car"]
 
     # --- forgetting
 
-    def test_what_is_forgotten_is_gone_at_once(self, people: MemoryStore[str]) -> None:
+    def test_what_is_forgotten_is_gone_at_once(self, people: KeyedStore[str]) -> None:
         assert people.forget("alice/allergy") is True
 
         assert people.get("alice/allergy") is None
@@ -178,7 +178,7 @@ class StoreContract:
         assert "alice/allergy" not in [key for key, _, _ in people.search("allergic to peanuts")]
         assert people.forget("alice/allergy") is False
 
-    def test_what_was_forgotten_can_be_added_again(self, people: MemoryStore[str]) -> None:
+    def test_what_was_forgotten_can_be_added_again(self, people: KeyedStore[str]) -> None:
         for text in ("Alice is over it.", PEOPLE["alice/allergy"], PEOPLE["alice/allergy"]):
             assert people.forget("alice/allergy") is True
             people.add("alice/allergy", text, {"again": True})
@@ -198,13 +198,13 @@ class StoreContract:
             ("which orchestra?", "bob/music"),
         ],
     )
-    def test_a_question_finds_what_has_words_of_it(self, people: MemoryStore[str], question: str, key: str) -> None:
+    def test_a_question_finds_what_has_words_of_it(self, people: KeyedStore[str], question: str, key: str) -> None:
         hits = people.search(question)
 
         assert hits[0][:2] == (key, PEOPLE[key])
         assert 0 < hits[0][2] <= 1
 
-    def test_the_nearest_of_values_that_were_added_alike_comes_first(self, people: MemoryStore[str]) -> None:
+    def test_the_nearest_of_values_that_were_added_alike_comes_first(self, people: KeyedStore[str]) -> None:
         hits = people.search("Alice lives near the red truck in Lisbon", top_k=5)
 
         scores = [score for _, _, score in hits]
@@ -216,7 +216,7 @@ class StoreContract:
         assert {key: value for key, value, _ in hits} == {key: PEOPLE[key] for key, _, _ in hits}
         assert people.search("Alice lives near the red truck in Lisbon", top_k=5) == hits
 
-    def test_accents_case_and_scripts_do_not_hide_a_word(self, store: MemoryStore[str]) -> None:
+    def test_accents_case_and_scripts_do_not_hide_a_word(self, store: KeyedStore[str]) -> None:
         store.add("one", "Zoé mag das CAFÉ am Fluss.")
         store.add("two", "彼女は東京に住んでいます。")
         store.add("three", "Something else, of trains and hills.")
@@ -225,12 +225,12 @@ class StoreContract:
         assert store.search(unicodedata.normalize("NFD", "café"), top_k=1)[0][0] == "one"
         assert store.search("東京", top_k=1)[0][0] == "two"
 
-    def test_a_word_that_none_has_finds_nothing(self, people: MemoryStore[str]) -> None:
+    def test_a_word_that_none_has_finds_nothing(self, people: KeyedStore[str]) -> None:
         if self.by_words:
             assert people.search("xylophone") == []
         assert people.search("") == people.search("  \n") == []
 
-    def test_replaced_text_is_not_found_any_more(self, people: MemoryStore[str]) -> None:
+    def test_replaced_text_is_not_found_any_more(self, people: KeyedStore[str]) -> None:
         people.add("bob/car", "He rides a bicycle.")
 
         hits = people.search("red truck to the quarry")
@@ -239,7 +239,7 @@ class StoreContract:
         if self.by_words:
             assert hits == []
 
-    def test_top_k_bounds_the_hits(self, store: MemoryStore[str]) -> None:
+    def test_top_k_bounds_the_hits(self, store: KeyedStore[str]) -> None:
         for number in range(12):
             store.add(f"n/{number}", f"The cat number {number} sleeps.")
 
@@ -249,16 +249,16 @@ class StoreContract:
         assert len(store.search("cat", top_k=10**12)) == 12
 
     @pytest.mark.parametrize("top_k", [0, -1, True, False, "5", 2.0, None, [1]])
-    def test_what_is_no_number_of_hits_is_a_value_error(self, people: MemoryStore[str], top_k: Any) -> None:
+    def test_what_is_no_number_of_hits_is_a_value_error(self, people: KeyedStore[str], top_k: Any) -> None:
         with pytest.raises(ValueError, match="top_k"):
             people.search("peanuts", top_k=top_k)
 
     @pytest.mark.parametrize("query", [None, 5, b"x", ["x"]])
-    def test_what_is_no_text_is_no_question(self, people: MemoryStore[str], query: Any) -> None:
+    def test_what_is_no_text_is_no_question(self, people: KeyedStore[str], query: Any) -> None:
         with pytest.raises(ValueError, match="query"):
             people.search(query)
 
-    def test_any_text_is_a_question(self, people: MemoryStore[str]) -> None:
+    def test_any_text_is_a_question(self, people: KeyedStore[str]) -> None:
         for question in samples.questions():
             hits = people.search(question, top_k=2)
             assert len(hits) <= 2, question
@@ -270,7 +270,7 @@ class StoreContract:
 
     # --- keys
 
-    def test_a_prefix_is_of_whole_segments(self, store: MemoryStore[str]) -> None:
+    def test_a_prefix_is_of_whole_segments(self, store: KeyedStore[str]) -> None:
         for key in ("a", "a/b", "a/b/c", "a/bc", "a/b c", "a/b.c", "ab", "A/b", "b/a", "a%/b", "a_/b"):
             store.add(key, "x")
 
@@ -281,7 +281,7 @@ class StoreContract:
         assert store.keys("_") == store.keys("nothing") == []
         assert len(store.keys()) == len(store.keys("")) == 11
 
-    def test_keys_come_in_pages(self, store: MemoryStore[str]) -> None:
+    def test_keys_come_in_pages(self, store: KeyedStore[str]) -> None:
         keys = sorted([*(f"n/{number:02}" for number in range(25)), "m", "o/1", "n"])
         for key in keys:
             store.add(key, "x")
@@ -293,20 +293,20 @@ class StoreContract:
         assert store.keys("n", after="a", limit=1) == ["n"]
         assert len(store.keys(limit=10**12)) == len(keys)
 
-    def test_items_are_keys_with_their_values_in_the_same_pages(self, people: MemoryStore[str]) -> None:
+    def test_items_are_keys_with_their_values_in_the_same_pages(self, people: KeyedStore[str]) -> None:
         assert people.items() == sorted(PEOPLE.items())
         assert [key for key, _ in people.items("bob")] == ["bob/car", "bob/music"]
         assert people.items("bob", after="bob/car", limit=1) == [("bob/music", PEOPLE["bob/music"])]
         assert people.items("bob", after="bob/music") == people.items("nobody") == []
 
     @pytest.mark.parametrize("options", [{"limit": 0}, {"limit": True}, {"limit": "1"}, {"after": 5}, {"prefix": None}])
-    def test_what_is_no_page_is_a_value_error(self, people: MemoryStore[str], options: dict[str, Any]) -> None:
+    def test_what_is_no_page_is_a_value_error(self, people: KeyedStore[str], options: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=next(iter(options))):
             people.keys(**options)
 
     # --- life
 
-    def test_threads_lose_nothing(self, store: MemoryStore[str]) -> None:
+    def test_threads_lose_nothing(self, store: KeyedStore[str]) -> None:
         def work(number: int) -> None:
             for turn in range(50):
                 store.add(f"t{number}/{turn}", f"thread{number} says turn{turn}", {"turn": turn})
@@ -320,7 +320,7 @@ class StoreContract:
         assert len(store.search("turn7 turn8", top_k=100)) >= 16
         assert (store.get("shared") or "").startswith("written by thread")
 
-    def test_of_those_who_revise_a_value_at_once_one_does(self, store: MemoryStore[str]) -> None:
+    def test_of_those_who_revise_a_value_at_once_one_does(self, store: KeyedStore[str]) -> None:
         if not self.revises_at_once:
             return
         store.add("count", "0 times")
@@ -334,7 +334,7 @@ class StoreContract:
         _run_together([count] * 4)
         assert store.get("count") == "80 times"
 
-    def test_what_is_kept_lasts(self, place: Any, people: MemoryStore[str]) -> None:
+    def test_what_is_kept_lasts(self, place: Any, people: KeyedStore[str]) -> None:
         people.add("bob/car", "He rides a bicycle.", {"since": 2025})
         people.forget("carol/garden")
         people.close()
@@ -348,7 +348,7 @@ class StoreContract:
             else:
                 assert again.keys() == []
 
-    def test_two_stores_on_one_place_see_each_other(self, place: Any, people: MemoryStore[str]) -> None:
+    def test_two_stores_on_one_place_see_each_other(self, place: Any, people: KeyedStore[str]) -> None:
         if self.lasts:
             with self.make_store(place) as other:
                 assert other.get("bob/car") == PEOPLE["bob/car"]
@@ -362,7 +362,7 @@ class StoreContract:
             assert people.get("alice/city") is None
             assert "alice/city" not in [key for key, _, _ in people.search("Lisbon river")]
 
-    def test_closing_twice_is_closing_once(self, people: MemoryStore[str]) -> None:
+    def test_closing_twice_is_closing_once(self, people: KeyedStore[str]) -> None:
         people.close()
         people.close()
 

@@ -14,7 +14,7 @@ from memfs import AgentMemory, EnhancedAgentMemory, Vault
 from memfs.agent import ScriptedModel, WorkingMemory
 from memfs.agent.agent_memory.agent_memory import fused
 from memfs.errors import InvalidSetupError, SecretRefusedError
-from memfs.stores.keyed import InMemoryStore, MemoryStore, VaultStore, VectorMemoryStore
+from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, VaultKeyedStore, VectorStore
 
 PEANUTS = "Bob is allergic to peanuts, traces included."
 SENCHA = "Bob drinks sencha in the morning."
@@ -244,7 +244,7 @@ def test_what_a_person_rewrote_is_not_overwritten_by_the_old_text(tmp_path: Path
         assert sorted(texts(memory, "allergic")) == ["Bob is allergic to hazelnuts, not to peanuts.", PEANUTS]
 
 
-class Edited(VaultStore):
+class Edited(VaultKeyedStore):
     """The vault of a person who saves a file just when the agent has looked at its header."""
 
     def meta(self, key: str) -> dict[str, Any]:
@@ -274,10 +274,10 @@ def test_an_open_vault_and_a_namespace_may_be_given(vault: Vault) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"vault": "x", "long_term": InMemoryStore()}, "vault and long_term are both given"),
-        ({"vector": False, "vector_store": InMemoryStore()}, "vector is False, and a vector_store is given"),
-        ({"long_term": {}}, "long_term: {} is not a MemoryStore"),
-        ({"vector_store": "redis://"}, "vector_store: 'redis://' is not a MemoryStore"),
+        ({"vault": "x", "long_term": InMemoryKeyedStore()}, "vault and long_term are both given"),
+        ({"vector": False, "vector_store": InMemoryKeyedStore()}, "vector is False, and a vector_store is given"),
+        ({"long_term": {}}, "long_term: {} is not a KeyedStore"),
+        ({"vector_store": "redis://"}, "vector_store: 'redis://' is not a KeyedStore"),
     ],
 )
 def test_a_setup_that_cannot_be_is_refused(arguments: dict[str, Any], said: str) -> None:
@@ -286,7 +286,7 @@ def test_a_setup_that_cannot_be_is_refused(arguments: dict[str, Any], said: str)
 
 
 def test_any_store_and_the_address_of_one_may_be_the_long_term_memory(tmp_path: Path) -> None:
-    store = InMemoryStore()
+    store = InMemoryKeyedStore()
     key = AgentMemory(vector=False, long_term=store).add_experience(SUSHI)
     assert store.get(key) == SUSHI
 
@@ -300,7 +300,7 @@ def test_any_store_and_the_address_of_one_may_be_the_long_term_memory(tmp_path: 
 
 
 def test_vectors_find_what_no_word_does() -> None:
-    memory = AgentMemory(vector_store=VectorMemoryStore())
+    memory = AgentMemory(vector_store=VectorStore())
     key = memory.add_experience("Alice takes the railway rather than an aircraft.")
     memory.add_experience("The invoice of the third quarter was paid.")
     memory.add_experience("Yuki tests on four phones.")
@@ -333,7 +333,7 @@ def test_hits_of_two_kinds_become_one_list() -> None:
 
 
 def test_a_forget_takes_the_vector_too() -> None:
-    vectors = VectorMemoryStore()
+    vectors = VectorStore()
     memory = AgentMemory(vector_store=vectors)
     key = memory.add_experience(PEANUTS)
     memory.add_experience(PEANUTS)
@@ -372,8 +372,8 @@ def test_what_a_person_changes_is_recalled_as_it_is(tmp_path: Path) -> None:
 
 
 def test_vectors_over_the_long_term_memory_itself_change_nothing_in_it(tmp_path: Path) -> None:
-    store = VaultStore(tmp_path)
-    memory = AgentMemory(long_term=store, vector_store=VectorMemoryStore(store=store))
+    store = VaultKeyedStore(tmp_path)
+    memory = AgentMemory(long_term=store, vector_store=VectorStore(store=store))
 
     key = memory.add_experience(PEANUTS, importance=9)
 
@@ -387,7 +387,7 @@ def test_vectors_over_the_long_term_memory_itself_change_nothing_in_it(tmp_path:
     assert memory.recall("nut allergy") == []
 
 
-class Broken(InMemoryStore):
+class Broken(InMemoryKeyedStore):
     """A store whose server is away."""
 
     is_away = True
@@ -466,4 +466,4 @@ def test_many_threads_remember_and_lose_nothing() -> None:
 
 def test_the_guides_name_is_the_same_class() -> None:
     assert EnhancedAgentMemory is AgentMemory
-    assert isinstance(EnhancedAgentMemory(vector=False).long_term, MemoryStore)
+    assert isinstance(EnhancedAgentMemory(vector=False).long_term, KeyedStore)

@@ -15,9 +15,9 @@ import pytest
 
 from memfs import AgentMemory, EnhancedAgentMemory
 from memfs.embedding import default_embedder
-from memfs.stores.keyed.base import MemoryStore
-from memfs.stores.keyed.in_memory_store import InMemoryStore
-from memfs.stores.keyed.vector import VectorMemoryStore
+from memfs.stores.keyed.base import KeyedStore
+from memfs.stores.keyed.in_memory_store import InMemoryKeyedStore
+from memfs.stores.keyed.vector import VectorStore
 
 MEMORY_STORE = """
 # memory_store.py
@@ -173,12 +173,12 @@ def of(guide: ModuleType, name: str) -> Any:
 
 @pytest.mark.parametrize("name", ["add", "get", "search", "forget"])
 def test_our_abstract_store_takes_what_the_guides_takes(guide: ModuleType, name: str) -> None:
-    theirs, ours = (inspect.signature(getattr(store, name)) for store in (of(guide, "MemoryStore"), MemoryStore))
+    theirs, ours = (inspect.signature(getattr(store, name)) for store in (of(guide, "MemoryStore"), KeyedStore))
 
     assert [(one.name, one.default) for one in ours.parameters.values()] == [
         (one.name, one.default) for one in theirs.parameters.values()
     ]
-    assert name in MemoryStore.__abstractmethods__
+    assert name in KeyedStore.__abstractmethods__
 
 
 # --- 3.2 in memory --------------------------------------------------------------------------------------
@@ -199,13 +199,13 @@ def keyed(hits: Sequence[tuple[str, str, float]]) -> list[tuple[str, str]]:
 
 
 def test_our_store_in_memory_answers_as_the_guides_does(guide: ModuleType) -> None:
-    assert drive(InMemoryStore()) == drive(of(guide, "InMemoryStore")()) == [
+    assert drive(InMemoryKeyedStore()) == drive(of(guide, "InMemoryStore")()) == [
         PEANUTS, None, [("allergy", PEANUTS)], [("tea", SENCHA)], "Bob drinks oolong.", [], True, False,
     ]  # fmt: skip
 
 
 def test_bugs_of_the_guides_store_are_not_ours(guide: ModuleType) -> None:
-    theirs, ours = of(guide, "InMemoryStore")(), InMemoryStore()
+    theirs, ours = of(guide, "InMemoryStore")(), InMemoryKeyedStore()
     for store in (theirs, ours):
         store.add("allergy", PEANUTS, meta={"importance": 9})
         store.add("tea", SENCHA)
@@ -230,7 +230,7 @@ def test_the_guides_vector_store_cannot_be_made_and_ours_can(guide: ModuleType) 
     with pytest.raises(TypeError, match=r"abstract methods? '?forget'?.*get"):
         of(guide, "VectorMemoryStore")()
 
-    store = VectorMemoryStore()
+    store = VectorStore()
     store.add("allergy", PEANUTS)
     assert (store.get("allergy"), store.get("none")) == (PEANUTS, None)
     assert (store.forget("allergy"), store.forget("allergy"), store.search("peanuts")) == (True, False, [])
@@ -244,7 +244,7 @@ def mended(guide: ModuleType) -> Any:
 
 
 def test_our_vectors_find_in_the_order_of_the_guides(mended: Any) -> None:
-    ours = VectorMemoryStore()
+    ours = VectorStore()
     for store in (mended, ours):
         for key, text in (("allergy", PEANUTS), ("tea", SENCHA), ("food", SUSHI)):
             store.add(key, text)
@@ -255,7 +255,7 @@ def test_our_vectors_find_in_the_order_of_the_guides(mended: Any) -> None:
 
 
 def test_a_key_that_is_added_again_is_found_once(mended: Any) -> None:
-    ours = VectorMemoryStore()
+    ours = VectorStore()
     for store in (mended, ours):
         store.add("tea", SENCHA)
         store.add("tea", "Bob drinks oolong.")

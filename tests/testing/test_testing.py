@@ -28,10 +28,10 @@ def vault():
     return "mine"
 """
 CONTRACT = """
-from memfs.stores.keyed import InMemoryStore
+from memfs.stores.keyed import InMemoryKeyedStore
 from memfs.testing import StoreContract
 
-class Forgetful(InMemoryStore):
+class Forgetful(InMemoryKeyedStore):
     def forget(self, key):
         return True
 
@@ -43,10 +43,10 @@ class TestForgetful(StoreContract):
 """
 
 RANKED = """
-from memfs.stores.keyed import InMemoryStore
+from memfs.stores.keyed import InMemoryKeyedStore
 from memfs.testing import StoreContract
 
-class Ranked(InMemoryStore):
+class Ranked(InMemoryKeyedStore):
     def search(self, query, top_k=5):
         first, rest = super().search(query, top_k)[:1], super().search(query, top_k)[1:]
         return [*first, *sorted(rest)]

@@ -17,8 +17,8 @@ from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown
 from memfs.namespace import first_line, slug
 from memfs.privacy.policy import DEFAULT, Policy, report
 from memfs.storage.file_names import text_key
-from memfs.stores.keyed.base import MAX_TOP_K, MemoryStore
-from memfs.stores.keyed.in_memory_store import InMemoryStore
+from memfs.stores.keyed.base import MAX_TOP_K, KeyedStore
+from memfs.stores.keyed.in_memory_store import InMemoryKeyedStore
 from memfs.vault.vault import Vault
 
 FOLDER = "agent-memory"  # where `persistent=True` keeps memories, unless MEMFS_VAULT or `vault` says
@@ -44,7 +44,7 @@ class ToolCall:
 class AgentMemory:
     """What an agent remembers: `working`, its conversation; `long_term`, a store; `vector`, a store or None.
 
-    `persistent=True`, or a `vault`, keeps experiences as files that people can read. Any MemoryStore, or the address of
+    `persistent=True`, or a `vault`, keeps experiences as files that people can read. Any KeyedStore, or the address of
     one, may be `long_term`. Without the extra `semantic`, `vector=True` recalls by words alone. Thread-safe.
     """
 
@@ -56,8 +56,8 @@ class AgentMemory:
         vault: Vault | str | os.PathLike[str] | None = None,
         namespace: str = NAMESPACE,
         working: WorkingMemory | None = None,
-        long_term: MemoryStore[str] | str | None = None,
-        vector_store: MemoryStore[str] | None = None,
+        long_term: KeyedStore[str] | str | None = None,
+        vector_store: KeyedStore[str] | None = None,
         model: Model | Callable[..., Any] | None = None,
         redaction: Policy | None = None,
     ) -> None:
@@ -66,9 +66,9 @@ class AgentMemory:
         if vector_store is not None and not vector:
             raise InvalidSetupError("AgentMemory", "vector is False, and a vector_store is given")
         for name, store in (("long_term", long_term), ("vector_store", vector_store)):
-            if not isinstance(store, MemoryStore | (str if name == "long_term" else MemoryStore) | None):
-                raise InvalidSetupError("AgentMemory", f"{name}: {shown(store)} is not a MemoryStore")
-        self._closes: list[MemoryStore[str]] = []
+            if not isinstance(store, KeyedStore | (str if name == "long_term" else KeyedStore) | None):
+                raise InvalidSetupError("AgentMemory", f"{name}: {shown(store)} is not a KeyedStore")
+        self._closes: list[KeyedStore[str]] = []
         self.working = WorkingMemory(model=model) if working is None else working
         self.long_term = self._place(long_term, vault, namespace, persistent=persistent)
         self.vector = vector_store if vector_store is not None else self._vectors() if vector else None
@@ -81,36 +81,36 @@ class AgentMemory:
         return f"{type(self).__name__}({self.working!r}, {self.long_term!r}, {self.vector!r})"
 
     def _place(
-        self, given: MemoryStore[str] | str | None, vault: Vault | str | os.PathLike[str] | None, namespace: str,
+        self, given: KeyedStore[str] | str | None, vault: Vault | str | os.PathLike[str] | None, namespace: str,
         *, persistent: bool,
-    ) -> MemoryStore[str]:  # fmt: skip
+    ) -> KeyedStore[str]:  # fmt: skip
         """The long-term memory; what is opened here is closed with the rest."""
-        if isinstance(given, MemoryStore):
+        if isinstance(given, KeyedStore):
             return given
-        store: MemoryStore[str]
+        store: KeyedStore[str]
         if given is not None:
             from memfs.stores.keyed.registry import open_store
 
             store = open_store(given)
         elif vault is not None or persistent:
-            from memfs.stores.keyed.vault_store import VaultStore
+            from memfs.stores.keyed.vault_store import VaultKeyedStore
 
-            store = VaultStore(vault or os.environ.get("MEMFS_VAULT") or FOLDER, namespace)
+            store = VaultKeyedStore(vault or os.environ.get("MEMFS_VAULT") or FOLDER, namespace)
         else:
-            return InMemoryStore()
+            return InMemoryKeyedStore()
         self._closes.append(store)
         return store
 
-    def _vectors(self) -> MemoryStore[str] | None:
+    def _vectors(self) -> KeyedStore[str] | None:
         """A store of vectors, where there can be one; that there is none is said once."""
         if not can_embed():
             if EXTRA not in _told:
                 _told.add(EXTRA)
                 _log.warning("recalls by words alone: pip install 'memfs-vault[%s]' adds search by meaning", EXTRA)
             return None
-        from memfs.stores.keyed.vector import VectorMemoryStore
+        from memfs.stores.keyed.vector import VectorStore
 
-        store = VectorMemoryStore()
+        store = VectorStore()
         self._closes.append(store)
         return store
 
@@ -226,7 +226,7 @@ class AgentMemory:
             key = f"{name}-{number}"
         return key, there
 
-    def _embed(self, vectors: MemoryStore[str], key: str, text: str) -> None:
+    def _embed(self, vectors: KeyedStore[str], key: str, text: str) -> None:
         """Add a text to the vectors; where that fails it is found by its words, and tried again."""
         try:
             if vectors.get(key) != text:
@@ -235,7 +235,7 @@ class AgentMemory:
             self._is_fresh = False
             _log.warning("%s was not taken into the vector store, and is found by words alone: %s", key, error)
 
-    def _recall(self, vectors: MemoryStore[str], query: str, count: int) -> Recalled:
+    def _recall(self, vectors: KeyedStore[str], query: str, count: int) -> Recalled:
         """The best of both kinds; where the vectors are found to be behind, they are brought up first."""
         depth = min(max(4 * count, DEPTH), MAX_TOP_K)
         by_words = self.long_term.search(query, depth)
@@ -252,7 +252,7 @@ class AgentMemory:
             _log.warning("recalls by words alone, for the vector store failed: %s", error)
         return by_words[:count]
 
-    def _bring_up(self, vectors: MemoryStore[str], found: Recalled, by_words: Recalled, by_meaning: Recalled) -> bool:
+    def _bring_up(self, vectors: KeyedStore[str], found: Recalled, by_words: Recalled, by_meaning: Recalled) -> bool:
         """Make the vectors of hits equal to the memories that they are of; tells whether any was not."""
         texts, embedded = ({key: text for key, text, _ in hits} for hits in (by_words, by_meaning))
         stale = {key for key, text in embedded.items() if texts.get(key, text) != text}
@@ -279,7 +279,7 @@ def fused(by_words: Recalled, by_meaning: Recalled) -> Recalled:
     return sorted(((key, texts[key], score) for key, score in scores.items()), key=lambda hit: (-hit[2], hit[0]))
 
 
-def _policy_of(store: MemoryStore[str]) -> Policy:
+def _policy_of(store: KeyedStore[str]) -> Policy:
     """What is kept out of a store: what its vault says, or what is kept out by default."""
     vault = getattr(store, "vault", None)
     return Policy.of(vault) if isinstance(vault, Vault) else DEFAULT
@@ -291,7 +291,7 @@ def _importance(meta: Mapping[str, Any]) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _items(store: MemoryStore[str]) -> Iterator[tuple[str, str]]:
+def _items(store: KeyedStore[str]) -> Iterator[tuple[str, str]]:
     """All keys of a store, and their texts."""
     after = ""
     while page := store.items(after=after, limit=PAGE):

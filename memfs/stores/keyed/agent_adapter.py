@@ -20,7 +20,7 @@ from memfs.privacy.policy import Policy
 from memfs.storage.file_names import text_key
 from memfs.stores.agent.base import Curated
 from memfs.stores.agent.protocol import Found, Metadata
-from memfs.stores.keyed.base import MAX_TOP_K, MemoryStore
+from memfs.stores.keyed.base import MAX_TOP_K, KeyedStore
 from memfs.stores.keyed.registry import open_store
 from memfs.vault.vault import Vault
 
@@ -31,7 +31,7 @@ FEWEST = 20  # hits that are asked for, at least
 class KeyedAgentStore(Curated):
     """What an agent sees of a keyed store. The id of a memory is its key."""
 
-    def __init__(self, store: MemoryStore[str], *, owns: bool, prefix: str, name: str, **settings: Any) -> None:
+    def __init__(self, store: KeyedStore[str], *, owns: bool, prefix: str, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         self._check(isinstance(prefix, str), "prefix", prefix, "a text")
         self.store, self._prefix, self._owns = store, f"{prefix.strip('/')}/" if prefix.strip("/") else "", owns
@@ -150,7 +150,7 @@ class KeyedAgentStore(Curated):
 
 
 def as_agent_store(
-    store: MemoryStore[str] | str,
+    store: KeyedStore[str] | str,
     *,
     name: str = "memory",
     prefix: str = "",
@@ -169,8 +169,8 @@ def as_agent_store(
     """
     is_address = isinstance(store, str)
     opened = open_store(store) if isinstance(store, str) else store
-    if not isinstance(opened, MemoryStore):
-        raise InvalidSetupError("as_agent_store", f"{shown(store)} is not a keyed MemoryStore, or its address")
+    if not isinstance(opened, KeyedStore):
+        raise InvalidSetupError("as_agent_store", f"{shown(store)} is not a KeyedStore, or the address of one")
     vault = getattr(opened, "vault", None)
     return KeyedAgentStore(
         opened,

@@ -1,4 +1,4 @@
-"""MemoryStore: values kept under keys. What every backend is, whatever it keeps them in."""
+"""KeyedStore: values kept under keys. What every backend is, whatever it keeps them in."""
 
 import json
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ MAX_META = 10_000  # characters, as JSON
 FOREIGN = "holds what memfs did not write"
 
 
-class MemoryStore(ABC, Generic[T]):
+class KeyedStore(ABC, Generic[T]):
     """Values by key, and a search over them. Thread-safe; a key that is added again has its value replaced.
 
     The four abstract methods are those of the guide; `memfs.testing.StoreContract` says what all of them do.

@@ -1,4 +1,4 @@
-"""InMemoryStore: values under keys in RAM, for what need not last."""
+"""InMemoryKeyedStore: values under keys in RAM, for what need not last."""
 
 import copy
 import threading
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from memfs.errors import InvalidSetupError, shown
 from memfs.stores.keyed.base import (
-    MemoryStore,
+    KeyedStore,
     check_key,
     check_known,
     check_meta,
@@ -20,7 +20,7 @@ from memfs.stores.keyed.base import (
 from memfs.stores.keyed.scoring import Words, asked_terms, terms_of
 
 
-class InMemoryStore(MemoryStore[str]):
+class InMemoryKeyedStore(KeyedStore[str]):
     """Texts by key that last as long as their process."""
 
     def __init__(self) -> None:
@@ -32,14 +32,14 @@ class InMemoryStore(MemoryStore[str]):
     def from_url(cls, url: str, **options: Any) -> Self:
         """A new store, for `memory:`."""
         if url.removeprefix("memory:").strip("/"):
-            raise InvalidSetupError("InMemoryStore", f"{shown(url)}: nothing follows after memory:")
+            raise InvalidSetupError("InMemoryKeyedStore", f"{shown(url)}: nothing follows after memory:")
         return cls(**options)
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def __repr__(self) -> str:
-        return f"InMemoryStore({len(self)} keys)"
+        return f"InMemoryKeyedStore({len(self)} keys)"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key."""

@@ -14,7 +14,7 @@ from memfs.protocols import Embedder
 from memfs.stores.keyed import postgres_sql
 from memfs.stores.keyed.base import (
     FOREIGN,
-    MemoryStore,
+    KeyedStore,
     check_key,
     check_known,
     check_meta,
@@ -40,7 +40,7 @@ BATCH = 200  # texts that are embedded at once
 Scores = dict[str, float]
 
 
-class PostgresStore(MemoryStore[str]):
+class PostgresStore(KeyedStore[str]):
     """Texts by key in a database, for many processes and machines. It connects when it is used, and makes its tables.
 
     Each role of the server has its own, which no other sees; `tenant` is another role that the user is a member of.

@@ -13,7 +13,7 @@ from memfs.errors import InvalidSetupError, MissingExtraError, StoreDamagedError
 from memfs.stores.keyed import redis_scripts
 from memfs.stores.keyed.base import (
     FOREIGN,
-    MemoryStore,
+    KeyedStore,
     check_key,
     check_known,
     check_meta,
@@ -39,7 +39,7 @@ OVER = 1000  # expired keys that are taken away in one step
 _DATABASE = re.compile(r"/?\d*")
 
 
-class RedisStore(MemoryStore[str]):
+class RedisStore(KeyedStore[str]):
     """Texts by key on a server; each for `ttl` seconds after it was added, or, with `refresh_on_read`, last read.
 
     What a server keeps over a restart is set there. Stores with different prefixes know nothing of each other.

@@ -14,19 +14,19 @@ from typing import Any, cast
 from urllib.parse import parse_qsl, quote, urlencode
 
 from memfs.errors import InvalidSetupError, MemfsError, StorePluginError, UnknownStoreError, shown
-from memfs.stores.keyed.base import MemoryStore
+from memfs.stores.keyed.base import KeyedStore
 
 GROUP = "memfs.stores"  # of entry points: scheme = module:class
 OURS = {
-    "file": "memfs.stores.keyed.vault_store:VaultStore",
-    "memory": "memfs.stores.keyed.in_memory_store:InMemoryStore",
+    "file": "memfs.stores.keyed.vault_store:VaultKeyedStore",
+    "memory": "memfs.stores.keyed.in_memory_store:InMemoryKeyedStore",
     "postgres": "memfs.stores.keyed.postgres:PostgresStore",
     "postgresql": "memfs.stores.keyed.postgres:PostgresStore",
     "redis": "memfs.stores.keyed.redis:RedisStore",
     "rediss": "memfs.stores.keyed.redis:RedisStore",
     "sqlite": "memfs.stores.keyed.sqlite:SqliteStore",
-    "vault": "memfs.stores.keyed.vault_store:VaultStore",
-    "vector": "memfs.stores.keyed.vector:VectorMemoryStore",
+    "vault": "memfs.stores.keyed.vault_store:VaultKeyedStore",
+    "vector": "memfs.stores.keyed.vector:VectorStore",
 }
 EXTRAS = {  # scheme -> extra, and what it installs
     **dict.fromkeys(("postgres", "postgresql"), ("postgres", "psycopg")),
@@ -39,7 +39,7 @@ _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 log = logging.getLogger("memfs")
 
 
-def open_store(url: str | os.PathLike[str], **options: Any) -> MemoryStore[str]:
+def open_store(url: str | os.PathLike[str], **options: Any) -> KeyedStore[str]:
     """The store at an address: a directory, `memory:`, `sqlite:///x.db`, `redis://...`, or what a plugin knows.
 
     What stands behind `?` are options of the class, as `options` are: `redis://host/0?ttl=60`.
@@ -72,30 +72,30 @@ def _is_a_name(address: str) -> bool:
         return False
 
 
-def _at_path(path: str, options: Mapping[str, Any]) -> MemoryStore[str]:
+def _at_path(path: str, options: Mapping[str, Any]) -> KeyedStore[str]:
     kind: Any = store_class("file")
     if "password=" in path and not os.path.exists(path):  # a folder of that name would tell it
         raise InvalidSetupError("store", "settings of PostgreSQL are no address; write postgresql://user@host/database")
     if os.path.isfile(path):
         raise InvalidSetupError(f"store {path!r}", f"is a file, no vault; if it is one of SQLite: sqlite:///{path}")
     _check_names(kind, path, options)
-    return cast("MemoryStore[str]", kind(path, **options))
+    return cast("KeyedStore[str]", kind(path, **options))
 
 
-def _check_names(kind: type[MemoryStore[str]], url: str, options: Mapping[str, Any]) -> None:
+def _check_names(kind: type[KeyedStore[str]], url: str, options: Mapping[str, Any]) -> None:
     known = _options(kind)
     if unknown := [name for name in options if name not in known]:
         raise _unknown(url, unknown[0], known)
 
 
-def store_class(scheme: str) -> type[MemoryStore[str]]:
+def store_class(scheme: str) -> type[KeyedStore[str]]:
     """The class for a scheme: ours, else that of a plugin."""
     if scheme in OURS:
         module, _, name = OURS[scheme].partition(":")
         kind = getattr(importlib.import_module(module), name)
     else:
         kind = _of_plugin(scheme)
-    return cast("type[MemoryStore[str]]", kind)
+    return cast("type[KeyedStore[str]]", kind)
 
 
 def plugins() -> dict[str, tuple[str, EntryPoint]]:
@@ -125,12 +125,12 @@ def _of_plugin(scheme: str) -> Any:
         kind = point.load()
     except Exception as error:
         raise StorePluginError(scheme, name, f"{type(error).__name__}: {error}") from error
-    if not isinstance(kind, type) or not issubclass(kind, MemoryStore):
-        raise StorePluginError(scheme, name, f"{point.value} is no class derived from memfs.stores.keyed.MemoryStore")
+    if not isinstance(kind, type) or not issubclass(kind, KeyedStore):
+        raise StorePluginError(scheme, name, f"{point.value} is no class derived from memfs.stores.keyed.KeyedStore")
     return kind
 
 
-def _asked(kind: type[MemoryStore[str]], url: str) -> tuple[str, dict[str, Any]]:
+def _asked(kind: type[KeyedStore[str]], url: str) -> tuple[str, dict[str, Any]]:
     """An address without the options in it, and those; what is a part of the address for its class stays there."""
     address, mark, query = url.partition("?")
     known, given, stays = _options(kind), dict[str, Any](), list[tuple[str, str]]()
@@ -144,7 +144,7 @@ def _asked(kind: type[MemoryStore[str]], url: str) -> tuple[str, dict[str, Any]]
     return address + (mark + urlencode(stays, quote_via=quote) if stays else ""), given
 
 
-def _options(kind: type[MemoryStore[str]]) -> dict[str, set[Any]]:
+def _options(kind: type[KeyedStore[str]]) -> dict[str, set[Any]]:
     """What a class takes beside its address, each with the types that it may have."""
     parameters = list(inspect.signature(kind).parameters.values())[1:]
     try:

@@ -23,7 +23,7 @@ from memfs.errors import (
 )
 from memfs.stores.keyed.base import (
     FOREIGN,
-    MemoryStore,
+    KeyedStore,
     check_key,
     check_known,
     check_meta,
@@ -55,7 +55,7 @@ _COUNT = "SELECT doc FROM vocabulary WHERE term = ?"
 T = TypeVar("T")
 
 
-class SqliteStore(MemoryStore[str]):
+class SqliteStore(KeyedStore[str]):
     """Texts by key in a file, made when it is not there. Safe with many processes and threads at once.
 
     Where nothing can be written, it can be read.

@@ -1,4 +1,4 @@
-"""VaultStore: a file for each key, below a namespace of a vault, that a person may read and edit."""
+"""VaultKeyedStore: a file for each key, below a namespace of a vault, that a person may read and edit."""
 
 import os
 import time
@@ -22,7 +22,7 @@ from memfs.namespace import SESSIONS, is_conflict_copy, new_id
 from memfs.protocols import system_clock
 from memfs.stores.agent.vault_store import header_of, metadata_of
 from memfs.stores.keyed.base import (
-    MemoryStore,
+    KeyedStore,
     check_key,
     check_meta,
     check_page,
@@ -40,7 +40,7 @@ PATIENCE = 10.0  # seconds that others may keep on changing a key before us
 _OUT_OF_FORCE = ("expired", "deprecated", "superseded")  # by what `meta` says, which is no reason here
 
 
-class VaultStore(MemoryStore[str]):
+class VaultKeyedStore(KeyedStore[str]):
     """Texts by key in a vault: `alice/allergy` is the file `memories/alice/allergy.md`, and `meta` its header.
 
     A vault that is given by its path is made if there is no such directory. What is forgotten goes to `archive/`, or
@@ -51,7 +51,7 @@ class VaultStore(MemoryStore[str]):
         self, vault: Vault | str | os.PathLike[str], namespace: str = NAMESPACE, *, archive: bool = True
     ) -> None:
         if not isinstance(vault, Vault | str | os.PathLike):
-            raise InvalidSetupError("VaultStore", f"vault: {shown(vault)} is not a vault or a path")
+            raise InvalidSetupError("VaultKeyedStore", f"vault: {shown(vault)} is not a vault or a path")
         self._owned: Vault | None = None
         if not isinstance(vault, Vault):
             vault = self._owned = Vault(vault) if os.path.isdir(vault) else Vault.init(vault)
@@ -65,26 +65,26 @@ class VaultStore(MemoryStore[str]):
         """The store of the vault at `file:///path`, `file:path`, or the same with `vault:`."""
         parts = urlsplit(url)
         if parts.netloc not in {"", "localhost"} or not parts.path or "#" in url:  # a part of the path, as %23
-            raise InvalidSetupError("VaultStore", f"{shown(url)}: not an address such as file:///path/of/vault")
+            raise InvalidSetupError("VaultKeyedStore", f"{shown(url)}: not an address such as file:///path/of/vault")
         return cls(unquote(parts.path), **options)
 
     @staticmethod
     def _scope(vault: Vault, namespace: str) -> Vault:
         """The handle through which all goes."""
         if not isinstance(namespace, str):
-            raise InvalidSetupError("VaultStore", f"namespace: {shown(namespace)} is not a text")
+            raise InvalidSetupError("VaultKeyedStore", f"namespace: {shown(namespace)} is not a text")
         try:
             scoped = vault.scope(namespace) if namespace.strip("/") else vault
         except MemfsError as error:
-            raise InvalidSetupError("VaultStore", f"namespace: {error}") from error
+            raise InvalidSetupError("VaultKeyedStore", f"namespace: {error}") from error
         if not scoped.namespace.segments or is_inside(scoped.namespace.segments, SESSIONS):
             raise InvalidSetupError(
-                "VaultStore", f"namespace: {namespace!r} is not one of its own, as {NAMESPACE!r} is"
+                "VaultKeyedStore", f"namespace: {namespace!r} is not one of its own, as {NAMESPACE!r} is"
             )
         return scoped
 
     def __repr__(self) -> str:
-        return f"VaultStore({str(self.vault.root)!r}, {str(self.vault.namespace)!r})"
+        return f"VaultKeyedStore({str(self.vault.root)!r}, {str(self.vault.namespace)!r})"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key: a new file, or the file of the key written anew, whose id stays."""

@@ -1,4 +1,4 @@
-"""VectorMemoryStore: values under keys, found by what they mean. What keeps the values is another store."""
+"""VectorStore: values under keys, found by what they mean. What keeps the values is another store."""
 
 import os
 import threading
@@ -12,9 +12,9 @@ from memfs.embedding import default_embedder
 from memfs.errors import InvalidSetupError, MissingExtraError, shown
 from memfs.fs.files import STATE
 from memfs.protocols import Embedder
-from memfs.stores.keyed.base import MemoryStore, check_key, check_meta, check_query, check_top_k, check_value
-from memfs.stores.keyed.in_memory_store import InMemoryStore
-from memfs.stores.keyed.vault_store import VaultStore
+from memfs.stores.keyed.base import KeyedStore, check_key, check_meta, check_query, check_top_k, check_value
+from memfs.stores.keyed.in_memory_store import InMemoryKeyedStore
+from memfs.stores.keyed.vault_store import VaultKeyedStore
 from memfs.stores.keyed.vector_cache import VectorCache, content_hash
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ CACHE = "text-vectors"  # in a vault; those of its own index are elsewhere, and 
 BATCH = 500  # texts that are handed to the embedder at once
 
 
-class VectorMemoryStore(MemoryStore[str]):
+class VectorStore(KeyedStore[str]):
     """Texts by key in `store` (RAM, if none is given), searched by the vectors that `embedder` makes of them.
 
     The embedder of the extra `semantic` is used if none is given. `cache` is a directory where vectors are kept, so
@@ -40,15 +40,15 @@ class VectorMemoryStore(MemoryStore[str]):
         self,
         model_name: str | None = None,
         *,
-        store: MemoryStore[str] | None = None,
+        store: KeyedStore[str] | None = None,
         embedder: Embedder | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        if not isinstance(store, MemoryStore | None):
-            raise InvalidSetupError("VectorMemoryStore", f"store: {shown(store)} is not a MemoryStore")
+        if not isinstance(store, KeyedStore | None):
+            raise InvalidSetupError("VectorStore", f"store: {shown(store)} is not a KeyedStore")
         self.place = None if store is None else store.place
         self._embedder = _chosen(model_name, embedder)
-        self.store = InMemoryStore() if store is None else store
+        self.store = InMemoryKeyedStore() if store is None else store
         self._is_private = store is None
         self._cache = None if cache is None else VectorCache(cache, self._embedder.name)
         self._hashes: dict[str, bytes] = {}  # key -> hash of its text
@@ -65,13 +65,13 @@ class VectorMemoryStore(MemoryStore[str]):
 
         inner = url[len("vector:") :]
         store = open_store(inner) if inner.strip("/") else None
-        if isinstance(store, VaultStore) and "cache" not in options:
+        if isinstance(store, VaultKeyedStore) and "cache" not in options:
             with suppress(InvalidSetupError):  # a vault that cannot be written is searched all the same
                 return cls(store=store, cache=store.vault.root / STATE / CACHE, **options)
         return cls(store=store, **options)
 
     def __repr__(self) -> str:
-        return f"VectorMemoryStore({self._embedder.name!r}, store={self.store!r})"
+        return f"VectorStore({self._embedder.name!r}, store={self.store!r})"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
         """Keep a text under a key, and its vector in the place of the one that was there."""
@@ -232,10 +232,10 @@ def _chosen(model_name: str | None, embedder: Embedder | None) -> Embedder:
     if embedder is None:
         embedder = default_embedder()
     elif not callable(getattr(embedder, "embed", None)) or not isinstance(getattr(embedder, "name", None), str):
-        raise InvalidSetupError("VectorMemoryStore", f"embedder: {shown(embedder)} has no name, or no embed(texts)")
+        raise InvalidSetupError("VectorStore", f"embedder: {shown(embedder)} has no name, or no embed(texts)")
     if find_spec("numpy") is None:
-        raise MissingExtraError("VectorMemoryStore", "semantic")
+        raise MissingExtraError("VectorStore", "semantic")
     if model_name is not None and model_name not in {embedder.name, embedder.name.rpartition("/")[2]}:
         here = f"this is {embedder.name!r}; another one is handed over by embedder="
-        raise InvalidSetupError("VectorMemoryStore", f"model_name: {shown(model_name)} is not at hand: {here}")
+        raise InvalidSetupError("VectorStore", f"model_name: {shown(model_name)} is not at hand: {here}")
     return embedder

@@ -25,20 +25,20 @@ from memfs.errors import (
 )
 from memfs.integrations.strands import MemoryManager as StrandsManager
 from memfs.integrations.strands import ScriptedModel
-from memfs.stores.keyed import InMemoryStore, MemoryStore, SqliteStore, VaultStore, VectorMemoryStore
+from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, SqliteStore, VaultKeyedStore, VectorStore
 from memfs.stores.keyed.agent_adapter import KeyedAgentStore
 
 
 @pytest.fixture(params=["memory", "vault", "sqlite", "vector"])
-def keyed(request: pytest.FixtureRequest, tmp_path: Path) -> MemoryStore[str]:
+def keyed(request: pytest.FixtureRequest, tmp_path: Path) -> KeyedStore[str]:
     """A keyed store of each kind."""
     made: dict[str, Any] = {
-        "memory": InMemoryStore,
-        "vault": lambda: VaultStore(tmp_path / "vault"),
+        "memory": InMemoryKeyedStore,
+        "vault": lambda: VaultKeyedStore(tmp_path / "vault"),
         "sqlite": lambda: SqliteStore(tmp_path / "x.db"),
-        "vector": VectorMemoryStore,
+        "vector": VectorStore,
     }
-    store: MemoryStore[str] = made[request.param]()
+    store: KeyedStore[str] = made[request.param]()
     return store
 
 
@@ -46,7 +46,7 @@ def run(call: Any) -> Any:
     return asyncio.run(call)
 
 
-def test_what_an_agent_adds_is_kept_and_found(keyed: MemoryStore[str]) -> None:
+def test_what_an_agent_adds_is_kept_and_found(keyed: KeyedStore[str]) -> None:
     store = as_agent_store(keyed, name="facts", prefix="alice")
     added = run(store.add("Alice likes green tea.", {"importance": 3, "when": datetime(2026, 3, 1, tzinfo=UTC)}))
     again = run(store.add("  Alice  likes green tea.\n"))
@@ -61,7 +61,7 @@ def test_what_an_agent_adds_is_kept_and_found(keyed: MemoryStore[str]) -> None:
     assert 0.2 <= found.relevance <= 1
 
 
-def test_a_memory_is_read_corrected_and_forgotten(keyed: MemoryStore[str]) -> None:
+def test_a_memory_is_read_corrected_and_forgotten(keyed: KeyedStore[str]) -> None:
     store = as_agent_store(keyed)
     ref = run(store.add("Alice lives in Lisbon.", {"source": "chat"})).id
     before = run(store.get(ref))
@@ -81,7 +81,7 @@ def test_a_memory_is_read_corrected_and_forgotten(keyed: MemoryStore[str]) -> No
 
 
 def test_an_agent_sees_nothing_outside_its_prefix() -> None:
-    keyed = InMemoryStore()
+    keyed = InMemoryKeyedStore()
     for number in range(40):
         keyed.add(f"bob/{number}", "tea tea tea")
     keyed.add("alice/x", "Alice drinks a cup of tea in the morning, and another one in the afternoon.")
@@ -97,20 +97,20 @@ def test_an_agent_sees_nothing_outside_its_prefix() -> None:
 
 
 def test_what_an_agent_is_given_of_a_vault_is_counted(tmp_path: Path) -> None:
-    keyed = VectorMemoryStore(store=VaultStore(tmp_path / "vault"))
+    keyed = VectorStore(store=VaultKeyedStore(tmp_path / "vault"))
     keyed.add("tea", "Alice drinks green tea.")
     store = as_agent_store(keyed)
 
     run(store.search("who drinks green tea?"))
     run(store.similar("green tea"))
 
-    usage = VaultStore(tmp_path / "vault").vault.usage
+    usage = VaultKeyedStore(tmp_path / "vault").vault.usage
     assert [times for times, _ in usage.snapshot().values()] == [1]
     assert usage.ratio()[:2] == (1, 1)
 
 
 def test_a_memory_that_matters_but_is_too_far_off_hides_none_that_is_near_enough(tmp_path: Path) -> None:
-    keyed = VaultStore(tmp_path / "vault")
+    keyed = VaultKeyedStore(tmp_path / "vault")
     keyed.add("near", "Green tea at noon.", {"created": "2001-01-01"})
     for number in range(5):
         keyed.add(f"far{number}", "Alice drinks green tea, Bob noon.", {"importance": 10, "pinned": True})
@@ -122,7 +122,7 @@ def test_a_memory_that_matters_but_is_too_far_off_hides_none_that_is_near_enough
     assert found.id == hits[-1][0] == "near"
 
 
-def test_what_is_too_far_off_or_too_long_is_cut(keyed: MemoryStore[str]) -> None:
+def test_what_is_too_far_off_or_too_long_is_cut(keyed: KeyedStore[str]) -> None:
     store = as_agent_store(keyed, min_relevance=0.99, max_chars=50, max_search_results=2)
     keyed.add("long", "green tea " * 1000)
     keyed.add("far", "Something about green hills, trains, harbours and the weather of last week.")
@@ -148,7 +148,7 @@ def test_what_cannot_be_kept_is_refused_in_the_words_of_an_agents_store() -> Non
 
 @pytest.mark.parametrize("given", [5, None, {}, "mongo://x"])
 def test_a_bridge_wants_a_keyed_store(given: Any) -> None:
-    with pytest.raises((InvalidSetupError, UnknownStoreError), match=r"keyed MemoryStore|no store has such addresses"):
+    with pytest.raises((InvalidSetupError, UnknownStoreError), match=r"not a KeyedStore|no store has such addresses"):
         as_agent_store(given)
 
 
@@ -196,7 +196,7 @@ def test_our_manager_searches_adds_and_distils(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manager", [strands.memory.MemoryManager, StrandsManager], ids=["theirs", "ours"])
-def test_a_strands_agent_adds_and_searches(keyed: MemoryStore[str], manager: Any) -> None:
+def test_a_strands_agent_adds_and_searches(keyed: KeyedStore[str], manager: Any) -> None:
     model = ScriptedModel(
         [
             {"tool": "add_memory", "input": {"entries": ["Alice likes green tea."]}},
@@ -220,7 +220,7 @@ def test_a_strands_agent_adds_and_searches(keyed: MemoryStore[str], manager: Any
 
 
 def test_a_strands_agent_is_told_what_is_remembered() -> None:
-    keyed = InMemoryStore()
+    keyed = InMemoryKeyedStore()
     keyed.add("alice/tea", "Alice likes green tea.")
     model = ScriptedModel(["Green tea."])
     store: Any = as_agent_store(keyed, name="facts")

@@ -1,23 +1,23 @@
-"""The keyed InMemoryStore keeps the contract of a store."""
+"""The keyed InMemoryKeyedStore keeps the contract of a store."""
 
 from typing import Any
 
 from support.people import facts
 
-from memfs.stores.keyed import InMemoryStore, MemoryStore
+from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore
 from memfs.testing import StoreContract
 
 
-class TestInMemoryStore(StoreContract):
+class TestInMemoryKeyedStore(StoreContract):
     by_score = revises_at_once = True
     lasts = False
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
-        return InMemoryStore()
+    def make_store(self, place: Any) -> KeyedStore[str]:
+        return InMemoryKeyedStore()
 
 
 def test_replaced_and_forgotten_texts_count_for_nothing() -> None:
-    fresh, used = InMemoryStore(), InMemoryStore()
+    fresh, used = InMemoryKeyedStore(), InMemoryKeyedStore()
     for number, (actor, text) in enumerate(facts(200)):
         used.add(f"{actor}/{number}", "Who likes ramen, and red wine in Oslo?")
         used.add(f"gone/{number}", text)
@@ -30,7 +30,7 @@ def test_replaced_and_forgotten_texts_count_for_nothing() -> None:
 
 
 def test_a_score_means_the_same_in_a_small_store_and_a_large_one() -> None:
-    small, large = InMemoryStore(), InMemoryStore()
+    small, large = InMemoryKeyedStore(), InMemoryKeyedStore()
     for store, number in ((small, 20), (large, 2000)):
         for count, (_, text) in enumerate(facts(number)):
             store.add(f"n/{count}", text)

@@ -13,7 +13,8 @@ from support.redis_server import redis_server, redis_url
 
 from memfs import Vault, open_store
 from memfs.errors import InvalidSetupError, MemfsError, SettingsError, UnknownStoreError
-from memfs.stores.keyed import InMemoryStore, RedisStore, SqliteStore, VaultStore, VectorMemoryStore
+from memfs.stores import keyed
+from memfs.stores.keyed import InMemoryKeyedStore, RedisStore, SqliteStore, VaultKeyedStore, VectorStore
 from memfs.stores.keyed.registry import OURS, public
 
 __all__ = ["redis_server", "redis_url"]
@@ -30,7 +31,7 @@ def test_a_directory_is_a_vault(here: Path) -> None:
     addresses: list[Any] = ["one", here / "two", "./three", f"file://{here}/four", "file:five", "vault:s%20x"]
     for number, address in enumerate(addresses):
         store = open_store(address)
-        assert isinstance(store, VaultStore)
+        assert isinstance(store, VaultKeyedStore)
         store.add("tea", f"Green tea {number}.")
 
     names = sorted(path.parent.parent.name for path in here.glob("*/memories/tea.md"))
@@ -60,7 +61,7 @@ def test_memory_is_new_every_time() -> None:
     one, two = open_store("memory:"), open_store("memory://")
     one.add("tea", "Green tea.")
 
-    assert isinstance(one, InMemoryStore)
+    assert isinstance(one, InMemoryKeyedStore)
     assert two.keys() == []
 
 
@@ -77,7 +78,7 @@ def test_a_server_has_options_in_its_address(redis_url: str) -> None:
 def test_vectors_lie_over_the_store_of_another_address(here: Path, redis_url: str) -> None:
     for address in ("vector:", "vector:sqlite:///x.db", "vector:notes", f"vector:{redis_url}?ttl=60&cache=elsewhere"):
         store = open_store(address)
-        assert isinstance(store, VectorMemoryStore)
+        assert isinstance(store, VectorStore)
         store.add("food", "She likes sushi and ramen.")
         assert store.search("dinner")[0][0] == "food"
         store.close()
@@ -127,8 +128,8 @@ def test_an_option_that_cannot_be_is_refused_however_it_is_given(here: Path) -> 
 
 
 def test_the_case_of_a_scheme_does_not_matter(here: Path) -> None:
-    assert isinstance(open_store("MEMORY:"), InMemoryStore)
-    assert isinstance(open_store("Vector:Memory:"), VectorMemoryStore)
+    assert isinstance(open_store("MEMORY:"), InMemoryKeyedStore)
+    assert isinstance(open_store("Vector:Memory:"), VectorStore)
     with open_store("SQLite:///X.db") as store:
         assert isinstance(store, SqliteStore)
         assert store.path == here / "X.db"
@@ -183,9 +184,9 @@ def test_the_schemes_are_entry_points_of_the_distribution() -> None:
 # --- plugins: real distributions in a directory of their own
 
 PLUGIN = """
-from memfs.stores.keyed import InMemoryStore
+from memfs.stores.keyed import InMemoryKeyedStore
 
-class JarStore(InMemoryStore):
+class JarStore(InMemoryKeyedStore):
     def __init__(self, label: str = "", *, lid: bool = False, size: int = 3) -> None:
         super().__init__()
         self.label, self.lid, self.size = label, lid, size
@@ -250,8 +251,8 @@ def test_a_broken_plugin_is_named_and_hides_no_other(tmp_path: Path) -> None:
     assert found[0] == "JarStore shelf False 3"
     assert found[1].startswith("StorePluginError broken: the plugin a-broken cannot be loaded: ModuleNotFoundError: ")
     assert found[2].startswith("StorePluginError typo: the plugin c-typo cannot be loaded: AttributeError: ")
-    assert "d_other:NoStore is no class derived from memfs.stores.keyed.MemoryStore" in found[3]
-    assert found[4].startswith("InMemoryStore")
+    assert "d_other:NoStore is no class derived from memfs.stores.keyed.KeyedStore" in found[3]
+    assert found[4].startswith("InMemoryKeyedStore")
     assert "broken:, file:, jar:, memory:, other:," in found[5]
 
 
@@ -259,7 +260,7 @@ def test_a_plugin_does_not_stand_in_for_one_of_ours(tmp_path: Path) -> None:
     points = "[memfs.stores]\nmemory = a_thief:JarStore\nMemory = a_thief:JarStore\n"
     install(tmp_path, "a-thief", points, PLUGIN)
 
-    assert shown(tmp_path, "memory:") == ["InMemoryStore None None None"]
+    assert shown(tmp_path, "memory:") == ["InMemoryKeyedStore None None None"]
 
 
 def test_without_the_extras_the_hint_says_how_to_get_more(tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ for address in ("mongo://x", "sqlite:///x.db", "redis://x", "vector:", "memory:"
     assert "there are file:, memory:, vault:" in lines[0], done.stderr
     for line, extra in zip((*lines[1:4], lines[0]), ("sql", "redis", "semantic", "postgres"), strict=True):
         assert f"pip install 'memfs-vault[{extra}]'" in line
-    assert lines[4] == "InMemoryStore(0 keys)"
+    assert lines[4] == "InMemoryKeyedStore(0 keys)"
 
 
 def test_opening_a_store_imports_nothing_that_it_does_not_use(tmp_path: Path) -> None:
@@ -299,3 +300,16 @@ def test_settings_with_a_password_make_no_folder_of_that_name(tmp_path: Path, mo
         open_store("host=db password=hunter2 dbname=x")
     assert "hunter2" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("InMemoryStore", "InMemoryKeyedStore"),
+        ("MemoryStore", "KeyedStore"),
+        ("VaultStore", "VaultKeyedStore"),
+        ("VectorMemoryStore", "VectorStore"),
+    ],
+)
+def test_an_alias_is_the_same_class(alias: str, name: str) -> None:
+    assert getattr(keyed, alias) is getattr(keyed, name)

@@ -21,7 +21,7 @@ from memfs.errors import (
     ServerUnreachableError,
     StoreDamagedError,
 )
-from memfs.stores.keyed import InMemoryStore, MemoryStore, PostgresStore
+from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, PostgresStore
 from memfs.testing import StoreContract
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'memfs'"
@@ -59,7 +59,7 @@ class TestPostgresStore(StoreContract):
     def place(self, keeper: str) -> Any:
         return keeper, f"store-{next(_NUMBERS)}"
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
+    def make_store(self, place: Any) -> KeyedStore[str]:
         url, name = place
         return PostgresStore(url, name=name, tenant="keeper")
 
@@ -67,7 +67,7 @@ class TestPostgresStore(StoreContract):
 class TestPostgresStoreByMeaning(TestPostgresStore):
     by_words = False
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
+    def make_store(self, place: Any) -> KeyedStore[str]:
         url, name = place
         return PostgresStore(url, name=name, embedder=default_embedder())
 
@@ -79,7 +79,7 @@ class TestPostgresStoreOfAnAdministrator(TestPostgresStore):
     def place(self, keeper: str, postgres: Server) -> Any:
         return postgres.url(database="contracts"), f"store-{next(_NUMBERS)}"
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
+    def make_store(self, place: Any) -> KeyedStore[str]:
         url, name = place
         return PostgresStore(url, name=name)
 
@@ -94,7 +94,7 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
 
 
 def test_scores_are_those_of_every_other_store(store: PostgresStore) -> None:
-    other = InMemoryStore()
+    other = InMemoryKeyedStore()
     for number, (_, text) in enumerate(facts(400)):
         store.add(f"n/{number}", text)
         other.add(f"n/{number}", text)

@@ -17,7 +17,7 @@ from support.people import facts
 from support.redis_server import LIMIT, RedisServer, redis_server, redis_url
 
 from memfs.errors import InvalidSetupError, StoreDamagedError, StoreUnavailableError
-from memfs.stores.keyed import InMemoryStore, MemoryStore, RedisStore
+from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, RedisStore
 from memfs.testing import StoreContract
 
 __all__ = ["redis_server", "redis_url"]
@@ -31,7 +31,7 @@ class TestRedisStore(StoreContract):
     def place(self, redis_url: str) -> Any:
         return redis_url
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
+    def make_store(self, place: Any) -> KeyedStore[str]:
         return RedisStore(place)
 
 
@@ -42,7 +42,7 @@ class TestRedisStoreWithAnEnd(StoreContract):
     def place(self, redis_url: str) -> Any:
         return redis_url
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
+    def make_store(self, place: Any) -> KeyedStore[str]:
         return RedisStore(place, ttl=LONG, refresh_on_read=True, prefix="other")
 
 
@@ -75,7 +75,7 @@ def test_what_is_over_is_gone_from_everywhere(redis_url: str, raw: Any) -> None:
     assert [key for key, _, _ in store.search("tea", top_k=9)] == ["long"]
     assert store.search("bob") == []
     assert not [name for name in raw.keys() if "short" in str(raw.dump(name))]  # noqa: SIM118  of the client
-    alone = InMemoryStore()
+    alone = InMemoryKeyedStore()
     alone.add("long", "Alice likes green tea.")
     assert lasting.search("tea") == alone.search("tea")
 
@@ -187,7 +187,7 @@ with RedisStore(sys.argv[1]) as store:
 
 
 def test_scores_are_those_of_the_store_in_memory(redis_url: str) -> None:
-    kept, store = InMemoryStore(), RedisStore(redis_url)
+    kept, store = InMemoryKeyedStore(), RedisStore(redis_url)
     for number, (actor, text) in enumerate(facts(300, seed=3)):
         for one in (kept, store):
             one.add(f"{actor}/{number}", "Red wine and ramen.")

@@ -20,7 +20,7 @@ from memfs.errors import (
     StoreLockedError,
     StoreUnavailableError,
 )
-from memfs.stores.keyed import InMemoryStore, MemoryStore, SqliteStore
+from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, SqliteStore
 from memfs.stores.keyed.sqlite import APPLICATION
 from memfs.stores.keyed.sqlite_schema import STEPS, VERSION
 from memfs.testing import StoreContract
@@ -46,7 +46,7 @@ for turn in range(40):
 class TestSqliteStore(StoreContract):
     by_score = revises_at_once = True
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
+    def make_store(self, place: Any) -> KeyedStore[str]:
         return SqliteStore(place / "memories.db")
 
 
@@ -81,7 +81,7 @@ def test_a_file_of_version_1_is_migrated_with_all_that_it_holds(file: Path) -> N
         assert store.search("zebras")[0][0] == "n/7"
         assert store.search(rows[7][1], top_k=1)[0][0] != "n/7"
         assert len(store.keys(limit=1000)) == 1000
-        new = InMemoryStore()
+        new = InMemoryKeyedStore()
         for key, value, _ in [*rows[:7], ("n/7", "Something new about zebras.", ""), *rows[8:1134], *rows[1135:]]:
             new.add(key, value)
         assert store.search("Who likes risotto?", top_k=3) == new.search("Who likes risotto?", top_k=3)
@@ -385,7 +385,7 @@ def test_a_timeout_is_a_number_of_seconds(file: Path, timeout: Any) -> None:
 
 def test_scores_are_those_of_the_store_in_memory(file: Path) -> None:
     """The same words cut and weighed the same way, whoever finds the candidates."""
-    kept = InMemoryStore()
+    kept = InMemoryKeyedStore()
     with SqliteStore(file) as store:
         for number, (actor, text) in enumerate(facts(400, seed=3)):
             for one in (kept, store):

@@ -1,4 +1,4 @@
-"""The keyed VaultStore keeps the contract of a store, in files that a person may read and edit."""
+"""The keyed VaultKeyedStore keeps the contract of a store, in files that a person may read and edit."""
 
 import subprocess
 import sys
@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 from memfs import Vault
 from memfs.errors import InvalidSetupError
 from memfs.namespace import fold
-from memfs.stores.keyed import MemoryStore
+from memfs.stores.keyed import KeyedStore
 from memfs.stores.keyed.key_paths import is_long, key_of, path_of
-from memfs.stores.keyed.vault_store import VaultStore
+from memfs.stores.keyed.vault_store import VaultKeyedStore
 from memfs.testing import StoreContract
 from memfs.testing.samples import ODD_KEYS
 
 LETTERS = 'aAbéÉ\u0301\u0307ßſ東😀 .-~#%25/\\:*?"<>|{}dmMDconCON0_\u200d'
 
 
-class TestVaultStore(StoreContract):
+class TestVaultKeyedStore(StoreContract):
     revises_at_once = True
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
-        return VaultStore(place / "vault")
+    def make_store(self, place: Any) -> KeyedStore[str]:
+        return VaultKeyedStore(place / "vault")
 
 
-class TestVaultStoreThatDeletes(StoreContract):
+class TestVaultKeyedStoreThatDeletes(StoreContract):
     revises_at_once = True
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
-        return VaultStore(place / "vault", "/agents/a", archive=False)
+    def make_store(self, place: Any) -> KeyedStore[str]:
+        return VaultKeyedStore(place / "vault", "/agents/a", archive=False)
 
 
 def files(vault: Vault) -> list[str]:
@@ -42,7 +42,7 @@ def files(vault: Vault) -> list[str]:
 
 
 def test_a_key_is_a_file_with_a_header(vault: Vault) -> None:
-    store = VaultStore(vault)
+    store = VaultKeyedStore(vault)
     store.add("alice/allergy", "Alice is allergic to peanuts.", {"importance": 3, "tags": ["health"]})
 
     assert files(vault) == ["memories/alice/allergy.md"]
@@ -53,7 +53,7 @@ def test_a_key_is_a_file_with_a_header(vault: Vault) -> None:
 
 
 def test_a_replaced_value_keeps_its_file_its_id_and_its_day(vault: Vault) -> None:
-    store = VaultStore(vault)
+    store = VaultKeyedStore(vault)
     store.add("city", "Lisbon.", {"importance": 3})
     before = vault.read("memories/city.md")
     store.add("city", "Porto.")
@@ -66,7 +66,7 @@ def test_a_replaced_value_keeps_its_file_its_id_and_its_day(vault: Vault) -> Non
 
 
 def test_what_a_person_writes_is_the_value(vault: Vault) -> None:
-    store = VaultStore(vault)
+    store = VaultKeyedStore(vault)
     store.add("city", "Lisbon.", {"importance": 3})
     file = vault.root / "memories" / "city.md"
     file.write_text(file.read_text().replace("Lisbon.", "Porto, since May.").replace("3", "5"))
@@ -82,7 +82,7 @@ def test_what_a_person_writes_is_the_value(vault: Vault) -> None:
 
 
 def test_a_file_whose_name_is_no_key_is_nobodys(vault: Vault) -> None:
-    store = VaultStore(vault)
+    store = VaultKeyedStore(vault)
     for name in ("My Note.md", "%zz.md", "%FF.md", "x.conflict-20260101T000000Z.md", "%long/abc.md"):
         path = vault.root / "memories" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def test_a_file_whose_name_is_no_key_is_nobodys(vault: Vault) -> None:
 
 
 def test_forgotten_values_go_to_the_archive_or_away(vault: Vault) -> None:
-    store, other = VaultStore(vault), VaultStore(vault, "/other", archive=False)
+    store, other = VaultKeyedStore(vault), VaultKeyedStore(vault, "/other", archive=False)
     for text in ("One.", "Two."):
         store.add("x", text)
         other.add("x", text)
@@ -109,7 +109,7 @@ def test_forgotten_values_go_to_the_archive_or_away(vault: Vault) -> None:
 def test_no_key_leaves_the_namespace(tmp_path: Path, snapshot: Snapshot) -> None:
     vault = Vault.init(tmp_path / "deep" / "vault")
     vault.add("Somebody else's.", "/secret")
-    store = VaultStore(vault, "/memories/a")
+    store = VaultKeyedStore(vault, "/memories/a")
     store.add("x", "First.")
     before = snapshot(tmp_path, "deep/vault/.memfs", "deep/vault/memories/a")
     for key in (*ODD_KEYS, "../b/x", "../../secret/somebody-elses", "/secret/x", "..", "%2e%2e/secret", "a/../../../b"):
@@ -120,7 +120,7 @@ def test_no_key_leaves_the_namespace(tmp_path: Path, snapshot: Snapshot) -> None
 
 
 def test_stores_side_by_side_know_nothing_of_each_other(vault: Vault) -> None:
-    one, two = VaultStore(vault, "/memories/al"), VaultStore(vault, "/memories/alice")
+    one, two = VaultKeyedStore(vault, "/memories/al"), VaultKeyedStore(vault, "/memories/alice")
     one.add("x", "Of al, about tea.")
     two.add("x", "Of alice, about tea.")
 
@@ -132,22 +132,22 @@ def test_stores_side_by_side_know_nothing_of_each_other(vault: Vault) -> None:
 @pytest.mark.parametrize("namespace", ["/", "", "/archive", "/sessions", "a/../b", "/{actorId}", 5])
 def test_a_store_wants_a_namespace_of_its_own(vault: Vault, namespace: Any) -> None:
     with pytest.raises(InvalidSetupError, match="namespace"):
-        VaultStore(vault, namespace)
+        VaultKeyedStore(vault, namespace)
 
 
 def test_a_scope_is_a_namespace_of_its_own(vault: Vault) -> None:
-    store = VaultStore(vault.scope("/agents/a"), "/")
+    store = VaultKeyedStore(vault.scope("/agents/a"), "/")
     store.add("x", "One.")
 
     assert files(vault) == ["agents/a/x.md"]
 
 
 def test_a_path_that_is_no_vault_becomes_one_and_a_file_is_refused(tmp_path: Path) -> None:
-    VaultStore(tmp_path / "new").add("x", "One.")
+    VaultKeyedStore(tmp_path / "new").add("x", "One.")
 
     assert (tmp_path / "new" / "memories" / "x.md").is_file()
     with pytest.raises(InvalidSetupError, match="5"):
-        VaultStore(5)  # type: ignore[arg-type]
+        VaultKeyedStore(5)  # type: ignore[arg-type]
 
 
 @given(st.lists(st.text(LETTERS, min_size=1, max_size=12), min_size=2, max_size=2, unique=True))
@@ -161,8 +161,8 @@ def test_no_two_keys_have_one_file(keys: list[str]) -> None:
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     code = """
 import sys
-from memfs.stores.keyed.vault_store import VaultStore
-with VaultStore(sys.argv[1]) as store:
+from memfs.stores.keyed.vault_store import VaultKeyedStore
+with VaultKeyedStore(sys.argv[1]) as store:
     for turn in range(100):
         store.add(f"p{sys.argv[2]}/{turn}", f"process {sys.argv[2]} turn {turn}")
         if turn % 5 == 0:
@@ -172,7 +172,7 @@ with VaultStore(sys.argv[1]) as store:
     running = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "vault", str(n)]) for n in range(4)]
     assert [process.wait(timeout=300) for process in running] == [0] * 4
 
-    with VaultStore(tmp_path / "vault") as store:
+    with VaultKeyedStore(tmp_path / "vault") as store:
         assert len(store.keys()) == 401
         assert store.get("p3/99") == "process 3 turn 99"
         assert (store.get("shared") or "").startswith("last by")

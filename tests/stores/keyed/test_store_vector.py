@@ -1,4 +1,4 @@
-"""VectorMemoryStore keeps the contract of a store, and finds by meaning."""
+"""VectorStore keeps the contract of a store, and finds by meaning."""
 
 import subprocess
 import threading
@@ -12,7 +12,7 @@ from conftest import Git, Script
 from memfs import Vault, open_store
 from memfs.embedding import default_embedder
 from memfs.errors import InvalidSetupError
-from memfs.stores.keyed import InMemoryStore, MemoryStore, SqliteStore, VaultStore, VectorMemoryStore
+from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, SqliteStore, VaultKeyedStore, VectorStore
 from memfs.testing import StoreContract
 
 
@@ -27,20 +27,20 @@ class Counting:
         return default_embedder().embed(texts)
 
 
-class TestVectorMemoryStore(StoreContract):
+class TestVectorStore(StoreContract):
     by_score = revises_at_once = True
     lasts, by_words = False, False
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
-        return VectorMemoryStore()
+    def make_store(self, place: Any) -> KeyedStore[str]:
+        return VectorStore()
 
 
-class TestVectorMemoryStoreOverAFile(StoreContract):
+class TestVectorStoreOverAFile(StoreContract):
     by_score = revises_at_once = True
     by_words = False
 
-    def make_store(self, place: Any) -> MemoryStore[str]:
-        return VectorMemoryStore(store=SqliteStore(place / "x.db"), cache=place / "vectors")
+    def make_store(self, place: Any) -> KeyedStore[str]:
+        return VectorStore(store=SqliteStore(place / "x.db"), cache=place / "vectors")
 
 
 def cached(folder: Path) -> bytes:
@@ -48,7 +48,7 @@ def cached(folder: Path) -> bytes:
 
 
 def test_what_means_the_same_is_found_though_it_has_no_word_in_common() -> None:
-    plain, store = InMemoryStore(), VectorMemoryStore()
+    plain, store = InMemoryKeyedStore(), VectorStore()
     for one in (plain, store):
         one.add("food", "She likes sushi and ramen.")
         one.add("build", "The build of the release is red.")
@@ -61,7 +61,7 @@ def test_what_means_the_same_is_found_though_it_has_no_word_in_common() -> None:
 
 def test_a_key_that_is_added_again_is_there_once() -> None:
     """The class of the guide appends: a key was found twice, with a text that is no longer true."""
-    store = VectorMemoryStore()
+    store = VectorStore()
     for text in ("Alice lives in Lisbon.", "Alice lives in Porto."):
         store.add("city", text)
 
@@ -74,7 +74,7 @@ def test_a_key_that_is_added_again_is_there_once() -> None:
 def test_a_text_is_embedded_once_and_never_again_where_there_is_a_cache(tmp_path: Path) -> None:
     first, second, other = Counting(), Counting(), Counting("another model")
     for embedder in (first, second, other):
-        store = VectorMemoryStore(embedder=embedder, cache=tmp_path / "vectors")
+        store = VectorStore(embedder=embedder, cache=tmp_path / "vectors")
         for key in ("a", "b", "a"):
             store.add(key, "Green tea.")
         store.add("c", "Black coffee.")
@@ -87,7 +87,7 @@ def test_a_text_is_embedded_once_and_never_again_where_there_is_a_cache(tmp_path
 
 def test_two_stores_share_a_cache_while_both_are_open(tmp_path: Path) -> None:
     one, two = Counting(), Counting()
-    first, second = (VectorMemoryStore(embedder=each, cache=tmp_path) for each in (one, two))
+    first, second = (VectorStore(embedder=each, cache=tmp_path) for each in (one, two))
     for number in range(20):
         first.add(f"n/{number}", f"Text number {number}.")
     for number in range(25):
@@ -113,7 +113,7 @@ def test_the_vectors_of_a_store_and_those_of_the_index_of_its_vault_are_kept_apa
 
 def test_a_vault_that_cannot_be_written_is_searched_by_meaning(mount_tmpfs: Any) -> None:
     disk = mount_tmpfs("size=3m")
-    with VaultStore(disk / "vault") as store:
+    with VaultKeyedStore(disk / "vault") as store:
         store.add("food", "She likes sushi and ramen.")
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
 
@@ -122,7 +122,7 @@ def test_a_vault_that_cannot_be_written_is_searched_by_meaning(mount_tmpfs: Any)
 
 
 def test_a_cache_that_is_torn_or_full_of_rubbish_costs_time_and_nothing_else(tmp_path: Path) -> None:
-    with VectorMemoryStore(embedder=Counting(), cache=tmp_path) as store:
+    with VectorStore(embedder=Counting(), cache=tmp_path) as store:
         for number in range(3):
             store.add(f"n/{number}", f"Text number {number}.")
     [file] = tmp_path.glob("*.vectors")
@@ -137,7 +137,7 @@ def test_a_cache_that_is_torn_or_full_of_rubbish_costs_time_and_nothing_else(tmp
     ):
         file.write_bytes(data)
         embedder = Counting()
-        with VectorMemoryStore(embedder=embedder, cache=tmp_path) as store:
+        with VectorStore(embedder=embedder, cache=tmp_path) as store:
             for number in range(3):
                 store.add(f"n/{number}", f"Text number {number}.")
             assert store.search("Text number 2.")[0][0] == "n/2"
@@ -146,20 +146,20 @@ def test_a_cache_that_is_torn_or_full_of_rubbish_costs_time_and_nothing_else(tmp
 
 
 def test_a_forgotten_text_leaves_the_cache_with_the_last_key_that_has_it(tmp_path: Path) -> None:
-    with VectorMemoryStore(cache=tmp_path) as store:
+    with VectorStore(cache=tmp_path) as store:
         store.add("a", "Green tea.")
         store.add("b", "Green tea.")
         store.add("c", "Black coffee.")
         store.forget("a")
     both = cached(tmp_path)
-    with VectorMemoryStore(cache=tmp_path) as store:
+    with VectorStore(cache=tmp_path) as store:
         store.add("b", "Green tea.")
         store.add("c", "Black coffee.")
         store.add("c", "White coffee.")
         store.forget("b")
 
     assert len(cached(tmp_path)) == len(both) // 2
-    with VectorMemoryStore(embedder=(embedder := Counting(default_embedder().name)), cache=tmp_path) as store:
+    with VectorStore(embedder=(embedder := Counting(default_embedder().name)), cache=tmp_path) as store:
         for text in ("Green tea.", "Black coffee.", "White coffee."):
             store.add(text, text)
     assert embedder.asked == ["Green tea.", "Black coffee."]
@@ -167,8 +167,8 @@ def test_a_forgotten_text_leaves_the_cache_with_the_last_key_that_has_it(tmp_pat
 
 def test_the_texts_of_any_store_are_found_by_meaning(vault: Vault, git: Git) -> None:
     git(vault.root, "init", "-q")
-    inner = VaultStore(vault)
-    store = VectorMemoryStore(store=inner, cache=vault.root / ".memfs" / "vectors")
+    inner = VaultKeyedStore(vault)
+    store = VectorStore(store=inner, cache=vault.root / ".memfs" / "vectors")
     store.add("food", "She likes sushi and ramen.", {"importance": 3})
     inner.add("car", "He drives a lorry to the quarry.")
     (vault.root / "memories" / "pet.md").write_text("They have an old greyhound.\n")
@@ -185,7 +185,7 @@ def test_the_texts_of_any_store_are_found_by_meaning(vault: Vault, git: Git) -> 
 
 
 def test_threads_that_replace_one_another_leave_what_can_be_found() -> None:
-    store = VectorMemoryStore()
+    store = VectorStore()
     texts = ["Green tea.", "Black coffee.", "Red wine."]
 
     def work(number: int) -> None:
@@ -210,11 +210,11 @@ def test_threads_that_replace_one_another_leave_what_can_be_found() -> None:
 def test_the_model_of_the_guide_is_named_or_handed_over() -> None:
     name = default_embedder().name
 
-    assert repr(name) in repr(VectorMemoryStore(model_name=name))
-    assert repr(name) in repr(VectorMemoryStore(name.partition("/")[2]))
-    assert "counting" in repr(VectorMemoryStore(embedder=Counting()))
+    assert repr(name) in repr(VectorStore(model_name=name))
+    assert repr(name) in repr(VectorStore(name.partition("/")[2]))
+    assert "counting" in repr(VectorStore(embedder=Counting()))
     with pytest.raises(InvalidSetupError, match=r"'all-MiniLM-L6-v2' is not at hand: .*embedder="):
-        VectorMemoryStore(model_name="all-MiniLM-L6-v2")
+        VectorStore(model_name="all-MiniLM-L6-v2")
 
 
 class Bad:
@@ -229,7 +229,7 @@ class Bad:
 
 @pytest.mark.parametrize("answer", [[], [1.0, 2.0], [[1.0], [2.0]], [[float("nan")]], [[[1.0]]]])
 def test_an_embedder_that_makes_no_vectors_is_named_and_nothing_is_added(answer: Any) -> None:
-    store = VectorMemoryStore(embedder=Bad(answer))
+    store = VectorStore(embedder=Bad(answer))
 
     with pytest.raises(InvalidSetupError, match="embedder 'bad'"):
         store.add("x", "Green tea.")
@@ -237,7 +237,7 @@ def test_an_embedder_that_makes_no_vectors_is_named_and_nothing_is_added(answer:
 
 
 def test_vectors_may_be_plain_lists_of_any_length() -> None:
-    store = VectorMemoryStore(embedder=Bad([[3, 4]]))
+    store = VectorStore(embedder=Bad([[3, 4]]))
     store.add("x", "Green tea.")
 
     assert store.search("anything")[0][2] == pytest.approx(1.0)
@@ -246,23 +246,23 @@ def test_vectors_may_be_plain_lists_of_any_length() -> None:
 @pytest.mark.parametrize("options", [{"embedder": 5}, {"embedder": object()}, {"store": "x"}, {"store": {}}])
 def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetupError, match=next(iter(options))):
-        VectorMemoryStore(**options)
+        VectorStore(**options)
 
 
 def test_a_cache_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(InvalidSetupError, match="cache"):
-        VectorMemoryStore(cache=tmp_path / "file" / "x")
+        VectorStore(cache=tmp_path / "file" / "x")
 
 
 @pytest.mark.parametrize("package", ["wordllama", "numpy", "tokenizers"])
 def test_without_the_extra_there_is_one_clear_error(run_script: Script, package: str) -> None:
     code = """
 sys.modules[sys.argv[1]] = None
-from memfs.stores.keyed import VectorMemoryStore
+from memfs.stores.keyed import VectorStore
 try:
-    VectorMemoryStore()
+    VectorStore()
 except errors.MissingExtraError as error:
     print(error, error.hint)
 """
