@@ -46,7 +46,7 @@ def cases_of(sample: Mapping[str, Any], *, semantic: bool = False) -> list[Case]
     with tempfile.TemporaryDirectory() as folder, fill(texts, Path(folder) / "texts", semantic=semantic) as vault:
         names = {memory.path: str(memory.header.get("name")) for memory in vault.list()}
         vault.search("anything")
-        finder = vault._finder  # noqa: SLF001  the features of a ranking are nobody else's business
+        finder = vault._engine  # noqa: SLF001  the features of a ranking are nobody else's business
         fresh, (_, meaning) = finder.fresh, finder._parts  # noqa: SLF001
         for question in questions_of(sample, texts):
             if question.category != UNANSWERED:

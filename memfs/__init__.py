@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from memfs.errors import MemfsError
     from memfs.namespace import Namespace, Template
+    from memfs.query.filters import SearchFilters
     from memfs.stores.agent.in_memory_store import InMemoryStore
     from memfs.stores.agent.vault_store import VaultStore
     from memfs.stores.keyed.agent_adapter import as_agent_store
@@ -42,8 +43,8 @@ __version__ = "0.9.0"
 __all__ = [
     "AgentMemory", "Change", "EnhancedAgentMemory", "EpisodeStrategy", "FactStrategy", "Header", "Hit",
     "InMemoryStore", "IndexStatus", "MemfsError", "Memory", "MemoryManager", "Namespace", "PersistenceMode",
-    "PreferenceStrategy", "Problem", "Reason", "RetrievalConfig", "Stamp", "Strategy", "SummaryStrategy",
-    "SyncReport", "Template", "Vault", "VaultMemoryConfig", "VaultStore", "Version", "Written",
+    "PreferenceStrategy", "Problem", "Reason", "RetrievalConfig", "SearchFilters", "Stamp", "Strategy",
+    "SummaryStrategy", "SyncReport", "Template", "Vault", "VaultMemoryConfig", "VaultStore", "Version", "Written",
     "as_agent_store", "errors", "open_store",
 ]  # fmt: skip
 
@@ -64,6 +65,7 @@ __getattr__, __dir__ = lazy_attributes(
         **dict.fromkeys(("PersistenceMode", "RetrievalConfig", "VaultMemoryConfig"), "agent.distill.config"),
         **dict.fromkeys(("EpisodeStrategy", "FactStrategy", "PreferenceStrategy"), "agent.distill.strategies"),
         **dict.fromkeys(("Strategy", "SummaryStrategy"), "agent.distill.strategies"),
+        "SearchFilters": "query.filters",
         "Vault": "vault.vault",
         "VaultStore": "stores.agent.vault_store",
         "as_agent_store": "stores.keyed.agent_adapter",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, Self, TypeGuard, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeGuard, TypeVar, cast
 
 from memfs.namespace import Namespace
 
@@ -255,27 +255,33 @@ class Memory:
         return self.header.updated or self.created
 
 
+Outcome = Literal[
+    "created", "duplicate", "updated", "unchanged", "moved", "archived", "removed", "restored",
+    "encrypted", "decrypted", "rotated",
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The answer to a write: what it concerns, and what became of it. On disk when it is returned.
-
-    `outcome` is created, duplicate, updated, unchanged, moved, archived, removed or restored.
-    """
+    """The answer to a write: what it concerns, and what became of it. On disk when it is returned."""
 
     id: str
     path: str
-    outcome: str
+    outcome: Outcome
     stamp: Stamp | None = None
     redacted: Mapping[str, int] = field(
         default_factory=dict, hash=False
     )  # what an agent said and is not there, by kind
 
 
+ChangeKind = Literal["created", "updated", "moved", "removed"]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A memory that came, changed, went or was moved: `kind` is created, updated, moved or removed."""
+    """A memory that came, changed, went or was moved."""
 
-    kind: str
+    kind: ChangeKind
     path: str
     old_path: str | None = None  # of one that was moved
 

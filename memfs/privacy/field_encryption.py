@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memfs.data_types import SEALED, Memory, Problem, Written
+from memfs.data_types import SEALED, Memory, Outcome, Problem, Written
 from memfs.errors import (
     InvalidKeyError,
     InvalidMemoryError,
@@ -200,7 +200,7 @@ class Encryption:
                 results.append(error)
             if progress:
                 progress(number + 1, len(paths))
-        self._vault.purge(change_version, words=False)
+        self._vault.purge(change_version, purge_index=False)
         return results
 
     def _rotated(self, path: str, text: str, old: str, new: str) -> str:
@@ -226,7 +226,7 @@ class Encryption:
 
     # --- writing
 
-    def _rewrite(self, ref: str, change: Callable[[Memory, Parsed], str], outcome: str) -> Written:
+    def _rewrite(self, ref: str, change: Callable[[Memory, Parsed], str], outcome: Outcome) -> Written:
         """Change a memory, read anew if somebody saved it meanwhile."""
         tries = TRIES
         while True:

@@ -7,7 +7,7 @@ A filter decides twice, with one meaning: on a memory (`matches`), and as clause
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypedDict
 
 from memfs.data_types import TIME_KEYS, Memory, lazy
 from memfs.errors import InvalidSearchError, shown
@@ -35,6 +35,23 @@ INCLUDES = ("archived", "expired", "deprecated", "superseded")
 Texts = str | Iterable[str] | None
 Where = Mapping[str, Any] | Iterable[Sequence[Any]] | None
 _ROOT = Namespace()
+
+
+class SearchFilters(TypedDict, total=False):
+    """The filters that `Vault.search` and `Vault.explain_miss` take as keyword arguments: see docs/search.md."""
+
+    type: Texts  # one of these types
+    tags: Texts  # all of these tags, in any case
+    status: Texts  # one of these statuses
+    not_status: Texts  # none of these statuses
+    created: Times  # "2026-01-01..2026-01-31" with optional ends, a day, or a pair
+    updated: Times
+    valid: Times  # valid at some moment of this span
+    where: Where  # conditions on header keys: {key: value}, or (key, operator, value) tuples
+    include: Texts  # archived, expired, deprecated, superseded or all: excluded by default
+
+
+FILTER_NAMES = SearchFilters.__optional_keys__
 
 
 class Rule(NamedTuple):

@@ -54,7 +54,7 @@ class Search:
         usage: RecallLog,
         meaning: "SemanticIndex | None" = None,
     ) -> None:
-        self._tree, self._fresh, self._meaning = tree, fresh, meaning
+        self._files, self._fresh, self._meaning = tree, fresh, meaning
         self._candidates = Candidates(fresh, forgetting, usage, meaning)
         self._superseded: tuple[object, dict[tuple[str, ...], frozenset[str]]] = (None, {})
         self._shelf = ReadCache(tree.root, room=0 if is_remote(tree.root) else ROOM)  # there, a stamp may be an old one
@@ -118,7 +118,7 @@ class Search:
                 path, stamp = known(row)
                 kept = shelf.get(path, stamp)
                 if kept is None:
-                    root = open_root(self._tree.root) if root < 0 else root
+                    root = open_root(self._files.root) if root < 0 else root
                     read = shelf.read(root, path)
                     if not isinstance(read, CachedMemory) or read.stamp != stamp:
                         return None
@@ -153,7 +153,7 @@ class Search:
                 path, stamp = candidate[1], candidate[2]
                 kept: Read = self._shelf.get(path, stamp)
                 if kept is None:
-                    root = open_root(self._tree.root) if root < 0 else root
+                    root = open_root(self._files.root) if root < 0 else root
                     kept = self._shelf.read(root, path)
                 if not isinstance(kept, CachedMemory):
                     stale += [path] if kept is None else []
@@ -223,7 +223,7 @@ class Search:
             links = index.values("supersedes", without=OUT_OF_FORCE) if superseding else []
             is_simple = not scope.segments and all(len(link) < KEYWORD_LIMIT for link in links)
             if not is_simple or any(path in overlay for path in paths) or set(rows) & set(index.rows_of("expires")):
-                with self._tree.opened() as root:
+                with self._files.opened() as root:
                     found = [read_one(root, path) for path in superseding if path not in overlay]
                 links = [link for one in found if isinstance(one, Memory) for link in _links(one, scope, now)]
             pending = [entry.memory for entry in overlay.entries.values() if entry.memory]

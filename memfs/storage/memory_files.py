@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memfs.after_fork import Mutex
-from memfs.data_types import Memory, Problem, Stamp, Version, Written
+from memfs.data_types import Memory, Outcome, Problem, Stamp, Version, Written
 from memfs.errors import (
     MalformedMemoryError,
     MemoryChangedError,
@@ -206,11 +206,11 @@ class MemoryFiles:
             self.journal.note(hold.root, (path,))
             return Written(Memory(path, data, memory.status, understand).id, path, "updated", stamp)
 
-    def create(self, path: str, data: bytes, *, outcome: str) -> Written:
+    def create(self, path: str, data: bytes, *, outcome: Outcome) -> Written:
         """Write a whole file under a name that nobody has, also in another case or normal form."""
         return self._while_there(lambda: self._create(tuple(path.split("/")), data, outcome))
 
-    def _create(self, segments: tuple[str, ...], data: bytes, outcome: str) -> Written:
+    def _create(self, segments: tuple[str, ...], data: bytes, outcome: Outcome) -> Written:
         name = segments[-1]
         with self.hold(segments[:-1], create=True) as hold:
             path = hold.path(name)
@@ -231,13 +231,13 @@ class MemoryFiles:
             names.note(hold.parent, hold.gate, name, stamp, text_key(memory.body))
             return Written(memory.id, path, outcome, stamp)
 
-    def move(self, path: str, to: Segments, name: str, *, outcome: str, dirty: Dirty, seen: Seen = None) -> Written:
+    def move(self, path: str, to: Segments, name: str, *, outcome: Outcome, dirty: Dirty, seen: Seen = None) -> Written:
         """Move a memory; the new name must be free, or is numbered when it is archived."""
         if name != path.rpartition("/")[2]:
             check_name(name)
         return self._while_there(lambda: self._move(path, to, name, outcome, dirty, seen))
 
-    def _move(self, path: str, to: Segments, name: str, outcome: str, dirty: Dirty, seen: Seen) -> Written:
+    def _move(self, path: str, to: Segments, name: str, outcome: Outcome, dirty: Dirty, seen: Seen) -> Written:
         segments = tuple(path.split("/"))
         with self.hold(segments[:-1]) as hold:
             with _readable(path):

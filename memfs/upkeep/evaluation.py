@@ -14,13 +14,14 @@ from memfs.data_types import Hit, Memory, Problem, Reason
 from memfs.errors import InvalidQueriesError, MemfsError, MemoryNotFoundError, SettingsError, StorageError, shown
 from memfs.format.frontmatter import Bounds, Fault, Listed, scan_list
 from memfs.fs.files import open_root, read
+from memfs.query.filters import FILTER_NAMES
 from memfs.query.question import MAX_LIMIT
-from memfs.vault.vault import FILTERS, Vault
+from memfs.vault.vault import Vault
 
 NAME = "queries.yaml"
 DEFAULT_K = 5
 BOUNDS = Bounds("the file", size=512 * 1024, events=50_000, is_file=True)
-KEYS = frozenset({"question", "expected", "k", "namespace", "min_relevance", *FILTERS})
+KEYS = frozenset({"question", "expected", "k", "namespace", "min_relevance", *FILTER_NAMES})
 
 
 @dataclass(frozen=True)

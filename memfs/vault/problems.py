@@ -1,4 +1,4 @@
-"""What a person should look at in a vault: problems of files, and of files among each other. Pure."""
+"""The problems of a vault that a person should resolve: in single files, and conflicts between files. Pure."""
 
 from collections.abc import Iterable
 
@@ -6,26 +6,26 @@ from memfs.data_types import Memory, Problem
 from memfs.namespace import fold, is_conflict_copy
 
 
-def check(found: Iterable[Memory | Problem], late: Iterable[tuple[str, bytes]]) -> list[Problem]:
-    """Every problem, by path."""
+def find_problems(found: Iterable[Memory | Problem], late_saves: Iterable[str]) -> list[Problem]:
+    """Return the problems of memories and of `late_saves`, the paths of memories with one, sorted by path."""
     problems: list[Problem] = []
-    ids: dict[str, str] = {}
-    names: dict[str, str] = {}
+    path_of_id: dict[str, str] = {}
+    path_of_name: dict[str, str] = {}  # by path without case and normal form
     for item in found:
         if isinstance(item, Problem):
             problems.append(item)
             continue
         problems += item.problems
-        other = item.path if is_conflict_copy(item.path) else ids.setdefault(item.id, item.path)
+        other = item.path if is_conflict_copy(item.path) else path_of_id.setdefault(item.id, item.path)
         if other != item.path:
             problems.append(Problem(item.path, 1, f"the same id as {other}", "id", item.id, "Delete one of the lines."))
-        other = names.setdefault(fold(item.path), item.path)
+        other = path_of_name.setdefault(fold(item.path), item.path)
         if other != item.path:
             problems.append(Problem(item.path, 1, f"the same name as {other} but for case or normal form"))
         if is_conflict_copy(item.path):
             hint = "Take over what you need, then remove this copy."
             reason = "another version of the memory beside it: both were changed at once"
             problems.append(Problem(item.path, 1, reason, hint=hint))
-    for path, _ in late:
+    for path in late_saves:
         problems.append(Problem(path, 1, "a save that came too late is in .memfs/late", hint="Write any memory."))
     return sorted(problems, key=lambda problem: (problem.path, problem.line))

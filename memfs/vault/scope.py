@@ -1,15 +1,15 @@
-"""Scope: what a handle on a vault may reach, and how its memories are named there."""
+"""The subtree that a handle on a vault can reach: path checks, lookup of memories by id or path, and filters."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
 from memfs.data_types import Memory, Problem
-from memfs.errors import InvalidNamespaceError, MemfsError, MemoryNotFoundError, shown
+from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemfsError, MemoryNotFoundError, shown
 from memfs.fs.files import STATE, worded
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
-from memfs.query.filters import Filter
+from memfs.query.filters import FILTER_NAMES, Filter, SearchFilters
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.versions import Revise
 from memfs.vault.search_engine import SearchEngine
@@ -18,22 +18,22 @@ _ID = re.compile(r"m-[0-9a-z]{26}")
 
 
 class Scope:
-    """A subtree that cannot be left, and the memories in it by id or path."""
+    """One subtree of a vault; namespaces and memories outside it are refused or not found."""
 
-    def __init__(self, tree: MemoryFiles, finder: SearchEngine, namespace: Namespace = Namespace()) -> None:  # noqa: B008  frozen
-        self._tree, self._finder, self.namespace = tree, finder, namespace
-        self._paths: dict[str, str] = {}
-        self.everything = Filter.make(None, scope=namespace)
+    def __init__(self, files: MemoryFiles, engine: SearchEngine, namespace: Namespace = Namespace()) -> None:  # noqa: B008  frozen
+        self._files, self._engine, self.namespace = files, engine, namespace
+        self._paths: dict[str, str] = {}  # id -> the path where the memory was last found
+        self._no_filter = Filter.make(None, scope=namespace)
 
     def narrowed(self, namespace: str) -> "Scope":
-        """A subtree of this one."""
+        """Return the scope of a subtree of this one."""
         inner = self.inside(namespace)
         if is_below(inner.segments, ARCHIVE):
             raise InvalidNamespaceError(namespace, "a scope has the archive of its subtree already")
-        return Scope(self._tree, self._finder, inner)
+        return Scope(self._files, self._engine, inner)
 
     def inside(self, text: str | None) -> Namespace:
-        """A namespace that memories may live in; the scope itself if none is named."""
+        """Return a namespace in which memories may be, the scope itself for None; InvalidNamespaceError if not one."""
         if text is not None and not isinstance(text, str):
             raise InvalidNamespaceError(shown(text), "not a text")
         namespace = self.namespace if text is None else Namespace.parse(text)
@@ -44,22 +44,38 @@ class Scope:
         return namespace
 
     def sees(self, segments: Sequence[str]) -> bool:
-        """Tell whether a path lies in the scope, or did before it was forgotten."""
+        """Return whether a path is in the scope; a path in `archive/` counts as the one before it was archived."""
         return self.namespace.holds(tuple(segments[1:] if is_below(segments, ARCHIVE) else segments))
 
-    def walk(self, namespace: str | None = None, *, archived: bool) -> Iterator[Memory | Problem]:
-        """Every memory below a namespace; with `archived` the forgotten ones too."""
-        segments = self.inside(namespace).segments
-        yield from self._tree.walk(segments, archived=archived)
-        if archived and segments and not is_below(segments, ARCHIVE):
-            yield from self._tree.walk((ARCHIVE, *segments))
+    def visible(self, problems: Iterable[Problem]) -> list[Problem]:
+        """Return the problems in the scope, and those that belong to no memory."""
+        return [one for one in problems if one.path.startswith(STATE) or self.sees(one.path.split("/"))]
 
-    def remember(self, name: str, path: str) -> None:
-        """Remember where a memory is."""
-        self._paths[name] = path
+    def make_filter(self, namespace: str | None, filters: SearchFilters) -> Filter:
+        """Return the filter of a search in this scope; InvalidSearchError for an unknown filter or a bad value."""
+        if namespace is None and not filters:
+            return self._no_filter
+        subtree = self.inside(namespace)
+        if unknown := filters.keys() - FILTER_NAMES:
+            raise InvalidSearchError(min(unknown), f"no such filter; known: {', '.join(sorted(FILTER_NAMES))}")
+        return Filter.make(subtree, scope=self.namespace, **filters)
+
+    def walk(self, namespace: str | None = None, *, archived: bool) -> Iterator[Memory | Problem]:
+        """Yield every memory below a namespace; with `archived` the forgotten ones too."""
+        segments = self.inside(namespace).segments
+        yield from self._files.walk(segments, archived=archived)
+        if archived and segments and not is_below(segments, ARCHIVE):
+            yield from self._files.walk((ARCHIVE, *segments))
+
+    def remember(self, memory_id: str, path: str) -> None:
+        """Remember the path of a memory, so that its id is resolved without a search."""
+        self._paths[memory_id] = path
 
     def resolve(self, ref: str, *, gone: bool = False) -> str:
-        """The path of a memory, by its path (with or without `.md`) or its id."""
+        """Return the path of a memory, found by its path (with or without `.md`) or its id.
+
+        With `gone`, a deleted memory that has kept versions is found by its path. Raises MemoryNotFoundError.
+        """
         if _ID.fullmatch(ref) and (found := self._by_id(ref)):
             return found
         segments = split_path(ref)
@@ -68,54 +84,58 @@ class Scope:
             if not path.endswith(".md") or not self.sees(parts) or is_below(parts, SESSIONS, "readme.md"):
                 continue
             with suppress(MemoryNotFoundError, InvalidNamespaceError):
-                return self._tree.read("/".join(parts)).path
-            if gone and self._tree.kept("/".join(parts)):
+                return self._files.read("/".join(parts)).path
+            if gone and self._files.kept("/".join(parts)):
                 return "/".join(parts)
         if not _ID.fullmatch(ref) and (found := self._by_id(ref)):
             return found
         raise MemoryNotFoundError(ref)
 
-    def purge(self, change: Revise, *, words: bool) -> list[str]:
-        """Change or drop kept versions of the scope; the paths of files that a program has open as they were."""
+    def purge(self, change: Revise, *, purge_index: bool) -> list[str]:
+        """Change or drop kept versions in the scope; see Vault.purge."""
 
         def revise(path: str, data: bytes) -> bytes | None:
             return change(path, data) if self.sees(path.split("/")) else data
 
-        opened = [path for path in _revise(self._tree, revise) if self.sees(path.split("/"))]
-        if words:
-            self._finder.purge(None)
-        return opened
+        still_open = [path for path in _revise_versions(self._files, revise) if self.sees(path.split("/"))]
+        if purge_index:
+            self._engine.purge(None)
+        return still_open
 
     def _by_id(self, ref: str) -> str | None:
-        for find in (self._paths.get, self._finder.path_of):
-            if (known := find(ref)) and self.sees(known.split("/")):
+        """Return the path of the memory with an id: a remembered one, else from the index, else from the files."""
+        for find in (self._paths.get, self._engine.path_of):
+            if (path := find(ref)) and self.sees(path.split("/")):
                 with suppress(MemfsError):
-                    if self._tree.read(known).id == ref:
-                        self._paths[ref] = known
-                        return known
+                    if self._files.read(path).id == ref:
+                        self._paths[ref] = path
+                        return path
         needle = ref.encode(errors="replace")
         for found in self.walk(archived=True):
             if not isinstance(found, Memory) or not (needle in found.data or b"\\" in found.data):
-                continue
+                continue  # parsing a header takes a while; one without escapes spells the id out
             if found.header.get("id") == ref and not is_conflict_copy(found.path):
                 self._paths[ref] = found.path
                 return found.path
         return None
 
 
-def _revise(tree: MemoryFiles, change: Revise) -> list[str]:
-    """Change or drop kept versions, with what killed writers left; the paths of files that are open as they were."""
+def _revise_versions(files: MemoryFiles, change: Revise) -> list[str]:
+    """Change or drop kept versions, including those in temporary files of killed writers.
+
+    Returns the paths of memories whose previous file another program still has open.
+    """
     try:
-        with tree.opened() as root:
-            tree.state.make(root)
-            tree.state.sweep(root, partial(tree.versions.keep_once, root))
-            tree.versions.revise(root, change)
-            tree.journal.begin_anew(root)  # a name may say what a text said
-            return tree.state.aside(root)
+        with files.opened() as root:
+            files.state.make(root)
+            files.state.sweep(root, partial(files.versions.keep_once, root))
+            files.versions.revise(root, change)
+            files.journal.begin_anew(root)  # the file names in it may repeat words of a purged text
+            return files.state.aside(root)
     except OSError as error:
         raise worded(STATE, error) from error
 
 
 def is_below(segments: Sequence[str], *names: str) -> bool:
-    """Tell whether a path lies below one of these names at the root."""
+    """Return whether the first segment of a path is one of these names."""
     return bool(segments) and fold(segments[0]) in names

@@ -47,7 +47,7 @@ class SearchEngine:
         watch: bool,
         embedder: Embedder | None = None,
     ) -> None:
-        self._tree, self._root, self._clock, self._wants_watcher = tree, root, clock, watch
+        self._files, self._root, self._clock, self._wants_watcher = tree, root, clock, watch
         self._forgetting, self._usage = Forgetting.of(settings), usage
         retrieval = settings.get("retrieval", {})
         self._language = retrieval.get("language", LANGUAGE)
@@ -65,7 +65,7 @@ class SearchEngine:
 
             with self._mutex:
                 if self._made is None:
-                    self._made = Freshness(self._tree, self._root, language=self._language, clock=self._clock)
+                    self._made = Freshness(self._files, self._root, language=self._language, clock=self._clock)
         return self._made
 
     @property
@@ -77,7 +77,7 @@ class SearchEngine:
             with self._mutex:
                 if self._searching is None:
                     fresh, meaning = self.fresh, self._meaning() if self._is_semantic else None
-                    self._searching = Search(self._tree, fresh, self._forgetting, self._usage, meaning), meaning
+                    self._searching = Search(self._files, fresh, self._forgetting, self._usage, meaning), meaning
         return self._searching
 
     def _meaning(self) -> "SemanticIndex | None":
@@ -89,7 +89,7 @@ class SearchEngine:
             return None
         from memfs.search.semantic.semantic_index import SemanticIndex
 
-        return SemanticIndex(self._tree, self.fresh, default_embedder if embedder is None else lambda: embedder)
+        return SemanticIndex(self._files, self.fresh, default_embedder if embedder is None else lambda: embedder)
 
     def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:
         """The hits of a question."""
@@ -142,7 +142,7 @@ class SearchEngine:
         from memfs.freshness.index_doctor import examine
 
         with self.fresh.lock:
-            return examine(self.fresh, self._tree, repair=repair)
+            return examine(self.fresh, self._files, repair=repair)
 
     def path_of(self, name: str) -> str | None:
         """The path of a memory with this id, as far as a published index knows."""
@@ -224,7 +224,7 @@ class SearchEngine:
         except ImportError:
             shutil.rmtree(folder, ignore_errors=True)
             return
-        with self._tree.opened() as root:
+        with self._files.opened() as root:
             prune(root, index.catalog)
 
 

@@ -1,14 +1,13 @@
-"""Vault: the front door of the core."""
+"""Vault: the front door of the core. Each method checks its arguments and passes the work to storage or search."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from memfs.data_types import (
     Change,
@@ -27,48 +26,40 @@ from memfs.decay import PRUNED
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
-    InvalidSearchError,
     MemfsError,
     MemoryNotFoundError,
-    SettingsError,
-    VaultNotFoundError,
     VersionNotFoundError,
 )
 from memfs.format.edit import canonical, retagged, revise
 from memfs.format.frontmatter import parse
-from memfs.fs.files import STATE, Dirty, digest, encode, open_root, read, worded, write
+from memfs.fs.files import Dirty, digest, encode
 from memfs.fs.gc_pause import paused
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, check_name, fold
+from memfs.namespace import ARCHIVE, Namespace, check_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
-from memfs.query.filters import Filter
+from memfs.query.filters import SearchFilters
 from memfs.query.question import check_page
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.recall_log import RecallLog
-from memfs.storage.state_dir import make
-from memfs.vault import settings
-from memfs.vault.problems import check
+from memfs.vault.problems import find_problems
 from memfs.vault.scope import Scope, is_below
 from memfs.vault.search_engine import SearchEngine
+from memfs.vault.vault_directory import check_root, create_vault, find_vault, read_settings
+from memfs.vault.write_arguments import check_item, merge_header, parse_seen
 
-LOCK_TIMEOUT = 10.0
-UTF8 = "Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8 such as C.UTF-8."
-Memories = list[Memory]
+LOCK_TIMEOUT = 10.0  # seconds to wait for other writers of a directory
+RETRY_DELAY = 0.02  # seconds until a file that vanished during a write is looked up once more
+Memories = list[Memory]  # the class has a method `list`, so its annotations cannot use the built-in
 Problems = list[Problem]
 Versions = list[Version]
 Results = list[Written | MemfsError]
 Hits = list[Hit]
 Paths = list[str]
 Reasons = list[Reason]
-FILTERS = {"type", "tags", "status", "not_status", "created", "updated", "valid", "where", "include"}
-FILES = {
-    settings.NAME: f"version: {settings.VERSION}\n",
-    ".gitignore": f"{STATE}/\n",
-    ".gitattributes": f"{SESSIONS}/**/*.jsonl merge=union\n*.md merge=memfs\n",
-}
+HeaderKeys = Mapping[str, Any] | None
 
 
 class Vault:
-    """A directory of memories. Opening one touches nothing; the first write or search makes `.memfs/`."""
+    """A directory of memories. Opening one touches nothing; the first write or search creates `.memfs/`."""
 
     def __init__(
         self,
@@ -79,51 +70,31 @@ class Vault:
         clock: Clock = system_clock,
         embedder: Embedder | None = None,
     ) -> None:
-        if (names := sys.getfilesystemencoding()) != "utf-8":  # what it cannot spell is misread, and written wrong
-            raise SettingsError("the locale", f"has {names} names of files, a vault UTF-8").with_hint(UTF8)
-        self.root = Path(os.path.abspath(root))
-        if not self.root.is_dir():
-            raise VaultNotFoundError(str(root))
-        self._tree = MemoryFiles(self.root, clock=clock, lock_timeout=lock_timeout)
+        self.root = check_root(root)
+        self._files = MemoryFiles(self.root, clock=clock, lock_timeout=lock_timeout)
         self._clock = clock
         self.usage = RecallLog(self.root, clock)
-        self._finder = SearchEngine(
-            self._tree, str(self.root), self.usage, clock=clock, settings=self.settings, watch=watch, embedder=embedder
+        self._engine = SearchEngine(
+            self._files, str(self.root), self.usage, clock=clock, settings=self.settings, watch=watch, embedder=embedder
         )
-        self._scope = Scope(self._tree, self._finder)
+        self._scope = Scope(self._files, self._engine)
 
     def __repr__(self) -> str:
         return f"Vault({str(self.root)!r})" + (f".scope({str(self.namespace)!r})" if self.namespace.segments else "")
 
     @classmethod
     def init(cls, root: str | os.PathLike[str]) -> Self:
-        """Make a vault of a directory, new or not. Adds what is missing, changes nothing that is there."""
-        try:
-            os.makedirs(root, exist_ok=True)
-            fd = open_root(Path(root))
-            try:
-                make(fd)
-                for name, text in FILES.items():
-                    with suppress(FileExistsError):
-                        write(fd, name, text.encode())
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise worded(str(root), error) from error
+        """Make a new or existing directory a vault: add the missing files, and change no existing one."""
+        create_vault(root)
         return cls(root)
 
     @classmethod
     def find(cls, start: str | os.PathLike[str] = ".") -> Path:
-        """The nearest directory from `start` upwards that is a vault."""
-        here = Path(os.path.abspath(start))
-        for folder in (here, *here.parents):
-            if (folder / settings.NAME).is_file() or (folder / STATE).is_dir():
-                return folder
-        raise VaultNotFoundError(str(here))
+        """Return the nearest directory from `start` upwards that is a vault."""
+        return find_vault(start)
 
     def __enter__(self) -> Self:
-        self._finder.start()
+        self._engine.start()
         return self
 
     def __exit__(
@@ -132,21 +103,15 @@ class Vault:
         self.close()
 
     def close(self) -> None:
-        """Stop the watcher, and give back what writing and searching hold; the vault can still be used."""
-        self._finder.close()
-        self._tree.close()
+        """Stop the watcher and release the resources of writing and searching; the vault can still be used."""
+        self._engine.close()
+        self._files.close()
         self.usage.close()
 
     @lazy
     def settings(self) -> Mapping[str, Any]:
-        """What `memfs.yaml` sets."""
-        fd = open_root(self.root)
-        try:
-            return settings.load(read(fd, settings.NAME).data.decode(errors="replace"))
-        except OSError:
-            return {}
-        finally:
-            os.close(fd)
+        """The settings in `memfs.yaml`."""
+        return read_settings(self.root)
 
     @property
     def namespace(self) -> Namespace:
@@ -154,7 +119,7 @@ class Vault:
         return self._scope.namespace
 
     def scope(self, namespace: str) -> "Vault":
-        """A handle on one subtree, which it cannot leave."""
+        """Return a handle on one subtree, which it cannot leave."""
         handle = object.__new__(type(self))
         handle.__dict__.update(self.__dict__)
         handle._scope = self._scope.narrowed(namespace)
@@ -164,26 +129,26 @@ class Vault:
 
     def read(self, ref: str) -> Memory:
         """Read a memory by its id or its path."""
-        return self._tree.read(self._scope.resolve(ref))
+        return self._files.read(self._scope.resolve(ref))
 
     def list(self, namespace: str | None = None, *, archived: bool = False) -> Memories:
-        """The memories below a namespace, by path; with `archived` the forgotten ones too."""
+        """Return the memories below a namespace, by path; with `archived` the forgotten ones too."""
         with paused():
             return [found for found in self.walk(namespace, archived=archived) if isinstance(found, Memory)]
 
     def walk(self, namespace: str | None = None, *, archived: bool = False) -> Iterator[Memory | Problem]:
-        """What `list` gives, one by one, and a problem for each file and directory that cannot be read."""
+        """Yield the memories of `list` one by one, and a problem for each unreadable file and directory."""
         return self._scope.walk(namespace, archived=archived)
 
     def check(self, namespace: str | None = None) -> Problems:
-        """Everything in the vault that could not be understood, or that wants a person's look."""
-        with self._tree.opened() as root:
-            late = [(path, data) for _, path, data in self._tree.state.late(root) if self._scope.sees(path.split("/"))]
-        return check(self.walk(namespace, archived=True), late)
+        """Return every problem in the vault: unreadable files and values, and conflicts that a person must resolve."""
+        with self._files.opened() as root:
+            late = [path for _, path, _ in self._files.state.late(root) if self._scope.sees(path.split("/"))]
+        return find_problems(self.walk(namespace, archived=True), late)
 
     def versions(self, ref: str) -> Versions:
-        """The kept versions of a memory, newest first; by path also of one that is gone."""
-        return self._tree.kept(self._scope.resolve(ref, gone=True))
+        """Return the kept versions of a memory, newest first; a deleted memory is found by its path."""
+        return self._files.kept(self._scope.resolve(ref, gone=True))
 
     # --- searching
 
@@ -196,11 +161,11 @@ class Vault:
         offset: int = 0,
         min_relevance: float = 0.0,
         explain: bool = False,
-        **filters: Any,
+        **filters: Unpack[SearchFilters],
     ) -> Hits:
-        """The memories that answer a question best; any text is one. `filters` are those of docs/search.md."""
+        """Return the memories that match a question best; any text is a question, and a blank one lists the newest."""
         page = check_page(limit, offset, min_relevance)
-        return self._finder.search(question, self._filter(namespace, filters), page, explain=explain)
+        return self._engine.search(question, self._scope.make_filter(namespace, filters), page, explain=explain)
 
     def explain_miss(
         self,
@@ -211,59 +176,50 @@ class Vault:
         limit: int | None = 10,
         offset: int = 0,
         min_relevance: float = 0.0,
-        **filters: Any,
+        **filters: Unpack[SearchFilters],
     ) -> Reasons:
-        """Why a memory is not among the hits of such a search, or where among them it is."""
+        """Return why a memory is not among the hits of such a search, or its position among them."""
         page = check_page(limit, offset, min_relevance)
-        return self._finder.explain_miss(self.read(ref), question, self._filter(namespace, filters), page)
+        return self._engine.explain_miss(self.read(ref), question, self._scope.make_filter(namespace, filters), page)
 
     def sync(self, progress: Callable[[int, int], None] | None = None) -> SyncReport:
-        """Make the index equal the files; a search does so by itself. `progress` hears how many of how many."""
-        report = self._finder.sync(progress)
-        return replace(report, problems=tuple(self._visible(report.problems)))
+        """Make the index equal the files, as a search does by itself; calls `progress(done, total)`."""
+        report = self._engine.sync(progress)
+        return replace(report, problems=tuple(self._scope.visible(report.problems)))
 
-    def subscribe(self, tell: Callable[[Change], None]) -> Callable[[], None]:
-        """Have changes told from now on; calling the answer ends it.
+    def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `callback` with each change from now on; return a function that ends the subscription.
 
-        A vault with `watch=True` tells within a second; another one when it is searched or synced.
+        A vault with `watch=True` reports changes within a second, any other when it is searched or synced.
         """
-        return self._finder.subscribe(self._scope.namespace, tell)
+        return self._engine.subscribe(self._scope.namespace, callback)
 
     def status(self) -> IndexStatus:
-        """How things stand with the index; nothing is built for it."""
-        return self._finder.status()
+        """Return the state of the index; builds nothing."""
+        return self._engine.status()
 
     def doctor(self, *, repair: bool = True) -> Problems:
-        """Every difference between what is derived and the files; `repair` builds it anew."""
-        return self._visible(self._finder.doctor(repair=repair))
-
-    def _visible(self, problems: Iterable[Problem]) -> Problems:
-        """The problems of the scope, and those of no memory."""
-        return [one for one in problems if one.path.startswith(STATE) or self._scope.sees(one.path.split("/"))]
-
-    def _filter(self, namespace: str | None, filters: Mapping[str, Any]) -> Filter:
-        if namespace is None and not filters:
-            return self._scope.everything
-        place, scope = self._scope.inside(namespace), self._scope.namespace
-        if unknown := filters.keys() - FILTERS:
-            raise InvalidSearchError(min(unknown), f"no such filter; known: {', '.join(sorted(FILTERS))}")
-        return Filter.make(place, scope=scope, **filters)
+        """Return every difference between the derived data and the files; `repair` rebuilds the derived data."""
+        return self._scope.visible(self._engine.doctor(repair=repair))
 
     # --- writing
 
-    def add(self, text: str, namespace: str | None = None, **keys: Any) -> Written:
-        """Add a memory. The same text in the same namespace is there once: outcome "duplicate"."""
-        return self._add(Dirty(), text, namespace, **keys)
+    def add(self, text: str, namespace: str | None = None, *, header: HeaderKeys = None, **keys: Any) -> Written:
+        """Add a memory. A text that its namespace already has is not added again: outcome "duplicate".
+
+        Header keys are given as keyword arguments or in `header`, which takes any key, even one such as `namespace`.
+        """
+        return self._add(Dirty(), text, namespace, header=header, **keys)
 
     def create(self, path: str, text: str | bytes) -> Written:
-        """Write a whole file, header and all, at a path that ends in `.md`; MemoryExistsError if the name is taken."""
-        folder, _, name = path.removeprefix("/").rpartition("/")
+        """Write a whole file, header included, at a path that ends in `.md`; MemoryExistsError if the name is taken."""
+        directory, _, name = path.removeprefix("/").rpartition("/")
         check_name(name)
-        where = self._scope.inside(folder)
+        where = self._scope.inside(directory)
         if is_below((*where.segments, name), ARCHIVE, "readme.md"):
             raise InvalidNamespaceError(path, "nothing new goes there")
         data = text if isinstance(text, bytes) else encode(text, "text")
-        return self._tree.create("/".join((*where.segments, name)), data, outcome="created")
+        return self._files.create("/".join((*where.segments, name)), data, outcome="created")
 
     def update(
         self,
@@ -273,13 +229,17 @@ class Vault:
         add_tags: Iterable[str] = (),
         remove_tags: Iterable[str] = (),
         seen: Stamp | str | None = None,
+        header: HeaderKeys = None,
         **keys: Any,
     ) -> Written:
         """Set header keys (None removes one), tags, or the body; nothing else in the file changes.
 
+        Header keys are given as keyword arguments or in `header`, which takes any key, even one such as `seen`.
         With `seen`, the stamp of a memory that was read, a file that changed since is refused.
         """
-        return self._update(Dirty(), ref, body=body, add_tags=add_tags, remove_tags=remove_tags, seen=seen, **keys)
+        return self._update(
+            Dirty(), ref, body=body, add_tags=add_tags, remove_tags=remove_tags, seen=seen, header=header, **keys
+        )
 
     def append(self, ref: str, text: str) -> Written:
         """Add lines to the end of a memory's body."""
@@ -293,30 +253,30 @@ class Vault:
 
     def replace(self, ref: str, text: str, *, seen: Stamp | str) -> Written:
         """Replace a whole file, as an editor does; refused if it changed since it was `seen`."""
-        return self._rewrite(ref, lambda _: text, Dirty(), seen=_stamp(seen))
+        return self._rewrite(ref, lambda _: text, Dirty(), seen=parse_seen(seen))
 
     def forget(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
-        """Move a memory to `archive/`: readable, and out of the way; refused if it changed since it was `seen`."""
-        written = self._forget(Dirty(), ref, _stamp(seen))
-        with suppress(MemfsError):  # of a file that is never rewritten
+        """Move a memory to `archive/`, where it stays readable; refused if it changed since it was `seen`."""
+        written = self._forget(Dirty(), ref, parse_seen(seen))
+        with suppress(MemfsError):  # raised for a file that memfs never rewrites
             if written.outcome == "archived" and PRUNED in self.read(written.path).header.values:
-                # it had come back from there; what is forgotten is not to be remembered again
+                # pruning archived it before: a memory with that mark may be added again, a forgotten one must not
                 written = replace(written, stamp=self.update(written.path, pruned=None).stamp)
         return written
 
     def remove(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
-        """Delete a memory and its kept versions; the index lets go of its words when the vault is closed."""
-        written = self._tree.remove(self._scope.resolve(ref), Dirty(), seen=_stamp(seen))
-        self._finder.purge(written.path)
+        """Delete a memory and its kept versions; its words leave the index when the vault is closed."""
+        written = self._files.remove(self._scope.resolve(ref), Dirty(), seen=parse_seen(seen))
+        self._engine.purge(written.path)
         return written
 
-    def purge(self, change: Callable[[str, bytes], bytes | None], *, words: bool = True) -> Paths:
-        """Have `change(path, data)` say what each kept version becomes; None drops it.
+    def purge(self, change: Callable[[str, bytes], bytes | None], *, purge_index: bool = True) -> Paths:
+        """Replace the data of each kept version by `change(path, data)`; None drops the version.
 
-        With `words` the index lets go of all former texts when the vault is closed. The answer names the memories
-        that a program has open as they were before the last write: that goes when they are closed.
+        With `purge_index`, all former texts leave the index when the vault is closed. Returns the paths of memories
+        whose previous text another program still has open: that text goes when the program closes it.
         """
-        return self._scope.purge(change, words=words)
+        return self._scope.purge(change, purge_index=purge_index)
 
     def move(self, ref: str, to: str, *, seen: Stamp | str | None = None) -> Written:
         """Move a memory to a namespace, or to a path that ends in `.md`; its id stays. `seen` as in `update`."""
@@ -327,75 +287,83 @@ class Vault:
         target = self._scope.inside(to)
         if not target.segments and fold(name) == "readme.md":
             raise InvalidNamespaceError(name, "the README of a vault is no memory")
-        return self._tree.move(path, target.segments, name, outcome="moved", dirty=Dirty(), seen=_stamp(seen))
+        return self._files.move(path, target.segments, name, outcome="moved", dirty=Dirty(), seen=parse_seen(seen))
 
     def restore(self, ref: str, version: str | None = None) -> Written:
-        """Bring a kept version back: by the start of its hash, or the newest that differs from the file."""
+        """Restore a kept version, found by the start of its hash; by default the newest that differs from the file."""
         path = self._scope.resolve(ref, gone=True)
         try:
-            current: str | None = digest(self._tree.read(path).data)
+            current: str | None = digest(self._files.read(path).data)
         except MemoryNotFoundError:
             current = None
-        for kept in self._tree.kept(path):
+        for kept in self._files.kept(path):
             if kept.hash.startswith(version) if version else kept.hash != current:
-                return self._restore(path, self._tree.kept_data(path, kept), gone=current is None)
+                return self._restore(path, self._files.kept_data(path, kept), gone=current is None)
         raise VersionNotFoundError(path, version or "")
 
     def _restore(self, path: str, data: bytes, *, gone: bool) -> Written:
         if gone:
-            return self._tree.create(path, data, outcome="restored")
-        written = self._tree.rewrite(path, lambda _: data.decode(), Dirty())
+            return self._files.create(path, data, outcome="restored")
+        written = self._files.rewrite(path, lambda _: data.decode(), Dirty())
         return Written(written.id, path, "restored", written.stamp)
 
-    # --- many at once: a directory is made durable once a batch, and each item has its own result
+    # --- batches: each directory is fsynced once per batch, and each item has its own result
 
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
-        """Add memories: each item holds `text`, and what else `add` takes."""
-        return self._many(items, lambda dirty, item: self._add(dirty, **_arguments(item, "text")))
+        """Add memories: each item holds `text`, and the other arguments of `add`."""
+        return self._many(items, lambda dirty, item: self._add(dirty, **check_item(item, "text")))
 
     def update_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
-        """Update memories: each item holds `ref`, and what else `update` takes."""
-        return self._many(items, lambda dirty, item: self._update(dirty, **_arguments(item, "ref")))
+        """Update memories: each item holds `ref`, and the other arguments of `update`."""
+        return self._many(items, lambda dirty, item: self._update(dirty, **check_item(item, "ref")))
 
     def forget_many(self, refs: Iterable[str]) -> Results:
         """Move memories to `archive/`."""
         return self._many(refs, self._forget)
 
-    def _many(self, items: Iterable[Any], one: Any) -> Results:
-        dirty, results = Dirty(batch=True), []
+    def _many(self, items: Iterable[Any], write: Callable[[Dirty, Any], Written]) -> Results:
+        dirty, results = Dirty(batch=True), Results()
         try:
             for item in items:
                 try:
-                    results.append(one(dirty, item))
+                    results.append(write(dirty, item))
                 except MemfsError as error:
                     results.append(error)
-                except (TypeError, AttributeError) as error:  # an item of the wrong shape, from JSON perhaps
+                except (TypeError, AttributeError) as error:  # an item of the wrong shape, perhaps from JSON
                     results.append(InvalidMemoryError("item", str(error)))
         finally:
             dirty.flush()
         return results
 
-    def _add(self, dirty: Dirty, text: str, namespace: str | None = None, **keys: Any) -> Written:
+    def _add(
+        self, dirty: Dirty, /, text: str, namespace: str | None = None, *, header: HeaderKeys = None, **keys: Any
+    ) -> Written:
+        if header is not None:
+            keys = merge_header(header, keys)
         if "id" in keys:
             raise InvalidMemoryError("id", "memfs chooses it")
         where = self._scope.inside(namespace)
         if is_below(where.segments, ARCHIVE):
             raise InvalidNamespaceError(str(where), "the archive takes what is forgotten, nothing new")
-        written = self._tree.add(where.segments, text, keys, dirty)
+        written = self._files.add(where.segments, text, keys, dirty)
         self._scope.remember(written.id, written.path)
         return written
 
     def _update(
         self,
         dirty: Dirty,
+        /,
         ref: str,
         *,
         body: str | None = None,
         add_tags: Iterable[str] = (),
         remove_tags: Iterable[str] = (),
         seen: Stamp | str | None = None,
+        header: HeaderKeys = None,
         **keys: Any,
     ) -> Written:
+        if header is not None:
+            keys = merge_header(header, keys)
         if "id" in keys:
             raise InvalidMemoryError("id", "stays as it is")
         if body is not None:
@@ -406,33 +374,18 @@ class Vault:
             tags = {"tags": retagged(old, keys, added, dropped)} if added or dropped else {}
             return revise(old, {**keys, **tags}, body, self._clock)
 
-        return self._rewrite(ref, change, dirty, seen=_stamp(seen))
+        return self._rewrite(ref, change, dirty, seen=parse_seen(seen))
 
     def _rewrite(self, ref: str, change: Callable[[str], str], dirty: Dirty, *, seen: Stamp | None = None) -> Written:
-        """Rewrite a memory, also one that is moved meanwhile, or that an editor moves aside while it saves."""
+        """Rewrite a memory; retry once, because it may be moved meanwhile, or an editor may be replacing its file."""
         with suppress(MemoryNotFoundError):
-            return self._tree.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
-        time.sleep(0.02)
-        return self._tree.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
+            return self._files.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
+        time.sleep(RETRY_DELAY)
+        return self._files.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
 
     def _forget(self, dirty: Dirty, ref: str, seen: Stamp | None = None) -> Written:
         path = self._scope.resolve(ref)
         *segments, name = path.split("/")
         if is_below(segments, ARCHIVE):
-            return Written(self._tree.read(path).id, path, "unchanged")
-        return self._tree.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty, seen=seen)
-
-
-def _arguments(item: Mapping[str, Any], needed: str) -> Mapping[str, Any]:
-    if not isinstance(item, Mapping) or needed not in item:
-        raise InvalidMemoryError(needed, "is missing in an item of the batch")
-    return item
-
-
-def _stamp(seen: Stamp | str | None) -> Stamp | None:
-    if not isinstance(seen, str):
-        return seen
-    try:
-        return Stamp.parse(seen)
-    except ValueError:
-        raise InvalidMemoryError("seen", f"{seen!r} is not a stamp") from None
+            return Written(self._files.read(path).id, path, "unchanged")
+        return self._files.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty, seen=seen)

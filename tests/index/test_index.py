@@ -195,9 +195,9 @@ def test_where_files_cannot_be_linked_they_are_copied(tmp_path: Path) -> None:
 def test_the_doctor_sees_what_the_index_has_otherwise(vault: Vault) -> None:
     kept, other = vault.add("Tea.", "n"), vault.add("Coffee.", "n")
     vault.sync()
-    finder = vault._finder
+    finder = vault._engine
     index = finder.fresh.index
-    with vault._tree.opened() as root:
+    with vault._files.opened() as root:
         memory = read_one(root, kept.path)
     assert memory is not None
     wrong = document(memory)._replace(row=Row(kept.path, memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
@@ -207,8 +207,8 @@ def test_the_doctor_sees_what_the_index_has_otherwise(vault: Vault) -> None:
     folder = finder.fresh.published.folder
     damaged = publish(folder, index, edits, language="english", journal="", is_large=False)
 
-    found = set(_differences(damaged, damaged.catalog.rows(), vault._tree, is_synced=True))
-    told = list(_faults(finder.fresh, vault._tree, is_synced=False))
+    found = set(_differences(damaged, damaged.catalog.rows(), vault._files, is_synced=True))
+    told = list(_faults(finder.fresh, vault._files, is_synced=False))
 
     assert found == {
         (kept.path, "indexed with another text"),
@@ -231,17 +231,17 @@ def test_a_doctor_that_only_looks_leaves_a_vault_as_it_is(vault: Vault) -> None:
 def test_a_generation_that_is_described_anew_is_not_opened_anew(vault: Vault) -> None:
     vault.add("Alice drinks oolong.")
     vault.sync()
-    index, current = vault._finder.fresh.index, vault.root / ".memfs/index/current"
+    index, current = vault._engine.fresh.index, vault.root / ".memfs/index/current"
     for _ in range(3):
         (vault.root / "again").write_bytes(current.read_bytes())
         (vault.root / "again").replace(current)
 
         assert len(vault.search("oolong")) == 1
-        assert vault._finder.fresh.index is index
+        assert vault._engine.fresh.index is index
     current.unlink()
 
     assert len(vault.search("oolong")) == 1
-    assert vault._finder.fresh.index is not index
+    assert vault._engine.fresh.index is not index
 
 
 # --- a look at every file
@@ -346,7 +346,7 @@ def test_a_look_takes_memories_and_tells_what_is_none(tmp_path: Path) -> None:
 def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
     vault.add("Tea.", "n")
     ours, theirs = ChangeJournal(), ChangeJournal()
-    with vault._tree.opened() as root:
+    with vault._files.opened() as root:
         ours.begin(root)
         assert theirs.read(root) is None
         ours.read(root)

@@ -39,7 +39,7 @@ def _words() -> Iterator[tuple[int, str]]:
 
 
 def said(vault: Vault, text: str, number: int, session: str = "s-1", namespace: str = "/chat", **header: str) -> str:
-    return vault.add(text, namespace, source=f"session {session}, message {number}", **header).path
+    return vault.add(text, namespace, source=f"session {session}, message {number}", header=header).path
 
 
 def bodies(vault: Vault, question: str, **options: object) -> list[str]:

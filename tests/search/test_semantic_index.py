@@ -521,7 +521,7 @@ def test_rows_of_what_is_gone_are_not_compared(vault: Vault) -> None:
     for memory in vault.list("/notes")[:20]:
         os.unlink(vault.root / memory.path)
     vault.sync()
-    rows, keys = living(vault._finder.fresh.index.catalog)
+    rows, keys = living(vault._engine.fresh.index.catalog)
 
     assert len(rows) == len(keys) == 40
-    assert sorted(rows) == sorted(vault._finder.fresh.index.all_rows())
+    assert sorted(rows) == sorted(vault._engine.fresh.index.all_rows())

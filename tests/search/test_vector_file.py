@@ -113,7 +113,7 @@ def test_many_processes_keep_vectors_at_once(tmp_path: Path, root: int) -> None:
         "import sys, numpy as np; from memfs.fs.files import open_root\n"
         "from memfs.search.semantic.vector_file import VectorFile\n"
         "root, first = open_root(sys.argv[1]), int(sys.argv[2])\n"
-        f"vectors = Vectors({NAME!r}, {SIZE}); vectors.refresh(root)\n"
+        f"vectors = VectorFile({NAME!r}, {SIZE}); vectors.refresh(root)\n"
         "for number in range(first, first + 40):\n"
         f"    vectors.add(root, [number], np.eye({SIZE}, dtype=np.float32)[[number % {SIZE}]])\n"
     )
@@ -269,7 +269,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_whole_vectors(tmp_path:
     code = (
         "import sys, numpy as np; from memfs.fs.files import open_root\n"
         "from memfs.search.semantic.vector_file import VectorFile\n"
-        f"root = open_root(sys.argv[1]); vectors = Vectors({NAME!r}, {SIZE}); number = 0\n"
+        f"root = open_root(sys.argv[1]); vectors = VectorFile({NAME!r}, {SIZE}); number = 0\n"
         "print('ready', flush=True)\n"
         "while True:\n"
         "    number += 1\n"

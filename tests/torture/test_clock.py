@@ -133,7 +133,7 @@ def _mistakes(vault: Vault, ref: str, versions: list[str], words: dict[str, list
 
 def _body(vault: Vault, ref: str, code: str) -> str:
     """The body of a kept version."""
-    with vault._tree.opened() as root:
+    with vault._files.opened() as root:
         version = next(version for version in vault.versions(ref) if version.hash == code)
-        data = vault._tree.versions.read(root, ref, version)
+        data = vault._files.versions.read(root, ref, version)
     return data.decode().partition("---\n\n")[2].removesuffix("\n")

@@ -220,7 +220,7 @@ def test_any_value_comes_back_as_it_went_in(vault: Vault) -> None:
         "words": "true",
         "digits": "0123", "empty": "", "mixed": ["a", 1, True, "true"], "none": [],
     }  # fmt: skip
-    memory = vault.read(vault.add("Text.", "n", **values).id)
+    memory = vault.read(vault.add("Text.", "n", header=values).id)
 
     for key, value in values.items():
         got = memory.header.get(key)

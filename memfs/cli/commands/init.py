@@ -8,7 +8,8 @@ from memfs.cli.output import count, plain, print_json
 from memfs.cli.parser import usage, vault_option
 from memfs.errors import StorageError, VaultNotFoundError
 from memfs.fs.files import STATE
-from memfs.vault.vault import FILES, Vault
+from memfs.vault.vault import Vault
+from memfs.vault.vault_directory import FILES
 
 
 def run_init(args: argparse.Namespace) -> int:

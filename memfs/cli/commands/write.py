@@ -36,7 +36,7 @@ def run_add(args: argparse.Namespace) -> int:
     keys |= {key: value for key, value in given.items() if value}
     with open_vault(args.vault) as vault:
         where = namespace_of(vault, args.namespace)
-        written = vault.add(text_of(args.text), where, **keys)
+        written = vault.add(text_of(args.text), where, header=keys)
         print_written(written, as_json=args.json)
         if written.outcome == "duplicate" and not args.json:
             _print_kept(vault.read(written.path), keys)
@@ -74,7 +74,7 @@ def run_update(args: argparse.Namespace) -> int:
     body = None if args.body is None else text_of([args.body])
     with open_vault(args.vault) as vault:
         ref = reference(vault, args.ref)
-        written = vault.update(ref, body=body, add_tags=args.tag, remove_tags=args.untag, seen=args.seen, **keys)
+        written = vault.update(ref, body=body, add_tags=args.tag, remove_tags=args.untag, seen=args.seen, header=keys)
         print_written(written, as_json=args.json)
     return 0
 

@@ -186,18 +186,15 @@ class Records:
             **header_of(_metadata(record)),
         }
         (place,) = record["namespaces"]
-        return self._vault.add(_content(record), namespace_of(place), **header).id
+        return self._vault.add(_content(record), namespace_of(place), header=header).id
 
     def _update(self, record: Mapping[str, Any]) -> str:
         memory = self._vault.read(record["memoryRecordId"])
         record = self._admitted(record, known=memory.body)
-        changes: dict[str, Any] = {}
-        if "content" in record:
-            changes["body"] = _content(record)
-        if "metadata" in record:
-            changes |= header_changes(memory.header.values, _metadata(record))
-        if changes:
-            self._vault.update(memory.id, seen=memory.stamp, **changes)
+        body = _content(record) if "content" in record else None
+        header = header_changes(memory.header.values, _metadata(record)) if "metadata" in record else {}
+        if body is not None or header:
+            self._vault.update(memory.id, body=body, seen=memory.stamp, header=header)
         for place in record.get("namespaces") or ():
             if namespace_of(place) != str(memory.namespace):
                 self._vault.move(memory.id, namespace_of(place))

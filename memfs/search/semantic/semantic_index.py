@@ -45,7 +45,7 @@ class SemanticIndex:
 
     def __init__(self, tree: MemoryFiles, fresh: Freshness, load: Callable[[], Embedder]) -> None:
         self.trouble = ""
-        self._tree, self._fresh, self._load = tree, fresh, load
+        self._files, self._fresh, self._load = tree, fresh, load
         self._made: tuple[Embedder, VectorFile] | None = None
         self._nearest: tuple[object, NearestVectors] | None = None  # with the index and the file that it is of
         self._waiting: tuple[object, Waiting] | None = None  # with the overlay that it is of
@@ -109,7 +109,7 @@ class SemanticIndex:
         """The vectors of what is in the index, and of what is pending."""
         index, overlay = self._fresh.index, self._fresh.overlay
         _, vectors = self._ready()
-        with self._tree.opened() as root:
+        with self._files.opened() as root:
             vectors.refresh(root)
             if self._nearest is None or self._nearest[0] != (index, vectors.version):
                 nearest = self._align(root, vectors, index, progress)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from memfs.data_types import Stamp, Written
+from memfs.data_types import Outcome, Stamp, Written
 from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, shown
 from memfs.fs.files import encode
 from memfs.namespace import new_id
@@ -46,7 +46,7 @@ class _Kept:
     def is_pinned(self) -> bool:
         return self.metadata.get("pinned") is True
 
-    def written(self, outcome: str) -> Written:
+    def written(self, outcome: Outcome) -> Written:
         return Written(self.id, self.id, outcome, self.stamp)
 
 

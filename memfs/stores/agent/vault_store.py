@@ -201,7 +201,7 @@ class VaultStore(Curated):
         self.must_be_writable()
         (content, metadata), counts = self._admitted(content, metadata)
         text, header = _text(content), {"type": self.type, **header_of(metadata or {})}
-        written = self.vault.add(text, **header)
+        written = self.vault.add(text, header=header)
         return self._told(self._back_in_force(written) if written.outcome == "duplicate" else written, counts)
 
     async def update(
@@ -218,7 +218,7 @@ class VaultStore(Curated):
         (content, metadata), counts = self._admitted(content, metadata, known=memory.body)
         keys = header_changes(memory.header.values, metadata) if metadata else {}
         seen = seen or (str(memory.stamp) if metadata else None)
-        return self._told(self.vault.update(ref, body=_text(content), seen=seen, **keys), counts)
+        return self._told(self.vault.update(ref, body=_text(content), seen=seen, header=keys), counts)
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Written:
         """Add a memory in the place of one that is no longer true, which is kept, out of the way."""

@@ -1,0 +1,72 @@
+"""The directory of a vault: create one, find the nearest one, and read its settings."""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from memfs.errors import SettingsError, VaultNotFoundError
+from memfs.fs.files import STATE, open_root, read, worded, write
+from memfs.namespace import SESSIONS
+from memfs.storage.state_dir import make
+from memfs.vault import settings
+
+FILES = {  # the files of a new vault, by name
+    settings.NAME: f"version: {settings.VERSION}\n",
+    ".gitignore": f"{STATE}/\n",
+    ".gitattributes": f"{SESSIONS}/**/*.jsonl merge=union\n*.md merge=memfs\n",
+}
+_UTF8_HINT = "Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8 such as C.UTF-8."
+
+
+def create_vault(root: str | os.PathLike[str]) -> None:
+    """Create the directory, its `.memfs/` and `FILES` where they are missing; existing files stay as they are."""
+    try:
+        os.makedirs(root, exist_ok=True)
+        fd = open_root(Path(root))
+        try:
+            make(fd)
+            for name, text in FILES.items():
+                with suppress(FileExistsError):
+                    write(fd, name, text.encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise worded(str(root), error) from error
+
+
+def find_vault(start: str | os.PathLike[str]) -> Path:
+    """Return the nearest vault directory from `start` upwards; VaultNotFoundError if there is none."""
+    here = Path(os.path.abspath(start))
+    for directory in (here, *here.parents):
+        if (directory / settings.NAME).is_file() or (directory / STATE).is_dir():
+            return directory
+    raise VaultNotFoundError(str(here))
+
+
+def check_root(root: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a vault's directory.
+
+    Raises VaultNotFoundError if it is not a directory, and SettingsError if Python does not use UTF-8 for file names:
+    other names would be misread, or written wrong.
+    """
+    if (encoding := sys.getfilesystemencoding()) != "utf-8":
+        raise SettingsError("the locale", f"has {encoding} names of files, a vault UTF-8").with_hint(_UTF8_HINT)
+    path = Path(os.path.abspath(root))
+    if not path.is_dir():
+        raise VaultNotFoundError(str(root))
+    return path
+
+
+def read_settings(root: Path) -> Mapping[str, Any]:
+    """Return the checked settings of `memfs.yaml`; empty if the file cannot be read."""
+    fd = open_root(root)
+    try:
+        return settings.load(read(fd, settings.NAME).data.decode(errors="replace"))
+    except OSError:
+        return {}
+    finally:
+        os.close(fd)
