@@ -11,9 +11,6 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeGuard, TypeVar, 
 from memfs.namespace import Namespace
 
 T = TypeVar("T")
-TEXT_KEYS = frozenset({"id", "type", "title", "description", "source", "status"})
-LIST_KEYS = frozenset({"tags", "aliases", "supersedes"})
-TIME_KEYS = frozenset({"created", "updated", "expires", "valid_from", "valid_until"})
 SEALED = "enc:v1:"  # how an encrypted value begins, and a line of a body that is one
 HIDDEN = "[encrypted]"  # what is shown in its place
 SEALED_LINE = re.compile(rf"^{SEALED}\S*", re.MULTILINE)

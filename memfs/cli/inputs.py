@@ -9,8 +9,8 @@ from typing import Any
 
 from memfs.cli.output import plain, plain_lines
 from memfs.cli.parser import usage
-from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError, VaultNotFoundError
+from memfs.format.header_schema import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.fs.files import open_root, spelled
 from memfs.namespace import ARCHIVE, Namespace, Template
 from memfs.vault.vault import Vault

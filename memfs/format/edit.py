@@ -12,8 +12,8 @@ from typing import Any
 
 from memfs.data_types import as_time
 from memfs.errors import InvalidMemoryError, shown
-from memfs.format.fast_header import CHECKS, NUMBER
 from memfs.format.frontmatter import Entry, Fault, Parsed, Parts, parse, scan
+from memfs.format.header_schema import CHECKS, NUMBER
 from memfs.namespace import fold, is_text
 from memfs.protocols import Clock
 

@@ -13,7 +13,8 @@ import yaml
 
 from memfs.data_types import Header, Problem, Reading
 from memfs.errors import InvalidMemoryError, shown
-from memfs.format.fast_header import CHECKS, read_flat, resolve
+from memfs.format.fast_header import read_flat
+from memfs.format.header_schema import CHECKS, resolve
 
 MAX_HEADER = 64 * 1024
 MAX_EVENTS = 2000

@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from memfs.data_types import SEALED, SEALED_LINE, TIME_KEYS, is_sealed
+from memfs.data_types import SEALED, SEALED_LINE, is_sealed
 from memfs.errors import DecryptionError, InvalidMemoryError
 from memfs.format.edit import canonical
 from memfs.format.frontmatter import Parsed
+from memfs.format.header_schema import TIME_KEYS
 from memfs.privacy.aead import Cipher
 from memfs.privacy.keys import Keys, find
 

@@ -23,8 +23,9 @@ from memfs.errors import (
 )
 from memfs.format.edit import edit
 from memfs.format.frontmatter import Fault, Parsed, parse
+from memfs.ids import new_id
 from memfs.index.conversation_position import words_of
-from memfs.namespace import ARCHIVE, Namespace, check_name, new_id
+from memfs.namespace import ARCHIVE, Namespace, check_name
 from memfs.privacy.ciphertext_format import (
     BODY,
     Sealer,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self, TypedDict
 
-from memfs.data_types import TIME_KEYS, Memory, lazy
+from memfs.data_types import Memory, lazy
 from memfs.errors import InvalidSearchError, shown
+from memfs.format.header_schema import TIME_KEYS
 from memfs.namespace import ARCHIVE, Namespace, fold, is_text
 from memfs.query.filter_operators import EXISTENCE, Condition
 from memfs.query.keyword_terms import (

@@ -13,9 +13,10 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from memfs.data_types import TIME_KEYS, Header, Memory, as_time, is_sealed, modified
+from memfs.data_types import Header, Memory, as_time, is_sealed, modified
 from memfs.errors import InvalidSearchError, shown
 from memfs.format.fast_header import UNFIT, entries_of, is_kept, keep, read_entry, settled
+from memfs.format.header_schema import TIME_KEYS
 from memfs.namespace import fold
 
 KEYWORD_LIMIT = 100  # longer values are indexed cut to this length

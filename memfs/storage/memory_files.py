@@ -35,7 +35,8 @@ from memfs.fs.files import (
     worded,
 )
 from memfs.fs.locks import acquire, release
-from memfs.namespace import check_name, first_line, fold, new_id, slug
+from memfs.ids import new_id
+from memfs.namespace import check_name, first_line, fold, slug
 from memfs.protocols import Clock
 from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.file_names import Names, text_key

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from memfs.data_types import Memory, lazy
 from memfs.errors import shown
+from memfs.ids import is_id
 from memfs.index.tantivy_index import Analyzer
-from memfs.namespace import fold, is_conflict_copy, is_id
+from memfs.namespace import fold, is_conflict_copy
 from memfs.privacy.policy import is_secret, scan_text
 from memfs.protocols import system_clock
 from memfs.upkeep.contradictions import clashes, statements

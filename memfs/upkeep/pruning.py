@@ -7,7 +7,8 @@ from typing import NamedTuple
 from memfs.data_types import Memory, Written
 from memfs.decay import PRUNED, Forgetting, retention_of
 from memfs.errors import MemfsError, SettingsError
-from memfs.namespace import is_conflict_copy, is_id
+from memfs.ids import is_id
+from memfs.namespace import is_conflict_copy
 from memfs.protocols import system_clock
 from memfs.storage.recall_log import NEVER, Recalls
 from memfs.upkeep.supersession_chains import SupersessionChains

@@ -15,12 +15,13 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from memfs import Vault
-from memfs.data_types import LIST_KEYS, TEXT_KEYS, TIME_KEYS, Memory
+from memfs.data_types import Memory
 from memfs.decay import life_of
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
 from memfs.format.edit import compose, edit
 from memfs.format.fast_header import read_flat
 from memfs.format.frontmatter import Fault, _read_any, glance, parse, split, understand
+from memfs.format.header_schema import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.fs.files import raw_digest
 from memfs.fs.gc_pause import paused
 from memfs.index.publisher import document, origin_of, text_of

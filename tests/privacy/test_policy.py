@@ -18,7 +18,7 @@ from support.secret_samples import ALL, EACH, PEM, SAMPLES, SPOKEN, body, hexes,
 
 from memfs import InMemoryStore, Vault, VaultMemoryConfig
 from memfs.errors import InvalidSetupError, SecretRefusedError, SettingsError
-from memfs.namespace import new_id
+from memfs.ids import new_id
 from memfs.privacy.detectors import Detector, Finding, found_by
 from memfs.privacy.pii_patterns import is_card, passes_luhn, passes_mod_97
 from memfs.privacy.policy import DEFAULTS, DETECTORS, Policy, is_secret, scan_text

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from memfs.data_types import TIME_KEYS, Header, Memory
+from memfs.data_types import Header, Memory
 from memfs.errors import InvalidSearchError
 from memfs.format.frontmatter import understand
+from memfs.format.header_schema import TIME_KEYS
 from memfs.namespace import ARCHIVE, Namespace, fold
 from memfs.query.filter_operators import OPERATORS
 from memfs.query.filters import INCLUDES, Filter

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from memfs.agent.messages import Message
 from memfs.data_types import Problem, as_time
 from memfs.errors import InvalidMemoryError
-from memfs.namespace import is_id, milliseconds
+from memfs.ids import is_id, milliseconds
 
 VERSION = 1
 KIND = "e"  # begins the id of an event

@@ -39,7 +39,7 @@ from memfs.errors import (
 from memfs.fs.files import FILE, TRIES, folder, open_root, read_open, worded, write_all
 from memfs.fs.gc_pause import paused
 from memfs.fs.locks import release
-from memfs.namespace import id_at, is_id, milliseconds
+from memfs.ids import id_at, is_id, milliseconds
 from memfs.protocols import Clock, system_clock
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 from memfs.storage.state_dir import Settled, settled

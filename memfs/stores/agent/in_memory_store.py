@@ -12,7 +12,7 @@ from typing import Any
 from memfs.data_types import Outcome, Stamp, Written
 from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, shown
 from memfs.fs.files import encode
-from memfs.namespace import new_id
+from memfs.ids import new_id
 from memfs.privacy.policy import Policy
 from memfs.protocols import Clock, system_clock
 from memfs.query.tokens import STOP_WORDS, prepare

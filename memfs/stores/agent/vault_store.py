@@ -21,8 +21,8 @@ from memfs.errors import (
     shown,
 )
 from memfs.format.edit import canonical, compose
-from memfs.format.fast_header import CHECKS
 from memfs.format.frontmatter import parse
+from memfs.format.header_schema import CHECKS
 from memfs.fs.files import encode
 from memfs.namespace import ARCHIVE, Template, is_text
 from memfs.privacy.policy import Policy

@@ -18,7 +18,8 @@ from memfs.errors import (
 )
 from memfs.format.edit import canonical, compose
 from memfs.fs.files import open_root, spelled, walk
-from memfs.namespace import SESSIONS, is_conflict_copy, new_id
+from memfs.ids import new_id
+from memfs.namespace import SESSIONS, is_conflict_copy
 from memfs.protocols import system_clock
 from memfs.stores.agent.vault_store import header_of, metadata_of
 from memfs.stores.keyed.base import (

@@ -20,7 +20,7 @@ from hypothesis import strategies as some
 from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog
 from memfs.agent.sessions.events import lines_with, time_text, understand
-from memfs.namespace import is_id, new_id
+from memfs.ids import is_id, new_id
 
 KEYS = ["memfs:bytes", "memfs::bytes", "memfs:::bytes", "id", "message"]
 JSON = some.recursive(
