@@ -11,35 +11,35 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeGuard, TypeVar, 
 from memfs.namespace import Namespace
 
 T = TypeVar("T")
-SEALED = "enc:v1:"  # how an encrypted value begins, and a line of a body that is one
-HIDDEN = "[encrypted]"  # what is shown in its place
-SEALED_LINE = re.compile(rf"^{SEALED}\S*", re.MULTILINE)
+ENCRYPTED_PREFIX = "enc:v1:"  # how an encrypted value begins, and a line of a body that is one
+ENCRYPTED_LABEL = "[encrypted]"  # what is shown in its place
+ENCRYPTED_LINE = re.compile(rf"^{ENCRYPTED_PREFIX}\S*", re.MULTILINE)
 _HEADING = re.compile(r"^# +(\S.*)$", re.MULTILINE)
-_SENTENCE = re.compile(r"^(?!#)(\S.{0,300}?(?:[.!?](?=\s|$)|$))", re.MULTILINE)
+_FIRST_SENTENCE = re.compile(r"^(?!#)(\S.{0,300}?(?:[.!?](?=\s|$)|$))", re.MULTILINE)
 
 
-def is_sealed(value: object) -> TypeGuard[str]:
+def is_encrypted_value(value: object) -> TypeGuard[str]:
     """Tell whether a value is an encrypted one."""
-    return isinstance(value, str) and value.startswith(SEALED)
+    return isinstance(value, str) and value.startswith(ENCRYPTED_PREFIX)
 
 
-def unsealed(text: str, instead: str = "") -> str:
+def replace_encrypted_lines(text: str, instead: str = "") -> str:
     """A text without its encrypted lines."""
-    return SEALED_LINE.sub(instead, text) if SEALED in text else text
+    return ENCRYPTED_LINE.sub(instead, text) if ENCRYPTED_PREFIX in text else text
 
 
-def legible(value: Any) -> Any:
+def display_value(value: Any) -> Any:
     """A value as it is shown: `[encrypted]` stands for what is."""
     if isinstance(value, list | tuple):
-        return [legible(item) for item in value]
-    return HIDDEN if is_sealed(value) else value
+        return [display_value(item) for item in value]
+    return ENCRYPTED_LABEL if is_encrypted_value(value) else value
 
 
-def owned(value: Any) -> Any:
+def copy_containers(value: Any) -> Any:
     """A value of a header as one may change it: its lists and mappings are copies."""
     if isinstance(value, list):
-        return [owned(item) for item in value]
-    return {key: owned(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [copy_containers(item) for item in value]
+    return {key: copy_containers(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 class Stamp(NamedTuple):
@@ -54,7 +54,7 @@ class Stamp(NamedTuple):
         return "-".join(f"{part:x}" for part in self)
 
     @classmethod
-    def of(cls, status: os.stat_result) -> Self:
+    def from_stat(cls, status: os.stat_result) -> Self:
         """The stamp of a file of which the system says this."""
         return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
@@ -85,11 +85,11 @@ class Problem:
         return f"{self.place} {self.reason}"
 
 
-_NONE: tuple[str, ...] = ()
+_NO_TEXTS: tuple[str, ...] = ()
 _NO_TEXT: str | None = None
 
 
-def _key(name: str, default: T) -> T:
+def _header_property(name: str, default: T) -> T:
     """A property of the header: the value of a key, or its default."""
     return cast("T", property(lambda self: self.values.get(name, default)))
 
@@ -100,46 +100,46 @@ class Header:
 
     values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
-    type = _key("type", "note")
-    description = _key("description", _NO_TEXT)
-    tags = _key("tags", _NONE)
-    aliases = _key("aliases", _NONE)
-    supersedes = _key("supersedes", _NONE)
-    importance = _key("importance", 1)
-    pinned = _key("pinned", False)
-    source = _key("source", _NO_TEXT)
-    status = _key("status", "stable")
+    type = _header_property("type", "note")
+    description = _header_property("description", _NO_TEXT)
+    tags = _header_property("tags", _NO_TEXTS)
+    aliases = _header_property("aliases", _NO_TEXTS)
+    supersedes = _header_property("supersedes", _NO_TEXTS)
+    importance = _header_property("importance", 1)
+    pinned = _header_property("pinned", False)
+    source = _header_property("source", _NO_TEXT)
+    status = _header_property("status", "stable")
 
     @property
     def created(self) -> datetime | None:
-        return _first_moment(self.values.get("created"))
+        return _start_of_day(self.values.get("created"))
 
     @property
     def updated(self) -> datetime | None:
-        return _first_moment(self.values.get("updated")) or self.created
+        return _start_of_day(self.values.get("updated")) or self.created
 
     @property
     def valid_from(self) -> datetime | None:
-        return _first_moment(self.values.get("valid_from"))
+        return _start_of_day(self.values.get("valid_from"))
 
     @property
     def valid_until(self) -> datetime | None:
-        return _last_moment(self.values.get("valid_until"))
+        return _end_of_day(self.values.get("valid_until"))
 
     @property
     def expires(self) -> datetime | None:
-        return _last_moment(self.values.get("expires"))
+        return _end_of_day(self.values.get("expires"))
 
     def get(self, key: str, default: object = None) -> Any:
         """The value of any key, known or not."""
         return self.values.get(key, default)
 
 
-class Reading(NamedTuple):
+class ParsedFile(NamedTuple):
     """What a memory file's bytes say; the header is understood when it is asked for."""
 
     body: str
-    understand: Callable[[], tuple[Header, tuple[Problem, ...]]]
+    parse_header: Callable[[], tuple[Header, tuple[Problem, ...]]]
 
 
 class lazy(Generic[T]):  # noqa: N801  as `property` is
@@ -165,19 +165,21 @@ class Memory:
     path: str
     data: bytes = field(repr=False)
     status: os.stat_result = field(repr=False, compare=False)
-    reader: Callable[[str, bytes], Reading] = field(repr=False, compare=False)
+    reader: Callable[[str, bytes], ParsedFile] = field(repr=False, compare=False)
 
-    def __init__(self, path: str, data: bytes, status: os.stat_result, reader: Callable[[str, bytes], Reading]) -> None:
+    def __init__(
+        self, path: str, data: bytes, status: os.stat_result, reader: Callable[[str, bytes], ParsedFile]
+    ) -> None:
         values = self.__dict__  # as the generated one does, in less time
         values["path"], values["data"], values["status"], values["reader"] = path, data, status, reader
 
     @lazy
-    def _reading(self) -> Reading:
+    def _parsed_file(self) -> ParsedFile:
         return self.reader(self.path, self.data)
 
     @property
     def stamp(self) -> Stamp:
-        return Stamp.of(self.status)
+        return Stamp.from_stat(self.status)
 
     @property
     def text(self) -> str:
@@ -188,22 +190,22 @@ class Memory:
             return self.data.decode("latin-1")
 
     @lazy
-    def _understood(self) -> tuple[Header, tuple[Problem, ...]]:
-        return self._reading.understand()
+    def _header_and_problems(self) -> tuple[Header, tuple[Problem, ...]]:
+        return self._parsed_file.parse_header()
 
     @lazy
-    def _is_firm(self) -> bool:
+    def _is_header_immutable(self) -> bool:
         """Whether no value of the header can be changed."""
-        return not any(isinstance(value, list | dict) for value in self._understood[0].values.values())
+        return not any(isinstance(value, list | dict) for value in self._header_and_problems[0].values.values())
 
     @property
     def header(self) -> Header:
-        header = self._understood[0]  # of several who were given this memory, none changes it for the others
-        return header if self._is_firm else Header(MappingProxyType(owned(dict(header.values))))
+        header = self._header_and_problems[0]  # of several who were given this memory, none changes it for the others
+        return header if self._is_header_immutable else Header(MappingProxyType(copy_containers(dict(header.values))))
 
     @lazy
     def body(self) -> str:
-        return self._reading.body
+        return self._parsed_file.body
 
     @property
     def is_encrypted(self) -> bool:
@@ -213,15 +215,15 @@ class Memory:
     @property
     def legible(self) -> str:
         """The body as it is shown: `[encrypted]` stands for what is."""
-        return unsealed(self.body, HIDDEN)
+        return replace_encrypted_lines(self.body, ENCRYPTED_LABEL)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return self._understood[1]
+        return self._header_and_problems[1]
 
     @property
     def id(self) -> str:
-        return id_of(self.path, self.header.values)
+        return memory_id(self.path, self.header.values)
 
     @property
     def namespace(self) -> Namespace:
@@ -232,20 +234,20 @@ class Memory:
         body = self.body
         head = self.data[: len(self.data) - len(body)]  # all of the header, at least
         if (b"title" in head or b"\\" in head) and (title := self.header.values.get("title")):
-            return HIDDEN if is_sealed(title) else str(title)  # a header takes a while to read
+            return ENCRYPTED_LABEL if is_encrypted_value(title) else str(title)  # a header takes a while to read
         heading = _HEADING.search(body) if "#" in body else None
         return heading[1].rstrip("\r #") if heading else self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
     def description(self) -> str:
         if said := self.header.description:
-            return HIDDEN if is_sealed(said) else said
-        sentence = _SENTENCE.search(self.legible)
+            return ENCRYPTED_LABEL if is_encrypted_value(said) else said
+        sentence = _FIRST_SENTENCE.search(self.legible)
         return sentence[1].strip() if sentence else ""
 
     @property
     def created(self) -> datetime:
-        return self.header.created or modified(self.status)
+        return self.header.created or modification_time(self.status)
 
     @property
     def updated(self) -> datetime:
@@ -364,7 +366,7 @@ class Version:
     size: int = field(compare=False)
 
 
-def id_of(path: str, values: Mapping[str, Any]) -> str:
+def memory_id(path: str, values: Mapping[str, Any]) -> str:
     """The id of a memory with such a header: the one that is written there, or its path."""
     return values.get("id") or path.removesuffix(".md")
 
@@ -382,20 +384,20 @@ def as_time(value: object) -> date | datetime:
     return date.fromisoformat(value) if len(value) == 10 else as_time(datetime.fromisoformat(value))
 
 
-def modified(status: os.stat_result) -> datetime:
+def modification_time(status: os.stat_result) -> datetime:
     """When a file was written last."""
     seconds = min(max(status.st_mtime_ns / 1e9, -62_135_596_800), 253_402_300_799)  # of years 1 to 9999
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _first_moment(value: date | datetime | None) -> datetime | None:
+def _start_of_day(value: date | datetime | None) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
     return datetime(value.year, value.month, value.day, tzinfo=UTC)
 
 
-def _last_moment(value: date | datetime | None) -> datetime | None:
-    first = _first_moment(value)
+def _end_of_day(value: date | datetime | None) -> datetime | None:
+    first = _start_of_day(value)
     if first is None or isinstance(value, datetime):
         return first
     return first + timedelta(days=1, microseconds=-1) if first.date() < date.max else first.replace(hour=23)

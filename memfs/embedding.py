@@ -21,23 +21,27 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 PACKAGE, EXTRA = "wordllama", "semantic"
-NAME = "l2_supercat_256"
-MISSING = "search by meaning is not installed, so words alone are searched: pip install 'memfs-vault[semantic]'"
+MODEL_NAME = "l2_supercat_256"
+MISSING_EXTRA_MESSAGE = (
+    "search by meaning is not installed, so words alone are searched: pip install 'memfs-vault[semantic]'"
+)
 MAX_CHARS = 8_000  # of a text; what follows moves its vector little
-BATCH = 256
-FEW = 16  # texts that are cut one after the other: threads for them, in a forked process, would be complained of
+BATCH_SIZE = 256
+MAX_SEQUENTIAL_TEXTS = (
+    16  # texts that are cut one after the other: threads for them, in a forked process, would be complained of
+)
 
 
 class WordEmbedder:
     """Vectors of texts as the mean of the vectors of their words, of length one; zero for a text without words."""
 
-    name = f"{PACKAGE}/{NAME}"
+    name = f"{PACKAGE}/{MODEL_NAME}"
     span = (0.0, 0.7)
 
     def __init__(self, folder: Path) -> None:
         from tokenizers import Tokenizer
 
-        self._words = _read_weights(folder / "weights" / f"{NAME}.safetensors")
+        self._words = _read_weights(folder / "weights" / f"{MODEL_NAME}.safetensors")
         self._cutter = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         self._cutter.no_padding()
         self._cutter.no_truncation()
@@ -47,8 +51,8 @@ class WordEmbedder:
         import numpy as np
 
         vectors = np.zeros((len(texts), self._words.shape[1]), dtype=np.float32)
-        for start in range(0, len(texts), BATCH):
-            cut = [text[:MAX_CHARS] for text in texts[start : start + BATCH]]
+        for start in range(0, len(texts), BATCH_SIZE):
+            cut = [text[:MAX_CHARS] for text in texts[start : start + BATCH_SIZE]]
             for number, found in enumerate(self._cut(cut), start):
                 if ids := found.ids:
                     vectors[number] = self._words[ids].mean(axis=0)
@@ -57,11 +61,11 @@ class WordEmbedder:
         return vectors
 
     def _cut(self, texts: list[str]) -> "Iterable[Any]":
-        if len(texts) > FEW:
+        if len(texts) > MAX_SEQUENTIAL_TEXTS:
             return self._cutter.encode_batch(texts, add_special_tokens=False)
         return (self._cutter.encode(text, add_special_tokens=False) for text in texts)
 
-    def embed_weighed(self, words: "Sequence[str]", weights: "Sequence[float]") -> "Vectors":
+    def embed_weighted(self, words: "Sequence[str]", weights: "Sequence[float]") -> "Vectors":
         """One vector for words of which each counts so much."""
         import numpy as np
 

@@ -196,7 +196,7 @@ class MalformedMemoryError(VaultError):
         super().__init__(path, line, reason)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value in a message, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:97]}..."

@@ -13,23 +13,23 @@ _SIGNS = (_BASE32 * 8).encode()  # of a byte: five bits of it
 
 def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
     """`m-` and a ULID: 48 bits of milliseconds, 80 of chance, in lower-case base32; it sorts behind the id `after`."""
-    return id_at(milliseconds(now), kind, after)
+    return id_at_milliseconds(unix_milliseconds(now), kind, after)
 
 
-def milliseconds(time: datetime) -> int:
+def unix_milliseconds(time: datetime) -> int:
     """The milliseconds from 1970 to a time."""
     return ((time if time.tzinfo else time.astimezone(UTC)) - _EPOCH) // _MILLISECOND
 
 
-def id_at(time: int, kind: str, after: str) -> str:
+def id_at_milliseconds(time: int, kind: str, after: str) -> str:
     """The id that `new_id` makes, at so many milliseconds."""
     time = max(time, 0)
     first = f"{_PAIRS[time >> 40]}{_PAIRS[time >> 30 & 1023]}{_PAIRS[time >> 20 & 1023]}"
     made = f"{kind}-{first}{_PAIRS[time >> 10 & 1023]}{_PAIRS[time & 1023]}{os.urandom(16).translate(_SIGNS).decode()}"
-    return made if made > after else _next(after) or made
+    return made if made > after else _next_id(after) or made
 
 
-def _next(name: str) -> str:
+def _next_id(name: str) -> str:
     """The first id that sorts behind one; empty if there is none."""
     head = name.rstrip("z")
     if head[2:] == "7":

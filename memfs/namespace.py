@@ -13,14 +13,14 @@ from memfs.errors import InvalidNamespaceError, SettingsError
 ARCHIVE = "archive"
 SESSIONS = "sessions"
 MAX_DEPTH = 32
-_FORBIDDEN = frozenset('<>:"|?*\\/{}')
-_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?", re.IGNORECASE)
+_FORBIDDEN_CHARS = frozenset('<>:"|?*\\/{}')
+_WINDOWS_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?", re.IGNORECASE)
 _PLACEHOLDERS = {
     "actorId": "actor", "actor_id": "actor",
     "sessionId": "session", "session_id": "session",
     "memoryStrategyId": "strategy", "memory_strategy_id": "strategy",
 }  # fmt: skip
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
 _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
 
@@ -32,12 +32,12 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def is_text(text: str) -> bool:
+def is_utf8_encodable(text: str) -> bool:
     """Tell whether UTF-8 can hold it: it has no lone surrogate."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _fault(segment: str) -> str | None:
+def _name_fault(segment: str) -> str | None:
     """Say why `segment` may not name a directory or a file, or None."""
     if not segment:
         return "an empty name"
@@ -49,14 +49,14 @@ def _fault(segment: str) -> str | None:
         return "a name that ends as a memory's does"
     if segment[0] in ".-~# " or segment[-1] in ". ":
         return f"a name that begins or ends with {segment[0] if segment[0] in '.-~# ' else segment[-1]!r}"
-    if len(segment) > 4 and _PLAIN.fullmatch(segment):
+    if len(segment) > 4 and _PLAIN_NAME.fullmatch(segment):
         return None
     for char in segment:
-        if char in _FORBIDDEN:
+        if char in _FORBIDDEN_CHARS:
             return f"the character {char!r} in a name"
         if unicodedata.category(char)[0] == "C":
             return f"the unprintable character {char!r} in a name"
-    if _DEVICE.fullmatch(segment):
+    if _WINDOWS_DEVICE.fullmatch(segment):
         return "a name that Windows reserves"
     return None
 
@@ -70,7 +70,7 @@ class Namespace:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `/facts/alice`; slashes around it are optional."""
-        return cls(_segments(text))
+        return cls(_parse_segments(text))
 
     @property
     def path(self) -> str:
@@ -85,13 +85,13 @@ class Namespace:
 
 
 @lru_cache(maxsize=1024)
-def _segments(text: str) -> tuple[str, ...]:
+def _parse_segments(text: str) -> tuple[str, ...]:
     stripped = unicodedata.normalize("NFC", text).removeprefix("/").removesuffix("/")
     segments = tuple(stripped.split("/")) if stripped else ()
     if len(segments) > MAX_DEPTH:
         raise InvalidNamespaceError(text[:100], f"more than {MAX_DEPTH} names deep")
     for segment in segments:
-        if fault := _fault(segment):
+        if fault := _name_fault(segment):
             raise InvalidNamespaceError(text, fault)
     return segments
 
@@ -122,28 +122,30 @@ class Template:
             value = values[_PLACEHOLDERS[match[1]]]
             if not value:
                 raise SettingsError(f"template {self.text!r}", f"no value for {match[0]}")
-            return encode(value)
+            return encode_segment(value)
 
         return Namespace.parse(re.sub(r"\{(\w+)\}", fill, self.text))
 
 
-def encode(value: str) -> str:
+def encode_segment(value: str) -> str:
     """Percent-encode any text into one legal segment."""
     value = unicodedata.normalize("NFC", value)
-    segment = "".join(char if _keeps(char) else quote(char, safe="", errors="surrogatepass") for char in value)
+    segment = "".join(
+        char if _is_kept_unencoded(char) else quote(char, safe="", errors="surrogatepass") for char in value
+    )
     if segment[:1] in {".", "-", "~", "#"}:
         segment = f"%{ord(segment[0]):02X}" + segment[1:]
     if segment[-1:] == ".":
         segment = segment[:-1] + "%2E"
     if segment[-3:].lower() == ".md":
         segment = segment[:-3] + "%2E" + segment[-2:]
-    if _DEVICE.fullmatch(segment):
+    if _WINDOWS_DEVICE.fullmatch(segment):
         segment = f"%{ord(segment[0]):02X}" + segment[1:]
     return segment
 
 
-def _keeps(char: str) -> bool:
-    return char not in _FORBIDDEN and char not in "% " and unicodedata.category(char)[0] not in "CZ"
+def _is_kept_unencoded(char: str) -> bool:
+    return char not in _FORBIDDEN_CHARS and char not in "% " and unicodedata.category(char)[0] not in "CZ"
 
 
 def split_path(ref: str) -> tuple[str, ...] | None:
@@ -159,9 +161,9 @@ def split_path(ref: str) -> tuple[str, ...] | None:
     return segments
 
 
-def check_name(name: str) -> None:
+def check_file_name(name: str) -> None:
     """Refuse a file name that memfs may not make."""
-    fault = _fault(name[:-3]) if name.endswith(".md") else "a memory's name ends in '.md'"
+    fault = _name_fault(name[:-3]) if name.endswith(".md") else "a memory's name ends in '.md'"
     if fault:
         raise InvalidNamespaceError(name, fault)
 
@@ -182,7 +184,7 @@ def slug(text: str) -> str:
             name = name or word[:60]
             break
         name = f"{name}-{word}" if name else word
-    return f"memory-{name}".removesuffix("-") if _fault(name) else name
+    return f"memory-{name}".removesuffix("-") if _name_fault(name) else name
 
 
 def first_line(text: str) -> str:

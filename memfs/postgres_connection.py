@@ -23,7 +23,7 @@ from memfs.errors import (
     SettingsError,
     StoreLockedError,
     StoreUnavailableError,
-    shown,
+    short_repr,
 )
 
 if TYPE_CHECKING:
@@ -33,19 +33,23 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Any, ...]]
 SCHEMES = ("postgresql://", "postgres://")
-TIMEOUT = 10  # seconds to wait for a connection, where the URL says nothing else
-PATIENCE = 30  # seconds to wait for another session's lock, and for a client that went away in a transaction
-MAX_ROLE = 63  # bytes
-IDLE = 4  # connections that are kept for the next use
-MIGRATION = 0x6D656D6673  # the advisory lock under which tables are made
+CONNECT_TIMEOUT_SECONDS = 10  # seconds to wait for a connection, where the URL says nothing else
+LOCK_TIMEOUT_SECONDS = (
+    30  # seconds to wait for another session's lock, and for a client that went away in a transaction
+)
+MAX_ROLE_BYTES = 63  # bytes
+MAX_IDLE_CONNECTIONS = 4  # connections that are kept for the next use
+MIGRATION_LOCK_ID = 0x6D656D6673  # the advisory lock under which tables are made
 _HOST = re.compile(r"[\w.,:/%~+ \[\]-]*")
 _PORT = re.compile(r"[\d,]*")
-_KINDS: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what a server says before there is a session
+_CONNECT_ERRORS: Sequence[
+    tuple[str, type[StoreUnavailableError]]
+] = (  # of what a server says before there is a session
     (r'database ".*" does not exist', MissingDatabaseError),
     (r"authentication|password|pg_hba|permission|role .* does not exist|not permitted", AccessRefusedError),
     (r"", ServerUnreachableError),
 )
-_CODES: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what it says in one: the code begins so
+_SQLSTATE_ERRORS: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what it says in one: the code begins so
     ("42501", AccessRefusedError),
     ("3D000", MissingDatabaseError),
     ("42P01", MissingTablesError),
@@ -55,13 +59,15 @@ _CODES: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what it says
     ("57P", ServerUnreachableError),
     ("", StoreUnavailableError),
 )
-_NO_ROLE = re.compile(r'role ".*" does not exist')
-_NO_EXTENSION = re.compile(r"extension .* (is not available|does not exist)|create extension|type .*vector.* does not")
-BEGIN: LiteralString = """\
+_UNKNOWN_ROLE = re.compile(r'role ".*" does not exist')
+_UNKNOWN_EXTENSION = re.compile(
+    r"extension .* (is not available|does not exist)|create extension|type .*vector.* does not"
+)
+CONFIGURE_TRANSACTION: LiteralString = """\
 SELECT set_config('lock_timeout', %s || 's', true), set_config('idle_in_transaction_session_timeout', %s || 's', true),
 set_config('role', coalesce(%s, current_setting('role')), true)
 """
-VERSIONS: LiteralString = """\
+CREATE_VERSION_TABLE: LiteralString = """\
 CREATE SCHEMA IF NOT EXISTS memfs;
 CREATE TABLE IF NOT EXISTS memfs.schema_versions (part text PRIMARY KEY, version integer NOT NULL);
 GRANT SELECT ON memfs.schema_versions TO PUBLIC;
@@ -79,18 +85,18 @@ class Session:
         """The rows that a statement answers with; none if it answers nothing."""
         cursor = self._connection.execute(statement, values or None, binary=True)
         found = cursor.fetchall() if cursor.description else []
-        self._database.statements += 1
-        self._database.received += len(found)
+        self._database.statements_sent += 1
+        self._database.rows_received += len(found)
         return found
 
     def run(self, statement: LiteralString, *values: Any) -> int:
         """How many rows a statement concerned."""
-        self._database.statements += 1
+        self._database.statements_sent += 1
         return self._connection.execute(statement, values or None).rowcount
 
     def script(self, statements: LiteralString) -> None:
         """Run statements without values, separated by semicolons."""
-        self._database.statements += 1
+        self._database.statements_sent += 1
         self._connection.execute(statements)
 
 
@@ -98,12 +104,12 @@ class Database:
     """A database, and a few connections to it; the first use opens one. Thread-safe, and may be forked."""
 
     def __init__(self, url: str, *, tenant: str | None = None) -> None:
-        self._options, self.address = _understood(url)
-        if tenant is not None and not _is_role(tenant):
-            raise _no_role(tenant)
+        self._options, self.address = _parse_url(url)
+        if tenant is not None and not _is_role_name(tenant):
+            raise _role_error(tenant)
         self.user = str(self._options.get("user") or "")
         self.tenant = tenant
-        self.statements = self.received = 0  # statements that were sent, and rows that came back
+        self.statements_sent = self.rows_received = 0
         self._free: list[Connection] = []
         self._inherited: list[Connection] = []  # of a forked process: its parent goes on with them
         self._mutex = Mutex()
@@ -127,7 +133,9 @@ class Database:
     def transaction(self, *, as_tenant: bool = True) -> Iterator[Session]:
         """A session whose statements are all done at the end, or none of them."""
         with self._session() as session, session.transaction():
-            session.rows(BEGIN, PATIENCE, PATIENCE, self.tenant if as_tenant else None)
+            session.rows(
+                CONFIGURE_TRANSACTION, LOCK_TIMEOUT_SECONDS, LOCK_TIMEOUT_SECONDS, self.tenant if as_tenant else None
+            )
             yield session
 
     def close(self) -> None:
@@ -150,11 +158,11 @@ class Database:
             try:
                 yield Session(self, connection)
             except psycopg.Error as error:
-                raise worded(self.address, error) from error
+                raise translate_error(self.address, error) from error
             finally:
                 self._give_back(connection)
         except psycopg.Error as error:
-            raise worded(self.address, error) from error
+            raise translate_error(self.address, error) from error
 
     def _take(self) -> "Connection":
         import psycopg
@@ -163,7 +171,7 @@ class Database:
             self._know_process()
             while self._free:
                 connection = self._free.pop()
-                if not _speaks(connection.fileno()):
+                if not _has_unread_data(connection.fileno()):
                     return connection
                 connection.close()  # what a server says unasked is that it goes
         return psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)  # a pooler may be between
@@ -177,13 +185,13 @@ class Database:
 
         with self._mutex:
             is_whole = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
-            if is_whole and len(self._free) < IDLE:
+            if is_whole and len(self._free) < MAX_IDLE_CONNECTIONS:
                 self._free.append(connection)
             else:
                 connection.close()
 
 
-def _speaks(fd: int) -> bool:
+def _has_unread_data(fd: int) -> bool:
     """Tell whether there is something to be read from a socket, whatever its number is."""
     waiting = select.poll()
     waiting.register(fd, select.POLLIN)
@@ -192,12 +200,12 @@ def _speaks(fd: int) -> bool:
 
 def migrate(database: Database, part: str, steps: Sequence[LiteralString]) -> None:
     """Bring the tables of a part up to date: numbered steps, forward only, all of them in one transaction."""
-    if _version(database, part) == len(steps):
+    if _schema_version(database, part) == len(steps):
         return
     with database.transaction(as_tenant=False) as session:
-        session.rows("SELECT pg_advisory_xact_lock(%s)", MIGRATION)
+        session.rows("SELECT pg_advisory_xact_lock(%s)", MIGRATION_LOCK_ID)
         if not session.rows("SELECT to_regclass('memfs.schema_versions') IS NOT NULL AS made")[0][0]:
-            session.script(VERSIONS)
+            session.script(CREATE_VERSION_TABLE)
         found = session.rows("SELECT version FROM memfs.schema_versions WHERE part = %s", part)
         version = found[0][0] if found else 0
         check_version(database.address, version, len(steps))
@@ -209,7 +217,7 @@ def migrate(database: Database, part: str, steps: Sequence[LiteralString]) -> No
         )  # fmt: skip
 
 
-def _version(database: Database, part: str) -> int:
+def _schema_version(database: Database, part: str) -> int:
     """The version of the tables of a part; 0 where there are none."""
     try:
         found = database.rows("SELECT version FROM memfs.schema_versions WHERE part = %s", part)
@@ -227,7 +235,7 @@ def check_version(address: str, found: int, known: int) -> None:
 # --- words --------------------------------------------------------------------------------------------
 
 
-def _understood(url: str) -> tuple[dict[str, Any], str]:
+def _parse_url(url: str) -> tuple[dict[str, Any], str]:
     """What psycopg takes, and the address as it may be shown. No part of a wrong URL is: it may hold a password."""
     try:
         from psycopg import ProgrammingError
@@ -235,60 +243,60 @@ def _understood(url: str) -> tuple[dict[str, Any], str]:
     except ImportError:
         raise MissingExtraError("PostgreSQL", "postgres") from None
     if not isinstance(url, str) or not url.startswith(SCHEMES):
-        raise _wrong_url(f"does not begin with {SCHEMES[0]}")
-    if _is_torn(url.partition("://")[2]):
-        raise _wrong_url("has an @ behind the host: a password with a / in it, it seems")
+        raise _url_error(f"does not begin with {SCHEMES[0]}")
+    if _has_unescaped_password(url.partition("://")[2]):
+        raise _url_error("has an @ behind the host: a password with a / in it, it seems")
     try:
         options = dict(conninfo_to_dict(url))
     except ProgrammingError:
-        raise _wrong_url("cannot be understood") from None
+        raise _url_error("cannot be understood") from None
     host, port = str(options.get("host") or ""), str(options.get("port") or "")
     if not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
-        raise _wrong_url("has a host or a port that cannot be")
-    options.setdefault("connect_timeout", TIMEOUT)
+        raise _url_error("has a host or a port that cannot be")
+    options.setdefault("connect_timeout", CONNECT_TIMEOUT_SECONDS)
     options.setdefault("application_name", "memfs")
     place = f"{host or 'localhost'}:{port}" if port else host or "localhost"
     return options, f"postgresql://{place}/{options.get('dbname') or ''}"
 
 
-def _is_role(tenant: object) -> bool:
+def _is_role_name(tenant: object) -> bool:
     """Tell whether a role may be called so: PostgreSQL cuts a longer name, and `none` is nobody's."""
     is_name = isinstance(tenant, str) and tenant.isprintable() and tenant != "none"
-    return is_name and 0 < len(str(tenant).encode()) <= MAX_ROLE
+    return is_name and 0 < len(str(tenant).encode()) <= MAX_ROLE_BYTES
 
 
-def _no_role(tenant: object) -> SettingsError:
-    error = SettingsError("tenant", f"{shown(tenant)} is not the name of a role")
-    error.hint = f"Name a role of the server, of up to {MAX_ROLE} bytes, that the user is a member of."
+def _role_error(tenant: object) -> SettingsError:
+    error = SettingsError("tenant", f"{short_repr(tenant)} is not the name of a role")
+    error.hint = f"Name a role of the server, of up to {MAX_ROLE_BYTES} bytes, that the user is a member of."
     return error
 
 
-def _is_torn(rest: str) -> bool:
+def _has_unescaped_password(rest: str) -> bool:
     """Tell whether a part of what seems to be a password would be taken for the name of a database."""
     who, _, what = rest.partition("/")
     return "@" in what.partition("?")[0] or ("@" in what and "@" not in who)
 
 
-def _wrong_url(reason: str) -> SettingsError:
+def _url_error(reason: str) -> SettingsError:
     error = SettingsError("the URL of the database", reason)
     error.hint = "Write postgresql://USER:PASSWORD@HOST/DATABASE; signs such as @ / : in a password as %40 %2F %3A."
     return error
 
 
-def worded(address: str, error: "psycopg.Error") -> StoreUnavailableError:
+def translate_error(address: str, error: "psycopg.Error") -> StoreUnavailableError:
     """An error of psycopg in our words: what the server says in one line, without the values of a statement."""
     if error.sqlstate is None:
         said = str(error).partition("\n")[0]
         said = said.rpartition(" failed: ")[2].removeprefix("FATAL: ").strip()
-        kind = next(kind for pattern, kind in _KINDS if re.search(pattern, said))
+        kind = next(kind for pattern, kind in _CONNECT_ERRORS if re.search(pattern, said))
     else:
         said = error.diag.message_primary or type(error).__name__
-        kind = next(kind for code, kind in _CODES if error.sqlstate.startswith(code))
-        if _NO_EXTENSION.search(said):
+        kind = next(kind for code, kind in _SQLSTATE_ERRORS if error.sqlstate.startswith(code))
+        if _UNKNOWN_EXTENSION.search(said):
             kind = MissingExtensionError
     is_name = said[1:].partition(" ")[0] != said[1:].partition(" ")[0].lower()
     made = kind(address, (said if is_name else said[:1].lower() + said[1:]) or "no answer")
-    if error.sqlstate and _NO_ROLE.search(said):
+    if error.sqlstate and _UNKNOWN_ROLE.search(said):
         made = AccessRefusedError(made.place, made.reason)
         made.hint = "Check the name of the tenant: it is a role of the server, see docs/hub.md."
     return made

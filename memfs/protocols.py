@@ -32,9 +32,9 @@ class Embedder(Protocol):
         ...
 
 
-class Weighing(Embedder, Protocol):
+class WeightedEmbedder(Embedder, Protocol):
     """An embedder that a question can tell how much each of its words counts."""
 
-    def embed_weighed(self, words: Sequence[str], weights: Sequence[float]) -> Any:
+    def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> Any:
         """One vector of length one for words of which each counts so much."""
         ...

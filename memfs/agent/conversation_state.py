@@ -10,7 +10,7 @@ from memfs.agent.extraction_queue.coordinator import Coordinator
 from memfs.agent.injection import SECONDS, InjectionContext, wants
 from memfs.agent.messages import Message, appended, plain
 from memfs.agent.triggers import TriggerContext
-from memfs.errors import InvalidArgumentsError, shown
+from memfs.errors import InvalidArgumentsError, short_repr
 from memfs.stores.agent.protocol import MemoryStore
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Attachment:
         """Take a message of the conversation down."""
         message = plain(message)
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            reason = f"{shown(message)} is no message; give {{'role': 'user', 'content': ...}}"
+            reason = f"{short_repr(message)} is no message; give {{'role': 'user', 'content': ...}}"
             raise InvalidArgumentsError("record", reason)
         if self.coordinator is not None:
             self.coordinator.record(message)
@@ -53,7 +53,7 @@ class Attachment:
     async def inject(self, messages: Sequence[Message]) -> list[Message]:
         """The conversation as the model should see it for this call; the one that was given stays as it is."""
         if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
-            raise InvalidArgumentsError("inject", f"{shown(messages)} is not a list of messages")
+            raise InvalidArgumentsError("inject", f"{short_repr(messages)} is not a list of messages")
         text = await self.context(messages)
         return appended(messages, text) if text else list(messages)
 

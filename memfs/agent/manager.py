@@ -22,8 +22,15 @@ from memfs.agent.memory_tools import add_tool, described, name_of, no_clashes, n
 from memfs.agent.run_sync import is_in_loop, wait
 from memfs.agent.telemetry import Telemetry, quietly
 from memfs.agent.triggers import TriggerContext
-from memfs.argument_checks import Toggle, arguments_of, known, options_of, several, toggled
-from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, shown
+from memfs.argument_checks import (
+    Toggle,
+    check_list,
+    check_options,
+    check_tool_config,
+    expand_toggle,
+    parse_tool_arguments,
+)
+from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, short_repr
 from memfs.privacy.log_redaction import admitted, policy_of
 from memfs.stores.agent.base import MAX_RESULTS, curation_tools, is_count
 from memfs.stores.agent.protocol import CuratedStore, Found, MemoryStore, check_stores, has_method, place_of
@@ -67,7 +74,7 @@ class MemoryManager:
         self._model = model
         self.ledger = EchoFilter()
         self._telemetry = telemetry or Telemetry()
-        self.injection = check(config) if (config := toggled(injection)) is not None else None
+        self.injection = check(config) if (config := expand_toggle(injection)) is not None else None
         self.injector = Injector(self._search_each, self._pinned, self.ledger, self._telemetry)
         roots = (getattr(store, "vault_root", None) for store in self._stores if store.writable)
         self._root: Path | None = next(filter(None, roots), None)
@@ -96,7 +103,7 @@ class MemoryManager:
         """Call a tool as the model asked to; its arguments may be JSON, as OpenAI has them."""
         for tool in self._tools:
             if name_of(tool) == name:
-                return await tool(**arguments_of(name, arguments))
+                return await tool(**parse_tool_arguments(name, arguments))
         raise InvalidArgumentsError(name, f"no such tool; there are: {', '.join(map(name_of, self._tools))}")
 
     def _made_tools(
@@ -106,14 +113,14 @@ class MemoryManager:
             raise InvalidSetupError("tools", f"{form!r} is not 'each' or 'single'")
         made: list[Any] = []
         curated = [cast("CuratedStore", store) for store in self._stores if has_method(store, "get")]
-        if (config := toggled(search)) is not None:
-            known("search_tool_config", config, "name", "description")
+        if (config := expand_toggle(search)) is not None:
+            check_tool_config("search_tool_config", config, "name", "description")
             made.append(search_tool(self, config, self._stores))
-        if (config := toggled(add)) is not None:
-            known("add_tool_config", config, "name", "description", "stores", "wait_for_writes")
+        if (config := expand_toggle(add)) is not None:
+            check_tool_config("add_tool_config", config, "name", "description", "stores", "wait_for_writes")
             made.append(add_tool(self, config, self._for_adding(config)))
         for subject, names, there in (("read_tools", read, READ_TOOLS), ("write_tools", write, WRITE_TOOLS)):
-            if unknown := set(several(subject, names)) - set(there):
+            if unknown := set(check_list(subject, names)) - set(there):
                 raise InvalidSetupError(subject, f"{min(unknown)!r} is not one of {', '.join(there)}")
             made += [noted(tool, self.ledger) for tool in curation_tools(curated, names)] if names else []
         made = [single_tool(made)] if form == "single" and made else made
@@ -134,7 +141,7 @@ class MemoryManager:
         if not given:
             raise InvalidSetupError("add_tool_config", "stores is empty; name one, or leave it out for all")
         chosen: dict[str, MemoryStore] = {}
-        for name in (one if isinstance(one, str) else one.name for one in several("add_tool_config stores", given)):
+        for name in (one if isinstance(one, str) else one.name for one in check_list("add_tool_config stores", given)):
             store = self._named([name], subject="add_tool_config")[0]
             if not store.writable:
                 raise InvalidSetupError("add_tool_config", f"store {name!r} is not writable")
@@ -151,8 +158,8 @@ class MemoryManager:
         A store that fails is left out with a warning.
         """
         if not isinstance(query, str):
-            raise InvalidArgumentsError("search", f"{shown(query)} is not a text")
-        asked = options_of("search", options, "max_search_results", "stores")
+            raise InvalidArgumentsError("search", f"{short_repr(query)} is not a text")
+        asked = check_options("search", options, "max_search_results", "stores")
         names = asked.get("stores")
         limit = asked.get("max_search_results")
         if limit is not None and not is_count(limit, MAX_RESULTS):
@@ -186,7 +193,7 @@ class MemoryManager:
 
         Raises AggregateMemoryError if a store fails; the others have it then.
         """
-        asked = options_of("add", options, "metadata", "stores")
+        asked = check_options("add", options, "metadata", "stores")
         names = asked.get("stores")
         shown = names if names is not None else [store.name for store in self._add_stores]
         said = self.redaction.redact(content).value

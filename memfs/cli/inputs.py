@@ -11,7 +11,7 @@ from memfs.cli.output import plain, plain_lines
 from memfs.cli.parser import usage
 from memfs.errors import InvalidMemoryError, PlaceNotFoundError, SettingsError, VaultNotFoundError
 from memfs.format.header_schema import LIST_KEYS, TEXT_KEYS, TIME_KEYS
-from memfs.fs.files import open_root, spelled
+from memfs.fs.files import open_root, spelling_on_disk
 from memfs.namespace import ARCHIVE, Namespace, Template
 from memfs.vault.vault import Vault
 
@@ -120,7 +120,7 @@ def is_there(vault: Vault, namespace: str) -> bool:
     """Tell whether there is a directory for a namespace, or for what was forgotten from it."""
     segments, root = Namespace.parse(namespace).segments, open_root(vault.root)
     try:
-        places = [spelled(root, one) for one in (segments, (ARCHIVE, *segments))]
+        places = [spelling_on_disk(root, one) for one in (segments, (ARCHIVE, *segments))]
     finally:
         os.close(root)
     return any(vault.root.joinpath(*place).is_dir() for place in places)

@@ -9,7 +9,7 @@ from itertools import islice
 
 from memfs.data_types import Memory, lazy
 from memfs.errors import MemfsError
-from memfs.fs.files import open_root, spelled, walk
+from memfs.fs.files import open_root, spelling_on_disk, walk
 from memfs.namespace import ARCHIVE, SESSIONS, fold, split_path
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
@@ -47,7 +47,7 @@ class Names:
             return ""
         root = open_root(self._vault.root)
         try:
-            return "/".join(spelled(root, segments))
+            return "/".join(spelling_on_disk(root, segments))
         except (MemfsError, OSError):
             return ""
         finally:

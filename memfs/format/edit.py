@@ -11,60 +11,60 @@ from types import NoneType
 from typing import Any
 
 from memfs.data_types import as_time
-from memfs.errors import InvalidMemoryError, shown
-from memfs.format.frontmatter import Entry, Fault, Parsed, Parts, parse, scan
-from memfs.format.header_schema import CHECKS, NUMBER
-from memfs.namespace import fold, is_text
+from memfs.errors import InvalidMemoryError, short_repr
+from memfs.format.frontmatter import Fault, KeyLocation, ParsedText, Parts, parse, scan_header
+from memfs.format.header_schema import KEY_CHECKS, NUMBER_PATTERN
+from memfs.namespace import fold, is_utf8_encodable
 from memfs.protocols import Clock
 
 _KEY = re.compile(r"[^\W\d][\w-]{0,99}")
-_PLAIN = re.compile(r"[^\W\d_](?:[\w./()+'-]| (?=[\w./()+'-]))*")
-_AMBIGUOUS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_PLAIN_SCALAR = re.compile(r"[^\W\d_](?:[\w./()+'-]| (?=[\w./()+'-]))*")
+_YAML_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
-_UNPRINTABLE = re.compile(r"[\\\"\x00-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+_ESCAPED_CHARS = re.compile(r"[\\\"\x00-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 
 
 def compose(values: Mapping[str, Any], body: str) -> str:
     """The text of a new memory, in the layout memfs writes."""
-    lines = "".join([f"{key}:{render(key, value, chr(10))}\n" for key, value in values.items()])
+    lines = "".join([f"{key}:{render_value(key, value, chr(10))}\n" for key, value in values.items()])
     return f"---\n{lines}---\n\n{body}\n"
 
 
-def canonical(key: str, value: Any) -> Any:
+def canonical_value(key: str, value: Any) -> Any:
     """The value as it reads back once it is written; InvalidMemoryError if it cannot be written."""
     if not _KEY.fullmatch(key):
-        raise InvalidMemoryError(shown(key), "a key is letters, digits, '_' and '-', and begins with a letter")
+        raise InvalidMemoryError(short_repr(key), "a key is letters, digits, '_' and '-', and begins with a letter")
     for text in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(text, list | tuple | dict) or (isinstance(text, str) and not is_text(text)):
-            raise InvalidMemoryError(key, f"{shown(text)} cannot be written as one value")
-    if key in CHECKS:
-        value = CHECKS[key](key, value)
+        if isinstance(text, list | tuple | dict) or (isinstance(text, str) and not is_utf8_encodable(text)):
+            raise InvalidMemoryError(key, f"{short_repr(text)} cannot be written as one value")
+    if key in KEY_CHECKS:
+        value = KEY_CHECKS[key](key, value)
         return value.replace(microsecond=0) if isinstance(value, datetime) else value
     if isinstance(value, list | tuple):
-        return [canonical(key, item) for item in value]
+        return [canonical_value(key, item) for item in value]
     if isinstance(value, bool | str):
         return value
     if isinstance(value, date):
         return _time_text(value)
-    if isinstance(value, int | float) and NUMBER.fullmatch(_number_text(value)):
+    if isinstance(value, int | float) and NUMBER_PATTERN.fullmatch(_number_text(value)):
         return value
-    raise InvalidMemoryError(key, f"{shown(value)} is not a text, number, date, true, false, or a list of these")
+    raise InvalidMemoryError(key, f"{short_repr(value)} is not a text, number, date, true, false, or a list of these")
 
 
-def render(key: str, value: Any, newline: str) -> str:
+def render_value(key: str, value: Any, newline: str) -> str:
     """What stands behind `key:` for a canonical value, without the last line end."""
     if isinstance(value, list | tuple):
-        return "".join(f"{newline}  - {scalar(key, item)}" for item in value) or " []"
-    return " " + scalar(key, value)
+        return "".join(f"{newline}  - {render_scalar(key, item)}" for item in value) or " []"
+    return " " + render_scalar(key, value)
 
 
-def scalar(key: str, value: Any) -> str:
+def render_scalar(key: str, value: Any) -> str:
     """One value on one line: plain where every YAML reads a text there, else double-quoted."""
     if isinstance(value, str):
-        if _PLAIN.fullmatch(value) and value.lower() not in _AMBIGUOUS:
+        if _PLAIN_SCALAR.fullmatch(value) and value.lower() not in _YAML_WORDS:
             return value
-        return f'"{_UNPRINTABLE.sub(_escaped, value)}"'
+        return f'"{_ESCAPED_CHARS.sub(_escaped, value)}"'
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, date):
@@ -96,21 +96,21 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None, *, is_e
     Raises Fault where the file stands in the way, InvalidMemoryError where a value does.
     """
     before = parse(text)
-    wanted = {key: None if value is None else canonical(key, value) for key, value in changes.items()}
-    wanted = {key: value for key, value in wanted.items() if not _is_so(before, key, value)}
+    wanted = {key: None if value is None else canonical_value(key, value) for key, value in changes.items()}
+    wanted = {key: value for key, value in wanted.items() if not _has_value(before, key, value)}
     parts = _set_keys(before, wanted)
     if body is not None:
-        parts = parts._replace(body=body if is_exact else _in_line_ends_of(before.parts, body))
+        parts = parts._replace(body=body if is_exact else _with_line_ends_of(before.parts, body))
     for candidate in (parts, parts._replace(lead=parts.newline if parts.opening else "", tail=parts.newline)):
         result = "".join(candidate)
-        if _proves(before, parse(result), wanted, parts.body):
+        if _changes_only(before, parse(result), wanted, parts.body):
             return result
     line = next((fault.line for fault in before.faults), 1)
     names = ", ".join([*wanted, *(["the body"] if body is not None else [])])
     raise Fault(line, f"cannot change {names} without touching more of the file")
 
 
-def revise(text: str, changes: Mapping[str, Any], body: str | None, clock: Clock) -> str:
+def edit_and_touch(text: str, changes: Mapping[str, Any], body: str | None, clock: Clock) -> str:
     """Edit a text; a changed body moves `updated`, where memfs may write that."""
     new = edit(text, changes, body)
     is_ours = bool(parse(text).values.keys() & {"id", "updated"})
@@ -119,19 +119,19 @@ def revise(text: str, changes: Mapping[str, Any], body: str | None, clock: Clock
     return new
 
 
-def retagged(text: str, keys: Mapping[str, Any], added: Iterable[str], dropped: Iterable[str]) -> list[str]:
+def changed_tags(text: str, keys: Mapping[str, Any], added: Iterable[str], dropped: Iterable[str]) -> list[str]:
     """The tags that `keys` gives, or else a text has, without those dropped and with those added; case is no matter."""
     _, values, faults = parse(text)
     if "tags" not in keys and (bad := [fault for fault in faults if fault.key == "tags"]):
         raise bad[0]
-    tags = canonical("tags", keys.get("tags", values.get("tags", ())) or ())
+    tags = canonical_value("tags", keys.get("tags", values.get("tags", ())) or ())
     gone = {fold(tag) for tag in dropped}
     kept = [tag for tag in tags if fold(tag) not in gone]
     there = {fold(tag) for tag in kept}
-    return kept + [tag for tag in distinct(added) if fold(tag) not in there]
+    return kept + [tag for tag in distinct_tags(added) if fold(tag) not in there]
 
 
-def distinct(tags: Iterable[str]) -> tuple[str, ...]:
+def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Tags without those that differ from an earlier one by nothing but case or normal form, as a search takes them."""
     found: dict[str, str] = {}
     for tag in tags:
@@ -139,76 +139,76 @@ def distinct(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def _is_so(before: Parsed, key: str, value: Any) -> bool:
+def _has_value(before: ParsedText, key: str, value: Any) -> bool:
     """Tell whether a key has the value already, so that its line stays as it is; of a list each item is looked at."""
     old = before.values.get(key)
     return not isinstance(value, tuple | NoneType) and type(old) is type(value) and bool(old == value)
 
 
-def _in_line_ends_of(parts: Parts, body: str) -> str:
+def _with_line_ends_of(parts: Parts, body: str) -> str:
     """Keep a file of CRLF lines one."""
     if parts.newline == "\n" or _BARE_NEWLINE.search(parts.body):
         return body
     return _BARE_NEWLINE.sub("\r\n", body)
 
 
-def _proves(before: Parsed, after: Parsed, wanted: Mapping[str, Any], body: str) -> bool:
+def _changes_only(before: ParsedText, after: ParsedText, wanted: Mapping[str, Any], body: str) -> bool:
     """Tell whether `after` is `before` with just the change asked for."""
     values = {key: value for key, value in before.values.items() if key not in wanted}
     values |= {key: value for key, value in wanted.items() if value is not None}
     return (
         after.values == values
         and after.parts.body == body
-        and (not wanted or _others(before, wanted) == _others(after, wanted))
+        and (not wanted or _untouched_values(before, wanted) == _untouched_values(after, wanted))
         and _header_faults(before, wanted) == _header_faults(after, wanted)
     )
 
 
-def _others(parsed: Parsed, wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _untouched_values(parsed: ParsedText, wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The keys that are not to change, in order, with the values YAML gives them."""
     try:
-        values, _ = scan(parsed.parts.header)
+        values, _ = scan_header(parsed.parts.header)
     except Fault:
         return []
     return [(key, value) for key, value in values.items() if key not in wanted]
 
 
-def _header_faults(parsed: Parsed, wanted: Mapping[str, Any]) -> list[str]:
+def _header_faults(parsed: ParsedText, wanted: Mapping[str, Any]) -> list[str]:
     return [fault.reason for fault in parsed.faults if fault.key and fault.key not in wanted]
 
 
-def _set_keys(before: Parsed, wanted: Mapping[str, Any]) -> Parts:
+def _set_keys(before: ParsedText, wanted: Mapping[str, Any]) -> Parts:
     parts, newline = before.parts, before.parts.newline
     if not wanted:
         return parts
     if not parts.opening:
         if before.faults and "not closed" in before.faults[0].reason:
             raise before.faults[0]
-        lines = "".join(f"{key}:{render(key, value, newline)}{newline}" for key, value in _present(wanted))
+        lines = "".join(f"{key}:{render_value(key, value, newline)}{newline}" for key, value in _set_values(wanted))
         fence = "---" + newline
         return parts._replace(opening=fence, header=lines, closing=fence, lead=newline) if lines else parts
     header = parts.header
     for key, value in wanted.items():
-        values, entries = scan(header)
+        values, entries = scan_header(header)
         if key in entries:
-            header = _change(header, key, entries[key], values[key], value, newline)
+            header = _change_key(header, key, entries[key], values[key], value, newline)
         elif value is not None:
-            header += f"{_indent(header, entries)}{key}:{render(key, value, newline)}{newline}"
+            header += f"{_indent(header, entries)}{key}:{render_value(key, value, newline)}{newline}"
     return parts._replace(header=header)
 
 
-def _present(wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _set_values(wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(key, value) for key, value in wanted.items() if value is not None]
 
 
-def _indent(header: str, entries: Mapping[str, Entry]) -> str:
+def _indent(header: str, entries: Mapping[str, KeyLocation]) -> str:
     """The white space before the header's keys."""
     start = min((entry.name[0] for entry in entries.values()), default=0)
     before = header[_line_start(header, start) : start]
     return "" if before.strip() else before
 
 
-def _change(header: str, key: str, entry: Entry, old: Any, new: Any, newline: str) -> str:
+def _change_key(header: str, key: str, entry: KeyLocation, old: Any, new: Any, newline: str) -> str:
     """Replace or remove one key's value in the header text."""
     end = entry.value[0] + len(header[slice(*entry.value)].rstrip(" \t\r\n"))
     if new is None:
@@ -216,16 +216,18 @@ def _change(header: str, key: str, entry: Entry, old: Any, new: Any, newline: st
     colon = header.index(":", entry.name[1]) + 1
     if isinstance(new, list | tuple) and isinstance(old, list):
         if entry.style == "flow":
-            items = ", ".join(scalar(key, item) for item in new)
+            items = ", ".join(render_scalar(key, item) for item in new)
             return f"{header[: entry.value[0]]}[{items}]{header[end:]}"
         if changed := _change_items(header, key, entry, old, list(new), newline):
             return changed
     if entry.style == "scalar" and not isinstance(new, list | tuple) and entry.value[0] > colon:
-        return header[: entry.value[0]] + scalar(key, new) + header[end:]
-    return header[:colon] + render(key, new, newline) + header[max(end, colon) :]
+        return header[: entry.value[0]] + render_scalar(key, new) + header[end:]
+    return header[:colon] + render_value(key, new, newline) + header[max(end, colon) :]
 
 
-def _change_items(header: str, key: str, entry: Entry, old: list[Any], new: list[Any], newline: str) -> str | None:
+def _change_items(
+    header: str, key: str, entry: KeyLocation, old: list[Any], new: list[Any], newline: str
+) -> str | None:
     """Drop and append lines of a block list; None if that is not what the change is."""
     kept = [item for item in old if item in new]
     added = new[len(kept) :]
@@ -240,7 +242,7 @@ def _change_items(header: str, key: str, entry: Entry, old: list[Any], new: list
     for number in reversed(range(len(old))):
         start, end = lines[number]
         if number == last:
-            more = "".join(f"{prefix}{scalar(key, item)}{newline}" for item in added)
+            more = "".join(f"{prefix}{render_scalar(key, item)}{newline}" for item in added)
             header = header[:end] + more + header[end:]
         elif old[number] not in new:
             header = header[:start] + header[end:]

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from memfs.data_types import Header, Problem, Reading
-from memfs.errors import InvalidMemoryError, shown
-from memfs.format.fast_header import read_flat
-from memfs.format.header_schema import CHECKS, resolve
+from memfs.data_types import Header, ParsedFile, Problem
+from memfs.errors import InvalidMemoryError, short_repr
+from memfs.format.fast_header import parse_flat_header
+from memfs.format.header_schema import KEY_CHECKS, resolve_plain_scalar
 
-MAX_HEADER = 64 * 1024
+MAX_HEADER_CHARS = 64 * 1024
 MAX_EVENTS = 2000
 MAX_DEPTH = 12
 
 _OPEN = re.compile(r"---[ \t]*(\r?\n)")
 _CLOSE = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
-_CONFLICT = re.compile(r"^<{7} ", re.MULTILINE)
+_CONFLICT_MARKER = re.compile(r"^<{7} ", re.MULTILINE)
 
 
 class Fault(Exception):  # noqa: N818  it ends as a Problem or an error of the tree, which know the path
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
         return "\r\n" if first[1] and first[0].endswith("\r") else "\n"
 
 
-class Entry(NamedTuple):
+class KeyLocation(NamedTuple):
     """Where a top-level key and its value stand in the header text."""
 
     line: int
@@ -60,16 +60,16 @@ class Entry(NamedTuple):
     items: tuple[tuple[int, int], ...]  # of a list of scalars
 
 
-class Bounds(NamedTuple):
+class YamlLimits(NamedTuple):
     """What a YAML text is called in a fault, and how much of it is read: characters, and parse events."""
 
     name: str = "header"
-    size: int = MAX_HEADER
+    size: int = MAX_HEADER_CHARS
     events: int = MAX_EVENTS
     is_file: bool = False  # of its own, which may begin with a line `---`
 
 
-class Listed(NamedTuple):
+class ListItem(NamedTuple):
     """A mapping that is an item of a list: its values, and the line in the text of it, of each key, of each value."""
 
     line: int
@@ -78,7 +78,7 @@ class Listed(NamedTuple):
     items: Mapping[str, tuple[int, ...]]  # of a list of scalars
 
 
-class Parsed(NamedTuple):
+class ParsedText(NamedTuple):
     """A text understood as far as it can be."""
 
     parts: Parts
@@ -86,7 +86,7 @@ class Parsed(NamedTuple):
     faults: tuple[Fault, ...]
 
 
-def understand(path: str, data: bytes) -> Reading:
+def parse_file(path: str, data: bytes) -> ParsedFile:
     """Read a file's bytes; what is wrong with them becomes problems."""
     faults: tuple[Fault, ...] = ()
     try:
@@ -95,58 +95,58 @@ def understand(path: str, data: bytes) -> Reading:
         text = data.decode("latin-1")
         line = data.count(b"\n", 0, error.start) + 1
         faults = (Fault(line, "not UTF-8: read as Latin-1, and never rewritten"),)
-    fence = _fence(text)
+    fence = _canonical_header_end(text)
     body = text[fence + 6 : -1] if fence > 0 else split(text).body
-    return Reading(body, lambda: _understood(path, text, faults))
+    return ParsedFile(body, lambda: _header_and_problems(path, text, faults))
 
 
-def glance(data: bytes) -> tuple[Mapping[str, Any], str] | None:
+def parse_canonical_layout(data: bytes) -> tuple[Mapping[str, Any], str] | None:
     """The values and the body of a file in the layout memfs writes, with a flat header; None of any other one."""
-    header, body = halves(data)
-    values = read_flat(header) if header else None
+    header, body = split_canonical_layout(data)
+    values = parse_flat_header(header) if header else None
     return None if values is None else (values, body)
 
 
-def halves(data: bytes) -> tuple[str, str]:
+def split_canonical_layout(data: bytes) -> tuple[str, str]:
     """The header and the body of a file in the layout memfs writes; both empty of any other one."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return "", ""
-    fence = _fence(text)
+    fence = _canonical_header_end(text)
     return (text[4 : fence + 1], text[fence + 6 : -1]) if fence > 0 else ("", "")
 
 
-def _fence(text: str) -> int:
+def _canonical_header_end(text: str) -> int:
     """Where the header ends in the layout memfs writes: a blank line, a body, a newline at the end; else -1."""
     fence = text.find("\n---", 3) if text.startswith("---\n") and text.endswith("\n") else -1
     return fence if text.startswith("\n---\n\n", fence) and len(text) > fence + 6 else -1
 
 
-def _understood(path: str, text: str, faults: tuple[Fault, ...]) -> tuple[Header, tuple[Problem, ...]]:
-    _, values, found = _parsed(text, split(text))
+def _header_and_problems(path: str, text: str, faults: tuple[Fault, ...]) -> tuple[Header, tuple[Problem, ...]]:
+    _, values, found = _parse_parts(text, split(text))
     if faults or found:
         problems = tuple([Problem(path, f.line, f.reason, f.key, f.value) for f in (*faults, *found)])
         return Header(MappingProxyType(values)), problems
     return Header(MappingProxyType(values)), ()
 
 
-def parse(text: str) -> Parsed:
+def parse(text: str) -> ParsedText:
     """Cut the text and read its header. Never raises."""
-    return _parsed(text, split(text))
+    return _parse_parts(text, split(text))
 
 
-def _parsed(text: str, parts: Parts) -> Parsed:
+def _parse_parts(text: str, parts: Parts) -> ParsedText:
     faults: list[Fault] = []
     values: dict[str, Any] = {}
     if parts.opening and parts.header:
-        flat = read_flat(parts.header)
-        values, faults = (flat, []) if flat is not None else _read_any(parts.header)
+        flat = parse_flat_header(parts.header)
+        values, faults = (flat, []) if flat is not None else _read_yaml_header(parts.header)
     elif not parts.opening and _OPEN.match(parts.body + parts.tail):
         faults = [Fault(1, "header is not closed: no second line '---'")]
-    if "\n>>>>>>> " in text and (found := _CONFLICT.search(text)):
+    if "\n>>>>>>> " in text and (found := _CONFLICT_MARKER.search(text)):
         faults = [*faults, Fault(text.count("\n", 0, found.start()) + 1, "git conflict markers")]
-    return Parsed(parts, values, tuple(faults))
+    return ParsedText(parts, values, tuple(faults))
 
 
 def split(text: str) -> Parts:
@@ -176,86 +176,92 @@ def _cut(text: str, bom: str, opening: str, newline: str, end: int, first: int) 
 # --- reading a header ---------------------------------------------------------------------------------
 
 
-def _read_any(header: str) -> tuple[dict[str, Any], list[Fault]]:
+def _read_yaml_header(header: str) -> tuple[dict[str, Any], list[Fault]]:
     """Read any header; one that YAML refuses gives no values and one fault."""
     try:
-        values, entries = scan(header)
+        values, entries = scan_header(header)
     except Fault as fault:
         return {}, [Fault(*fault.args)]  # one that was raised holds frames, and they hold it: garbage for the collector
     typed: dict[str, Any] = {}
     faults: list[Fault] = []
     for key, value in values.items():
         try:
-            typed |= _typed({key: value}, entries)
+            typed |= _check_known_keys({key: value}, entries)
         except Fault as fault:
             faults.append(Fault(*fault.args))
     return typed, faults
 
 
-def scan(header: str) -> tuple[dict[str, Any], dict[str, Entry]]:
+def scan_header(header: str) -> tuple[dict[str, Any], dict[str, KeyLocation]]:
     """Read a header by YAML's parse events: its values, and where each key stands. Raises Fault."""
-    events = _guarded(header, Bounds())
+    events = _bounded_events(header, YamlLimits())
     root = next(events, None)
     if root is None:
         return {}, {}
     if not isinstance(root, yaml.MappingStartEvent):
-        raise Fault(_line(header, root.start_mark.index), "header is not a mapping of keys to values")
-    read = _mapping(header, events, is_flow=bool(root.flow_style))
+        raise Fault(_line_in_file(header, root.start_mark.index), "header is not a mapping of keys to values")
+    read = _read_mapping(header, events, is_flow=bool(root.flow_style))
     next(events, None)  # whatever follows the mapping is a fault
     return read
 
 
-def scan_list(text: str, bounds: Bounds) -> list[Listed]:
+def scan_list(text: str, bounds: YamlLimits) -> list[ListItem]:
     """Read a text that is a list of mappings, under the guard of headers. Raises Fault, with a line of the text."""
     try:
-        return _listed(text, _guarded(text, bounds), bounds)
+        return _read_items(text, _bounded_events(text, bounds), bounds)
     except Fault as fault:
         raise Fault(max(1, fault.line - 1), fault.reason, fault.key, fault.value) from None
 
 
-def _listed(text: str, events: Iterator[Any], bounds: Bounds) -> list[Listed]:
+def _read_items(text: str, events: Iterator[Any], bounds: YamlLimits) -> list[ListItem]:
     root = next(events, None)
     if root is None:
         return []
     if not isinstance(root, yaml.SequenceStartEvent):
-        raise Fault(_line(text, root.start_mark.index), f"{bounds.name} is not a list")
+        raise Fault(_line_in_file(text, root.start_mark.index), f"{bounds.name} is not a list")
     found = []
     while not isinstance(item := next(events), yaml.SequenceEndEvent):
-        line = _line(text, item.start_mark.index)
+        line = _line_in_file(text, item.start_mark.index)
         if not isinstance(item, yaml.MappingStartEvent):
             raise Fault(line, "an item is not a mapping of keys to values")
-        values, entries = _mapping(text, events, is_flow=bool(item.flow_style))
+        values, entries = _read_mapping(text, events, is_flow=bool(item.flow_style))
         keys = {key: entry.line - 1 for key, entry in entries.items()}
-        items = {key: tuple(_line(text, start) - 1 for start, _ in entry.items) for key, entry in entries.items()}
-        found.append(Listed(line - 1, values, keys, items))
+        items = {
+            key: tuple(_line_in_file(text, start) - 1 for start, _ in entry.items) for key, entry in entries.items()
+        }
+        found.append(ListItem(line - 1, values, keys, items))
     next(events, None)
     return found
 
 
-def _mapping(header: str, events: Iterator[Any], *, is_flow: bool) -> tuple[dict[str, Any], dict[str, Entry]]:
+def _read_mapping(
+    header: str, events: Iterator[Any], *, is_flow: bool
+) -> tuple[dict[str, Any], dict[str, KeyLocation]]:
     """Read the mapping that began: its values, and where each key stands."""
     values: dict[str, Any] = {}
-    entries: dict[str, Entry] = {}
+    entries: dict[str, KeyLocation] = {}
     while not isinstance(name := next(events), yaml.MappingEndEvent):
-        line, key = _line(header, name.start_mark.index), _key(header, name, values)
+        line, key = _line_in_file(header, name.start_mark.index), _read_key(header, name, values)
         spans: list[tuple[int, int]] = []
-        values[key] = _value(header, events, first := next(events), key, spans)
+        values[key] = _read_value(header, events, first := next(events), key, spans)
         end = spans[-1][1]
         style = "block" if isinstance(first, yaml.CollectionStartEvent) else "scalar"
         if is_flow or getattr(first, "flow_style", False):
             style = "flow"
-        nested = isinstance(values[key], dict) or any(isinstance(item, list | dict) for item in _items(values[key]))
+        nested = isinstance(values[key], dict) or any(
+            isinstance(item, list | dict) for item in _list_items(values[key])
+        )
         items = () if nested or not isinstance(values[key], list) else tuple(spans[:-1])
         place = (name.start_mark.index, name.end_mark.index)
-        entries[key] = Entry(line, place, (first.start_mark.index, end), style, items)
+        entries[key] = KeyLocation(line, place, (first.start_mark.index, end), style, items)
     return values, entries
 
 
-def _items(value: object) -> list[object]:
+def _list_items(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _guarded(header: str, bounds: Bounds) -> Iterator[Any]:
+def _bounded_events(header: str, bounds: YamlLimits) -> Iterator[Any]:
     """The events of the text's one document, bounded in number and depth, without anchors and tags."""
     depth = count = documents = 0
     name = bounds.name
@@ -267,61 +273,61 @@ def _guarded(header: str, bounds: Bounds) -> Iterator[Any]:
             count += 1
             where = event.start_mark.index
             if count > bounds.events:
-                raise Fault(_line(header, where), f"{name} has too many values")
+                raise Fault(_line_in_file(header, where), f"{name} has too many values")
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise Fault(_line(header, where), "anchors and aliases are not allowed")
+                raise Fault(_line_in_file(header, where), "anchors and aliases are not allowed")
             if getattr(event, "tag", None):
-                raise Fault(_line(header, where), f"the tag {shown(event.tag)} is not allowed")
+                raise Fault(_line_in_file(header, where), f"the tag {short_repr(event.tag)} is not allowed")
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if (event.explicit and not bounds.is_file) or documents > 1:
-                    raise Fault(_line(header, where), f"{name} is more than one document")
+                    raise Fault(_line_in_file(header, where), f"{name} is more than one document")
             elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
                 depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
                 if depth > MAX_DEPTH:
-                    raise Fault(_line(header, where), f"{name} is nested deeper than {MAX_DEPTH}")
+                    raise Fault(_line_in_file(header, where), f"{name} is nested deeper than {MAX_DEPTH}")
                 yield event
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
         reason = f"bad YAML: {error.problem or error.context}"
-        raise Fault(_line(header, mark.index if mark else 0), reason) from None
+        raise Fault(_line_in_file(header, mark.index if mark else 0), reason) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        line = _line(header, getattr(error, "position", 0))
+        line = _line_in_file(header, getattr(error, "position", 0))
         raise Fault(line, f"bad YAML: {getattr(error, 'reason', error)}") from None
 
 
-def _key(header: str, event: Any, known: Mapping[str, Any]) -> str:
-    line = _line(header, event.start_mark.index)
+def _read_key(header: str, event: Any, known: Mapping[str, Any]) -> str:
+    line = _line_in_file(header, event.start_mark.index)
     if not isinstance(event, yaml.ScalarEvent):
         raise Fault(line, "a key is not a text")
     if event.value in known:
-        raise Fault(line, f"duplicate key {shown(event.value)}", event.value)
+        raise Fault(line, f"duplicate key {short_repr(event.value)}", event.value)
     return str(event.value)
 
 
-def _value(header: str, events: Iterator[Any], event: Any, key: str, spans: list[tuple[int, int]]) -> Any:
+def _read_value(header: str, events: Iterator[Any], event: Any, key: str, spans: list[tuple[int, int]]) -> Any:
     """Build one value, noting where its scalars stand and last where it ends."""
     start: int = event.start_mark.index
     if isinstance(event, yaml.ScalarEvent):
         end: Any = event.end_mark
         spans.append((start, end.index))
-        return event.value if event.style else resolve(key, event.value)
+        return event.value if event.style else resolve_plain_scalar(key, event.value)
     built: Any
     if isinstance(event, yaml.SequenceStartEvent):
         built = []
         while not isinstance(item := next(events), yaml.SequenceEndEvent):
-            built.append(_value(header, events, item, key, spans))
+            built.append(_read_value(header, events, item, key, spans))
     else:
         built = {}
         while not isinstance(item := next(events), yaml.MappingEndEvent):
-            name = _key(header, item, built)
-            built[name] = _value(header, events, next(events), "", spans)
+            name = _read_key(header, item, built)
+            built[name] = _read_value(header, events, next(events), "", spans)
     last = item.end_mark.index if event.flow_style else spans[-1][1] if spans else start
     spans.append((start, last))
     return built
 
 
-def _line(header: str, index: int) -> int:
+def _line_in_file(header: str, index: int) -> int:
     """The line in the file of a place in the header."""
     return header.count("\n", 0, index) + 2
 
@@ -329,14 +335,14 @@ def _line(header: str, index: int) -> int:
 # --- known keys ---------------------------------------------------------------------------------------
 
 
-def _typed(values: Mapping[str, Any], entries: Mapping[str, Entry]) -> dict[str, Any]:
+def _check_known_keys(values: Mapping[str, Any], entries: Mapping[str, KeyLocation]) -> dict[str, Any]:
     """Give known keys their types; a null is as good as no key. Raises Fault at the first misfit."""
     typed = {}
     for key, value in values.items():
         if value is None:
             continue
         try:
-            typed[key] = CHECKS[key](key, value) if key in CHECKS else value
+            typed[key] = KEY_CHECKS[key](key, value) if key in KEY_CHECKS else value
         except InvalidMemoryError as error:
             line = entries[key].line if key in entries else 0
             raise Fault(line, str(error), key, value) from None

@@ -6,27 +6,27 @@ from datetime import date
 from typing import Any
 
 from memfs.data_types import as_time
-from memfs.errors import InvalidMemoryError, shown
+from memfs.errors import InvalidMemoryError, short_repr
 
 TEXT_KEYS = frozenset({"id", "type", "title", "description", "source", "status"})
 LIST_KEYS = frozenset({"tags", "aliases", "supersedes"})
 TIME_KEYS = frozenset({"created", "updated", "expires", "valid_from", "valid_until"})
-NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(\.[0-9]{1,30}(?:[eE][-+]?[0-9]{1,2})?)?")
-_WORDS = {
+NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(\.[0-9]{1,30}(?:[eE][-+]?[0-9]{1,2})?)?")
+_PLAIN_CONSTANTS = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
-_NULLS = frozenset(word for word, value in _WORDS.items() if value is None)
-_WANTS_TEXT = TEXT_KEYS | LIST_KEYS | TIME_KEYS
+_NULLS = frozenset(word for word, value in _PLAIN_CONSTANTS.items() if value is None)
+_STRING_TYPED_KEYS = TEXT_KEYS | LIST_KEYS | TIME_KEYS
 
 
-def resolve(key: str, plain: str) -> Any:
+def resolve_plain_scalar(key: str, plain: str) -> Any:
     """Give a plain scalar its YAML 1.2 value; a key that wants text or a time keeps the text."""
-    if key in _WANTS_TEXT:
+    if key in _STRING_TYPED_KEYS:
         return None if plain in _NULLS else plain
-    if plain in _WORDS:
-        return _WORDS[plain]
-    if found := NUMBER.fullmatch(plain):
+    if plain in _PLAIN_CONSTANTS:
+        return _PLAIN_CONSTANTS[plain]
+    if found := NUMBER_PATTERN.fullmatch(plain):
         return float(plain) if found[1] else int(plain)
     return plain
 
@@ -34,7 +34,7 @@ def resolve(key: str, plain: str) -> Any:
 def _check_text(key: str, value: Any) -> str:
     if isinstance(value, str) and (value or key != "id"):
         return value
-    raise InvalidMemoryError(key, f"{shown(value)} is not a text")
+    raise InvalidMemoryError(key, f"{short_repr(value)} is not a text")
 
 
 def _check_time(key: str, value: Any) -> date:
@@ -42,7 +42,7 @@ def _check_time(key: str, value: Any) -> date:
         return as_time(value)
     except (ValueError, OverflowError):
         allowed = "a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
-        raise InvalidMemoryError(key, f"{shown(value)} is not {allowed}") from None
+        raise InvalidMemoryError(key, f"{short_repr(value)} is not {allowed}") from None
 
 
 def _check_list(key: str, value: Any) -> tuple[str, ...]:
@@ -51,22 +51,22 @@ def _check_list(key: str, value: Any) -> tuple[str, ...]:
         return tuple(text.strip() for text in texts if text.strip())
     if isinstance(value, list | tuple) and all(isinstance(item, str) or item is None for item in value):
         return tuple([item for item in value if item])
-    raise InvalidMemoryError(key, f"{shown(value)} is not a list of texts")
+    raise InvalidMemoryError(key, f"{short_repr(value)} is not a list of texts")
 
 
 def _check_flag(key: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise InvalidMemoryError(key, f"{shown(value)} is not true or false")
+    raise InvalidMemoryError(key, f"{short_repr(value)} is not true or false")
 
 
 def _check_importance(key: str, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10:
         return value
-    raise InvalidMemoryError(key, f"{shown(value)} is not a whole number from 1 to 10")
+    raise InvalidMemoryError(key, f"{short_repr(value)} is not a whole number from 1 to 10")
 
 
-CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+KEY_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(TEXT_KEYS, _check_text),
     **dict.fromkeys(TIME_KEYS, _check_time),
     **dict.fromkeys(LIST_KEYS, _check_list),

@@ -15,7 +15,7 @@ from memfs.data_types import IndexStatus, Memory, Problem, SyncReport
 from memfs.freshness.inotify_source import NOTHING, EventSource, Noticed, notices
 from memfs.freshness.subscriptions import Known, Subscriptions, Told
 from memfs.freshness.watcher import watcher_of
-from memfs.fs.files import STATE
+from memfs.fs.files import STATE_DIR
 from memfs.index.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
 from memfs.index.tantivy_index import Analyzer, TantivyIndex
 from memfs.index.unpublished_changes import Pending, UnpublishedChanges
@@ -342,7 +342,7 @@ class Freshness:
         return f"{gone} of {self.index.memories} memories are gone at once; `memfs sync` if that is right"
 
     def _unwritable(self) -> str:
-        places = (self.published.folder, os.path.join(self._root, STATE), self._root)
+        places = (self.published.folder, os.path.join(self._root, STATE_DIR), self._root)
         place = next(filter(os.path.exists, places), self._root)
         if self.published.index or os.access(place, os.W_OK | os.X_OK):
             return ""
@@ -395,7 +395,7 @@ class Freshness:
             added, modified, removed = changes if before is None else diff(found.stamps, before)
             if self.overlay or self.published.is_to_purge() or self.published.trouble:
                 self._publish_pending(root, progress, is_asked=True)
-        trouble = [Problem(f"{STATE}/{INDEX}", 1, self.published.trouble)] if self.published.trouble else []
+        trouble = [Problem(f"{STATE_DIR}/{INDEX}", 1, self.published.trouble)] if self.published.trouble else []
         self._tell()
         counts = (len(added), len(modified), len(removed), found.memories - len(added) - len(modified))
         return SyncReport(*counts, time.monotonic() - started, (*found.problems, *trouble))

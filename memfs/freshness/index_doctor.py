@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from memfs.data_types import Memory, Problem
 from memfs.freshness.freshness import Freshness
-from memfs.fs.files import STATE, digest
+from memfs.fs.files import STATE_DIR, digest
 from memfs.index.generations import CURRENT, Generation
 from memfs.index.publisher import INDEX
 from memfs.index.row_table import IndexDamaged, IndexOfAnotherKind
@@ -36,7 +36,7 @@ def examine(fresh: Freshness, tree: MemoryFiles, *, repair: bool) -> list[Proble
         faults += [fault for fault in left if fault not in faults]
     if fresh.published.trouble:
         hint = UNWRITABLE
-    return [Problem(path or f"{STATE}/{INDEX}", 1, fault, hint=hint) for path, fault in faults]
+    return [Problem(path or f"{STATE_DIR}/{INDEX}", 1, fault, hint=hint) for path, fault in faults]
 
 
 def _faults(fresh: Freshness, tree: MemoryFiles, *, is_synced: bool, is_told: bool = True) -> Iterator[Fault]:

@@ -18,8 +18,8 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memfs.errors import VaultError
-from memfs.fs.files import folder, open_root
-from memfs.namespace import SESSIONS, fold, is_text
+from memfs.fs.files import open_directory, open_root
+from memfs.namespace import SESSIONS, fold, is_utf8_encodable
 
 if sys.platform != "win32":
     import fcntl
@@ -107,12 +107,19 @@ def has_remote_mount(mountinfo: Iterable[str], root: str) -> bool:
 def _is_namespace(path: str) -> bool:
     """Tell whether a walk through the vault goes into a directory of this path."""
     names = path.split("/")
-    return fold(names[0]) != SESSIONS and all(name[:1] not in {".", "~", "#"} and is_text(name) for name in names)
+    return fold(names[0]) != SESSIONS and all(
+        name[:1] not in {".", "~", "#"} and is_utf8_encodable(name) for name in names
+    )
 
 
 def _is_memory(folder: str, name: str) -> bool:
     """Tell whether a walk takes a file of this name, in a directory it goes into, for a memory."""
-    return name.endswith(".md") and name[0] not in ".~#" and is_text(name) and bool(folder or fold(name) != "readme.md")
+    return (
+        name.endswith(".md")
+        and name[0] not in ".~#"
+        and is_utf8_encodable(name)
+        and bool(folder or fold(name) != "readme.md")
+    )
 
 
 def _identity(root: str) -> tuple[int, int] | None:
@@ -203,7 +210,9 @@ class InotifySource:
         root = -1
         try:
             root = open_root(self._root)
-            with folder(root, tuple(filter(None, name.split("/")))) as fd:  # a symlink on the way is not followed
+            with open_directory(
+                root, tuple(filter(None, name.split("/")))
+            ) as fd:  # a symlink on the way is not followed
                 mask = _MASK | (0 if name else _MOVE_SELF)
                 watch = self._libc.inotify_add_watch(self._fd, b"/proc/self/fd/%d" % fd, mask)
             if watch >= 0:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from memfs.errors import MemfsError
-from memfs.fs.files import READ, STATE, open_root
+from memfs.fs.files import READ_FLAGS, STATE_DIR, open_root
 from memfs.fs.locks import is_locked, try_lock
 from memfs.storage.state_dir import make
 
@@ -26,7 +26,7 @@ log = logging.getLogger("memfs")
 def watcher_of(root: int) -> str | None:
     """The process id of the live watcher of a vault."""
     try:
-        fd = os.open(f"{STATE}/{NAME}", READ, dir_fd=root)
+        fd = os.open(f"{STATE_DIR}/{NAME}", READ_FLAGS, dir_fd=root)
     except OSError:
         return None
     try:
@@ -104,7 +104,7 @@ class Watcher:
         try:
             make(root)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-            fd = os.open(f"{STATE}/{NAME}", flags, 0o666, dir_fd=root)
+            fd = os.open(f"{STATE_DIR}/{NAME}", flags, 0o666, dir_fd=root)
         finally:
             os.close(root)
         if try_lock(fd):

@@ -22,22 +22,24 @@ from memfs.errors import (
     ReadOnlyError,
     StorageError,
     VaultNotFoundError,
-    shown,
+    short_repr,
 )
-from memfs.fs.syscalls import EXCHANGE, NOREPLACE, open_beneath, rename
-from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text
+from memfs.fs.syscalls import RENAME_EXCHANGE, RENAME_NOREPLACE, open_beneath, rename_with_flags
+from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_utf8_encodable
 
-MAX_FILE = 8 * 1024 * 1024
-STATE = ".memfs"
-PARTIAL = 0o200
-TRIES = 100
-DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-READ = os.O_RDONLY | FILE
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE
+MAX_FILE_BYTES = 8 * 1024 * 1024
+STATE_DIR = ".memfs"
+PARTIAL_MODE = 0o200
+OPEN_ATTEMPTS = 100
+DIRECTORY_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+)
+FILE_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+READ_FLAGS = os.O_RDONLY | FILE_FLAGS
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS
 
 
-class Content(NamedTuple):
+class FileContent(NamedTuple):
     """The bytes of a file, and what the system said of it just before they were read."""
 
     data: bytes
@@ -48,10 +50,10 @@ class Content(NamedTuple):
         return stat.S_IMODE(self.status.st_mode)
 
 
-class Listing(NamedTuple):
+class DirectoryListing(NamedTuple):
     """The memory files of one directory, which is open as `folder` until the walk goes on."""
 
-    folder: int
+    fd: int
     prefix: str
     names: list[str]
     unreadable: list[tuple[str, str]]  # path and reason
@@ -67,18 +69,18 @@ def digest(data: bytes) -> str:
     return raw_digest(data).hex()
 
 
-def file_name(path: str) -> str:
+def path_as_file_name(path: str) -> str:
     """A vault path as one file name, readable where it is not too long for that."""
     name = quote(path, safe=" ")
     return name if len(name) <= 180 else f"{name[:150]}~"
 
 
-def stamp_named(written: os.stat_result, named: os.stat_result) -> Stamp:
+def stamp_after_rename(written: os.stat_result, named: os.stat_result) -> Stamp:
     """The stamp of a file we wrote and then named; if somebody saved it since, one that differs from the file's."""
-    return Stamp.of(written)._replace(ctime_ns=named.st_ctime_ns)
+    return Stamp.from_stat(written)._replace(ctime_ns=named.st_ctime_ns)
 
 
-def fine_device(place: str) -> int:
+def fine_timestamp_device(place: str) -> int:
     """The device of a directory, if a file on it that was looked at, and then changes, always has another stamp; else
     -1."""
     try:
@@ -86,7 +88,7 @@ def fine_device(place: str) -> int:
     except OSError:
         return -1
     try:
-        is_fine = all(_has_other_time(fd) for _ in range(3))  # one of them may be right when a clock ticks
+        is_fine = all(_changes_ctime(fd) for _ in range(3))  # one of them may be right when a clock ticks
         return os.fstat(fd).st_dev if is_fine else -1
     except OSError:
         return -1
@@ -94,14 +96,14 @@ def fine_device(place: str) -> int:
         os.close(fd)
 
 
-def _has_other_time(fd: int) -> bool:
+def _changes_ctime(fd: int) -> bool:
     os.write(fd, b"1")
     before = os.fstat(fd).st_ctime_ns
     os.write(fd, b"2")
     return os.fstat(fd).st_ctime_ns != before
 
 
-def worded(path: str, error: OSError) -> StorageError:
+def translate_os_error(path: str, error: OSError) -> StorageError:
     """An error of the operating system, in words that a person can do something about."""
     reason = error.strerror or str(error)
     if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
@@ -121,12 +123,12 @@ def open_root(root: Path | str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise VaultNotFoundError(str(root)) from None
     except PermissionError as error:
-        raise worded(str(root), error) from None
+        raise translate_os_error(str(root), error) from None
 
 
-def open_folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> int:
+def open_directory_fd(root: int, segments: tuple[str, ...], *, create: bool = False) -> int:
     """Open a directory below an open one; `create` makes what is missing, durably."""
-    for _ in range(TRIES if create else 0):
+    for _ in range(OPEN_ATTEMPTS if create else 0):
         with suppress(FileNotFoundError):  # git may remove an empty directory as soon as it is made
             return _descend(root, segments, create=True)
     return _descend(root, segments, create=create)
@@ -136,7 +138,7 @@ def _descend(root: int, segments: tuple[str, ...], *, create: bool) -> int:
     fd = root
     try:
         for segment in segments:
-            fd, parent = _step(fd, segment, segments, create=create), fd
+            fd, parent = _open_segment(fd, segment, segments, create=create), fd
             if parent != root:
                 os.close(parent)
     except BaseException:
@@ -147,16 +149,16 @@ def _descend(root: int, segments: tuple[str, ...], *, create: bool) -> int:
 
 
 @contextmanager
-def folder(root: int, segments: tuple[str, ...], *, create: bool = False) -> Iterator[int]:
+def open_directory(root: int, segments: tuple[str, ...], *, create: bool = False) -> Iterator[int]:
     """Have a directory below an open one open."""
-    fd = open_folder(root, segments, create=create)
+    fd = open_directory_fd(root, segments, create=create)
     try:
         yield fd
     finally:
         os.close(fd)
 
 
-def is_at(root: int, segments: tuple[str, ...], fd: int) -> bool:
+def is_directory_at(root: int, segments: tuple[str, ...], fd: int) -> bool:
     """Tell whether an open directory is still the one with this name."""
     try:
         return os.path.samestat(os.stat("/".join(segments) or ".", dir_fd=root), os.fstat(fd))
@@ -164,9 +166,9 @@ def is_at(root: int, segments: tuple[str, ...], fd: int) -> bool:
         return False
 
 
-def _step(parent: int, segment: str, segments: tuple[str, ...], *, create: bool) -> int:
+def _open_segment(parent: int, segment: str, segments: tuple[str, ...], *, create: bool) -> int:
     try:
-        return os.open(segment, DIRECTORY, dir_fd=parent)
+        return os.open(segment, DIRECTORY_FLAGS, dir_fd=parent)
     except FileNotFoundError:
         if not create:
             raise
@@ -177,14 +179,14 @@ def _step(parent: int, segment: str, segments: tuple[str, ...], *, create: bool)
     with suppress(FileExistsError):
         os.mkdir(segment, dir_fd=parent)
         os.fsync(parent)
-    return _step(parent, segment, segments, create=False)
+    return _open_segment(parent, segment, segments, create=False)
 
 
-def spelled(root: int, segments: tuple[str, ...]) -> tuple[str, ...]:
+def spelling_on_disk(root: int, segments: tuple[str, ...]) -> tuple[str, ...]:
     """The segments as they are spelled on disk, where they differ in case or normal form; the rest as given."""
     for depth, segment in enumerate(segments):
         try:
-            with folder(root, segments[:depth]) as parent:
+            with open_directory(root, segments[:depth]) as parent:
                 names = os.listdir(parent)
         except (FileNotFoundError, InvalidNamespaceError):
             break
@@ -194,30 +196,30 @@ def spelled(root: int, segments: tuple[str, ...]) -> tuple[str, ...]:
     return segments
 
 
-def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[Listing]:
+def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[DirectoryListing]:
     """Every directory from here down that may hold memories, sorted."""
     waiting = [segments]
     while waiting:
         segments = waiting.pop()
         prefix = "".join(f"{segment}/" for segment in segments)
         if len(segments) > MAX_DEPTH and len(segments) > MAX_DEPTH + (fold(segments[0]) == ARCHIVE):
-            yield Listing(-1, prefix, [], [(prefix.rstrip("/"), f"more than {MAX_DEPTH} directories deep")])
+            yield DirectoryListing(-1, prefix, [], [(prefix.rstrip("/"), f"more than {MAX_DEPTH} directories deep")])
             continue
         try:
-            with folder(root, segments) as fd:
-                listing, below = _list(fd, prefix)
+            with open_directory(root, segments) as fd:
+                listing, below = _list_directory(fd, prefix)
                 yield listing
         except FileNotFoundError:
             continue
         except PermissionError as error:
-            yield Listing(-1, prefix, [], [(prefix.rstrip("/"), error.strerror or "unreadable")])
+            yield DirectoryListing(-1, prefix, [], [(prefix.rstrip("/"), error.strerror or "unreadable")])
             continue
         if not segments:
             below = [name for name in below if fold(name) not in ({SESSIONS} if archived else {SESSIONS, ARCHIVE})]
         waiting += [(*segments, name) for name in reversed(below)]
 
 
-def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
+def _list_directory(fd: int, prefix: str) -> tuple[DirectoryListing, list[str]]:
     """Sort what is in a directory: memory files, what only looks like one, and directories."""
     names, below, unreadable = [], [], []
     with os.scandir(fd) as entries:
@@ -225,7 +227,7 @@ def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
             name = entry.name
             if name[0] in ".~#":
                 continue
-            if not is_text(name):
+            if not is_utf8_encodable(name):
                 unreadable.append((prefix + name, "a name that is not UTF-8"))
             elif entry.is_dir(follow_symlinks=False):
                 below.append(name)
@@ -234,29 +236,29 @@ def _list(fd: int, prefix: str) -> tuple[Listing, list[str]]:
                     names.append(name)
                 else:
                     unreadable.append((prefix + name, "a symlink" if entry.is_symlink() else "not a regular file"))
-    return Listing(fd, prefix, sorted(names), sorted(unreadable)), sorted(below)
+    return DirectoryListing(fd, prefix, sorted(names), sorted(unreadable)), sorted(below)
 
 
 # --- files --------------------------------------------------------------------------------------------
 
 
-def read(parent: int, name: str, limit: int = MAX_FILE) -> Content:
+def read(parent: int, name: str, limit: int = MAX_FILE_BYTES) -> FileContent:
     """Read a regular file; OSError EFBIG or EINVAL if it is too large or not one."""
-    return Content(*read_plain(parent, name, limit))
+    return FileContent(*read_as_tuple(parent, name, limit))
 
 
-def read_plain(parent: int, name: str, limit: int = MAX_FILE) -> tuple[bytes, os.stat_result]:
+def read_as_tuple(parent: int, name: str, limit: int = MAX_FILE_BYTES) -> tuple[bytes, os.stat_result]:
     """As `read`, but as a plain tuple, which costs less to make: for many files."""
-    return _read_and_close(os.open(name, READ, dir_fd=parent), limit)
+    return _read_and_close(os.open(name, READ_FLAGS, dir_fd=parent), limit)
 
 
-def read_below(root: int, path: str) -> tuple[bytes, os.stat_result]:
+def read_path(root: int, path: str) -> tuple[bytes, os.stat_result]:
     """Read the regular file at a path below an open directory."""
-    fd = open_beneath(root, path, READ)
+    fd = open_beneath(root, path, READ_FLAGS)
     if fd is not None:
-        return _read_and_close(fd, MAX_FILE)
+        return _read_and_close(fd, MAX_FILE_BYTES)
     *segments, name = path.split("/")
-    with folder(root, tuple(segments)) as parent:
+    with open_directory(root, tuple(segments)) as parent:
         return read(parent, name)
 
 
@@ -268,7 +270,7 @@ def _read_and_close(fd: int, limit: int) -> tuple[bytes, os.stat_result]:
             data = os.read(fd, size + 1)
             if len(data) == size:
                 return data, status
-        return read_open(fd, limit)
+        return read_fd(fd, limit)
     finally:
         os.close(fd)
 
@@ -276,14 +278,14 @@ def _read_and_close(fd: int, limit: int) -> tuple[bytes, os.stat_result]:
 @contextmanager
 def open_file(parent: int, name: str) -> Iterator[int]:
     """Open a file for reading."""
-    fd = os.open(name, READ, dir_fd=parent)
+    fd = os.open(name, READ_FLAGS, dir_fd=parent)
     try:
         yield fd
     finally:
         os.close(fd)
 
 
-def read_open(fd: int, limit: int = MAX_FILE) -> Content:
+def read_fd(fd: int, limit: int = MAX_FILE_BYTES) -> FileContent:
     """Read an open file from its start."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
@@ -297,12 +299,14 @@ def read_open(fd: int, limit: int = MAX_FILE) -> Content:
             data += more
         if len(data) > limit:
             raise OSError(errno.EFBIG, f"larger than {limit // (1024 * 1024)} MiB")
-    return Content(data, status)
+    return FileContent(data, status)
 
 
-def write(parent: int, name: str, data: bytes, *, like: Content | None = None, durable: bool = True) -> os.stat_result:
+def write(
+    parent: int, name: str, data: bytes, *, like: FileContent | None = None, durable: bool = True
+) -> os.stat_result:
     """Write a new file, with the mode and owner of `like`; until it is whole such a file has mode 0200."""
-    fd = os.open(name, _CREATE, 0o666 if like is None else PARTIAL, dir_fd=parent)
+    fd = os.open(name, _CREATE_FLAGS, 0o666 if like is None else PARTIAL_MODE, dir_fd=parent)
     try:
         write_all(fd, data, like=like, durable=durable)
         return os.fstat(fd)
@@ -313,7 +317,7 @@ def write(parent: int, name: str, data: bytes, *, like: Content | None = None, d
         os.close(fd)
 
 
-def write_all(fd: int, data: bytes, *, like: Content | None = None, durable: bool = True) -> None:
+def write_all(fd: int, data: bytes, *, like: FileContent | None = None, durable: bool = True) -> None:
     """Write an open new file."""
     done = os.write(fd, data)
     while done < len(data):
@@ -326,14 +330,14 @@ def write_all(fd: int, data: bytes, *, like: Content | None = None, durable: boo
         os.fsync(fd)
 
 
-def link_nameless(fd: int, parent: int, name: str) -> None:
+def link_unnamed_file(fd: int, parent: int, name: str) -> None:
     """Give a file that was opened without a name one, which must be free."""
     os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent, follow_symlinks=True)
 
 
-def rename_new(parent: int, name: str, to_parent: int, to_name: str) -> None:
+def rename_without_replacing(parent: int, name: str, to_parent: int, to_name: str) -> None:
     """Rename to a name that must be free: FileExistsError if it is not."""
-    if not rename(parent, name, to_parent, to_name, NOREPLACE):
+    if not rename_with_flags(parent, name, to_parent, to_name, RENAME_NOREPLACE):
         os.link(name, to_name, src_dir_fd=parent, dst_dir_fd=to_parent, follow_symlinks=False)
         os.unlink(name, dir_fd=parent)
 
@@ -344,13 +348,13 @@ def exchange(parent: int, name: str, with_parent: int, with_name: str) -> None:
     Where the file system cannot, the first replaces the second, which is linked aside before: a save by
     rename in between is lost.
     """
-    if not rename(parent, name, with_parent, with_name, EXCHANGE):
+    if not rename_with_flags(parent, name, with_parent, with_name, RENAME_EXCHANGE):
         os.link(with_name, name + ".out", src_dir_fd=with_parent, dst_dir_fd=parent, follow_symlinks=False)
         os.rename(name, with_name, src_dir_fd=parent, dst_dir_fd=with_parent)
         os.rename(name + ".out", name, src_dir_fd=parent, dst_dir_fd=parent)
 
 
-class Dirty:
+class DirectorySync:
     """Directories whose new entries must reach the disk: each at once, or a batch of them by `flush`."""
 
     def __init__(self, *, batch: bool = False) -> None:
@@ -374,16 +378,16 @@ class Dirty:
                 os.close(fd)
 
 
-def encode(text: str, subject: str) -> bytes:
+def encode_text(text: str, subject: str) -> bytes:
     """Text as bytes; refused before the disk is touched if it cannot be stored."""
     if not isinstance(text, str):
-        raise InvalidMemoryError(subject, f"{shown(text)} is not a text")
+        raise InvalidMemoryError(subject, f"{short_repr(text)} is not a text")
     if subject == "text" and not text.strip():
         raise InvalidMemoryError(subject, "is empty").with_hint("Give a text with at least one word.")
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
         raise InvalidMemoryError(subject, f"holds a lone surrogate at character {error.start}") from None
-    if len(data) > MAX_FILE - 64 * 1024:
-        raise InvalidMemoryError(subject, f"is larger than {MAX_FILE // (1024 * 1024)} MiB")
+    if len(data) > MAX_FILE_BYTES - 64 * 1024:
+        raise InvalidMemoryError(subject, f"is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
     return data

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 from memfs.after_fork import after_fork
 
-_pausing: set[int] = set()  # threads that found the collector running, and stopped it
+_pausing_threads: set[int] = set()  # threads that found the collector running, and stopped it
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Have no collection in the block; at its end, the collector runs if it did at its beginning.
 
     Of several threads whoever is first to end lets it run: the others are slower then, and nothing else.
@@ -23,20 +23,20 @@ def paused() -> Iterator[None]:
         yield
         return
     thread = threading.get_ident()
-    _pausing.add(thread)
+    _pausing_threads.add(thread)
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
-        _pausing.discard(thread)
+        _pausing_threads.discard(thread)
 
 
-def _forked() -> None:
+def _resume_in_child() -> None:
     """Have it run in a child where the thread that would let it is not there."""
-    if _pausing:
-        _pausing.clear()
+    if _pausing_threads:
+        _pausing_threads.clear()
         gc.enable()
 
 
-after_fork(_forked)
+after_fork(_resume_in_child)

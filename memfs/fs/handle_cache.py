@@ -6,9 +6,9 @@ import stat
 from contextlib import suppress
 
 from memfs.after_fork import Mutex
-from memfs.fs.files import FILE, TRIES, folder
+from memfs.fs.files import FILE_FLAGS, OPEN_ATTEMPTS, open_directory
 
-ASIDE = 16  # descriptors of files that are gone which stay open where threads share them
+MAX_STALE_HANDLES = 16  # descriptors of files that are gone which stay open where threads share them
 
 
 class HandleCache:
@@ -16,26 +16,26 @@ class HandleCache:
     others are in their place. What is gone is closed, for it may be large, or erased; where threads share a descriptor,
     some of these stay open, as another thread may be using one for a moment."""
 
-    def __init__(self, *segments: str, aside: int = 0) -> None:
+    def __init__(self, *segments: str, max_stale: int = 0) -> None:
         self.segments, self._prefix = segments, "".join(f"{segment}/" for segment in segments)
         self._open: dict[str, tuple[int, int, int]] = {}  # descriptor, device and inode
-        self._former: list[int] = []  # descriptors, the oldest first, of files that are not there any more
-        self._aside = aside
+        self._stale: list[int] = []  # descriptors, the oldest first, of files that are not there any more
+        self._max_stale = max_stale
         self._mutex = Mutex()
         self._pid = os.getpid()
 
-    def file(self, root: int, name: str, flags: int) -> int:
+    def open(self, root: int, name: str, flags: int) -> int:
         """The descriptor of a file, which belongs to the place."""
         with self._mutex:
-            fd = self.held(name, self._prefix + name, root)
+            fd = self.cached_fd(name, self._prefix + name, root)
             if fd < 0:
-                fd = self._opened(root, name, flags)
-                self._let_go(name)  # not before: a new file would get its inode
+                fd = self._open_file(root, name, flags)
+                self._retire(name)  # not before: a new file would get its inode
                 status = os.fstat(fd)
                 self._open[name] = fd, status.st_dev, status.st_ino
             return fd
 
-    def held(self, name: str, path: str, root: int | None = None) -> int:
+    def cached_fd(self, name: str, path: str, root: int | None = None) -> int:
         """The descriptor of a file that is open already, and still at this path; else -1."""
         if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
             self.close()
@@ -49,16 +49,16 @@ class HandleCache:
             return -1
         return fd if there.st_ino == inode and there.st_dev == device else -1  # a vault may be in the place of another
 
-    def _let_go(self, name: str) -> None:
+    def _retire(self, name: str) -> None:
         if name in self._open:
-            self._former.append(self._open.pop(name)[0])
-        if len(self._former) > self._aside:
-            os.close(self._former.pop(0))
+            self._stale.append(self._open.pop(name)[0])
+        if len(self._stale) > self._max_stale:
+            os.close(self._stale.pop(0))
 
     def close(self) -> None:
         with self._mutex:
-            files = [*self._former, *(fd for fd, *_ in self._open.values())]
-            self._open, self._former = {}, []
+            files = [*self._stale, *(fd for fd, *_ in self._open.values())]
+            self._open, self._stale = {}, []
             for fd in files:
                 os.close(fd)
 
@@ -66,23 +66,23 @@ class HandleCache:
         with suppress(Exception):  # of a vault that nobody closed
             self.close()
 
-    def _opened(self, root: int, name: str, flags: int) -> int:
+    def _open_file(self, root: int, name: str, flags: int) -> int:
         create = bool(flags & os.O_CREAT)
-        for _ in range(TRIES if create else 1):
-            with folder(root, self.segments, create=create) as parent, suppress(FileNotFoundError):
+        for _ in range(OPEN_ATTEMPTS if create else 1):
+            with open_directory(root, self.segments, create=create) as parent, suppress(FileNotFoundError):
                 fd = _open_regular(parent, name, flags)
                 if fd >= 0:
                     return fd
                 if not create:
                     break
-                _clear(parent, name)
+                _remove_obstacle(parent, name)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
 def _open_regular(parent: int, name: str, flags: int) -> int:
     """Open a regular file; -1 if something else is in its place."""
     try:
-        fd = os.open(name, flags | FILE, 0o666, dir_fd=parent)
+        fd = os.open(name, flags | FILE_FLAGS, 0o666, dir_fd=parent)
     except OSError as error:
         if error.errno not in {errno.EISDIR, errno.ELOOP, errno.ENXIO}:
             raise
@@ -93,7 +93,7 @@ def _open_regular(parent: int, name: str, flags: int) -> int:
     return -1
 
 
-def _clear(parent: int, name: str) -> None:
+def _remove_obstacle(parent: int, name: str) -> None:
     """Have out of the way what stands in the place of a file of ours; a directory with something in it is kept."""
     try:
         os.unlink(name, dir_fd=parent)

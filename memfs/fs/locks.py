@@ -18,7 +18,7 @@ if sys.platform == "win32":
         """Take a lock if it is free; it is held until the descriptor is closed."""
         return lock_descriptor(fd, blocking=False)
 
-    def try_share(fd: int) -> bool:
+    def try_lock_shared(fd: int) -> bool:
         """Take a lock if it is free: there is no sharing."""
         return lock_descriptor(fd, blocking=False)
 
@@ -28,20 +28,20 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    _ALONE, _TOGETHER = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_SH | fcntl.LOCK_NB
+    _EXCLUSIVE, _SHARED = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_SH | fcntl.LOCK_NB
 
     def try_lock(fd: int) -> bool:
         """Take a lock if it is free; it is held until the descriptor is closed."""
         try:
-            fcntl.flock(fd, _ALONE)
+            fcntl.flock(fd, _EXCLUSIVE)
         except (BlockingIOError, PermissionError):  # the latter on some file systems
             return False
         return True
 
-    def try_share(fd: int) -> bool:
+    def try_lock_shared(fd: int) -> bool:
         """Take a lock together with all who share it, if nobody has it alone."""
         try:
-            fcntl.flock(fd, _TOGETHER)
+            fcntl.flock(fd, _SHARED)
         except (BlockingIOError, PermissionError):
             return False
         return True
@@ -51,7 +51,7 @@ else:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-POLL = 0.001  # seconds between two tries for a lock
+POLL_SECONDS = 0.001  # seconds between two tries for a lock
 
 
 def acquire(fd: int, gate: int, what: str, timeout: float, deadline: float) -> None:
@@ -71,13 +71,13 @@ def acquire(fd: int, gate: int, what: str, timeout: float, deadline: float) -> N
 def _wait(what: str, timeout: float, deadline: float) -> None:
     if time.monotonic() > deadline:
         raise LockTimeoutError(what, timeout)
-    time.sleep(POLL)
+    time.sleep(POLL_SECONDS)
 
 
 def is_locked(fd: int) -> bool:
     """Tell whether somebody holds the lock; who asks holds up nobody else who asks."""
     try:
-        taken = try_share(fd)
+        taken = try_lock_shared(fd)
     except OSError:
         taken = False
     if taken:
@@ -98,24 +98,24 @@ class Lease:
 
     def take(self) -> bool:
         """Take the lease; False while somebody has the file open for writing."""
-        answer = _lease(self._fd, "F_RDLCK")
+        answer = _try_lease(self._fd, "F_RDLCK")
         self._held = answer is True
         return answer is not False
 
-    def is_wanted(self) -> bool:
+    def has_waiting_writer(self) -> bool:
         """Tell whether somebody waits."""
         return self._held and fcntl.fcntl(self._fd, fcntl.F_GETLEASE) == fcntl.F_UNLCK
 
 
-def in_use(fd: int, *, by_writers: bool = False) -> bool | None:
+def is_open_elsewhere(fd: int, *, by_writers: bool = False) -> bool | None:
     """Tell whether somebody else has the open file open (for writing); None where nobody can tell."""
-    answer = _lease(fd, "F_RDLCK" if by_writers else "F_WRLCK")
+    answer = _try_lease(fd, "F_RDLCK" if by_writers else "F_WRLCK")
     if answer:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return None if answer is None else not answer
 
 
-def _lease(fd: int, kind: str) -> bool | None:
+def _try_lease(fd: int, kind: str) -> bool | None:
     """Take a lease, which is granted when nobody else has the file open; None where there are none."""
     try:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)

@@ -7,48 +7,48 @@ import sys
 from functools import cache
 from typing import Any
 
-NOREPLACE, EXCHANGE = 1, 2
-NOT_THERE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EISDIR}
-_OPENAT2 = 437  # the same on every architecture
-_NO_SYMLINKS, _BENEATH = 4, 8
+RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+UNSUPPORTED_ERRNOS = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EISDIR}
+_OPENAT2_NUMBER = 437  # the same on every architecture
+_RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 4, 8
 
 
-class _How(ctypes.Structure):
+class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 @cache
-def _call(name: str) -> Any:
+def _libc_function(name: str) -> Any:
     return getattr(ctypes.CDLL(None, use_errno=True), name, None) if sys.platform == "linux" else None
 
 
-_syscall = _call("syscall")
-_SIZE = ctypes.sizeof(_How)
+_syscall = _libc_function("syscall")
+_OPEN_HOW_SIZE = ctypes.sizeof(_OpenHow)
 
 
-def rename(parent: int, name: str, to_parent: int, to_name: str, flags: int) -> bool:
+def rename_with_flags(parent: int, name: str, to_parent: int, to_name: str, flags: int) -> bool:
     """Rename with flags; False where there is no such call."""
-    call = _call("renameat2")
+    call = _libc_function("renameat2")
     if call is None:
         return False
     if call(parent, os.fsencode(name), to_parent, os.fsencode(to_name), flags) == 0:
         return True
     code = ctypes.get_errno()
-    if code in NOT_THERE:
+    if code in UNSUPPORTED_ERRNOS:
         return False
     raise OSError(code, os.strerror(code), to_name)
 
 
 @cache
-def _how(flags: int) -> Any:
-    return ctypes.byref(_How(flags, 0, _NO_SYMLINKS | _BENEATH))
+def _open_how(flags: int) -> Any:
+    return ctypes.byref(_OpenHow(flags, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH))
 
 
 def open_beneath(root: int, path: str, flags: int) -> int | None:
     """Open a file at a path below an open directory, with no symlink on the way; None where there is no such call."""
     if _syscall is None:
         return None
-    fd: int = _syscall(_OPENAT2, root, path.encode("utf-8", "surrogateescape"), _how(flags), _SIZE)
+    fd: int = _syscall(_OPENAT2_NUMBER, root, path.encode("utf-8", "surrogateescape"), _open_how(flags), _OPEN_HOW_SIZE)
     if fd >= 0:
         return fd
     code = ctypes.get_errno()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from memfs.data_types import Memory, Problem, Stamp
 from memfs.errors import InvalidNamespaceError
-from memfs.fs.files import open_root, spelled
+from memfs.fs.files import open_root, spelling_on_disk
 from memfs.hub.plan import Here
 from memfs.hub.sync_state import Shared
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
@@ -67,7 +67,7 @@ def digest(data: bytes) -> bytes:
 
 def survey(root: int, namespace: Namespace) -> Survey:
     """Look at every memory below a namespace, without reading any."""
-    start = "/".join(spelled(root, namespace.segments))
+    start = "/".join(spelling_on_disk(root, namespace.segments))
     found = scan(root, start)
     paths: dict[str, str] = {}
     problems = list(found.problems)
@@ -130,7 +130,7 @@ def is_there(root: int, path: str) -> bool:
 def _stamp(root: int, path: str) -> Stamp | None:
     """The stamp of what is at a path, which is not opened."""
     try:
-        return Stamp.of(os.stat(path, dir_fd=root, follow_symlinks=False))
+        return Stamp.from_stat(os.stat(path, dir_fd=root, follow_symlinks=False))
     except OSError:
         return None
 
@@ -138,7 +138,7 @@ def _stamp(root: int, path: str) -> Stamp | None:
 def _spelled(root: int, path: str) -> str | None:
     """A path as it is spelled on disk; None if nothing is there."""
     try:
-        real = "/".join(spelled(root, tuple(path.split("/"))))
+        real = "/".join(spelling_on_disk(root, tuple(path.split("/"))))
     except OSError:  # a directory that cannot be looked at; whoever writes there is told
         return None
     return real if is_there(root, real) else None

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from memfs.fs.files import MAX_FILE
+from memfs.fs.files import MAX_FILE_BYTES
 from memfs.hub.apply import Taken, foretold, take, wants_bytes
 from memfs.hub.local_files import locate, opened, prefix_of, read, survey, within
 from memfs.hub.plan import Here, Step, astray, batches, moves, plan_pull
@@ -78,8 +78,8 @@ class Puller:
         fault = ""
         if not is_memory(row.path) or is_below(row.path.split("/"), ARCHIVE) or fold(row.path) != row.key:
             fault = "a path that no memory has"
-        elif row.size > MAX_FILE:
-            fault = f"larger than {MAX_FILE >> 20} MiB"
+        elif row.size > MAX_FILE_BYTES:
+            fault = f"larger than {MAX_FILE_BYTES >> 20} MiB"
         if fault:
             self._leave(row, fault)
         return not fault

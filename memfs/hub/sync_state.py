@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from memfs.data_types import Stamp
 from memfs.errors import LockTimeoutError
-from memfs.fs.files import FILE, STATE, folder, read_open, worded, write
-from memfs.fs.locks import POLL, try_lock
+from memfs.fs.files import FILE_FLAGS, STATE_DIR, open_directory, read_fd, translate_os_error, write
+from memfs.fs.locks import POLL_SECONDS, try_lock
 from memfs.storage.state_dir import make
 
 ROOM = "hub"
@@ -25,7 +25,7 @@ SPARSE = 2  # lines for each memory, from which the log is written anew
 MANY = 1000  # lines that it may have anyway
 TAIL = 1 << 16  # bytes, in which the last position is looked for
 LARGEST = 1 << 30
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE_FLAGS
 
 
 class Shared(NamedTuple):
@@ -118,7 +118,7 @@ class Ancestor:
         """Read the whole log; what is damaged in it makes all of it worth nothing."""
         self._entries, self._lines, place = {}, 0, Place({}, ())
         with self._opened() as fd:
-            lines = read_open(fd, LARGEST).data.split(b"\n")
+            lines = read_fd(fd, LARGEST).data.split(b"\n")
         is_torn = bool(lines.pop())  # by a writer that was killed
         try:
             for number, line in enumerate(lines):
@@ -168,16 +168,16 @@ def remembered(root: int, hub: str) -> Iterator[Ancestor]:
     deadline = time.monotonic() + PATIENCE
     try:
         make(root)
-        with folder(root, (STATE, ROOM), create=True) as room:
+        with open_directory(root, (STATE_DIR, ROOM), create=True) as room:
             while not try_lock(room):
                 if time.monotonic() > deadline:
                     raise LockTimeoutError("push or pull", PATIENCE)
-                time.sleep(POLL)
+                time.sleep(POLL_SECONDS)
             ancestor = Ancestor(room, hub)
             yield ancestor
             ancestor.end()
     except OSError as error:
-        raise worded(f"{STATE}/{ROOM}", error) from error
+        raise translate_os_error(f"{STATE_DIR}/{ROOM}", error) from error
 
 
 # --- lines --------------------------------------------------------------------------------------------

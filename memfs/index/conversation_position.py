@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
 
-from memfs.data_types import is_sealed
+from memfs.data_types import is_encrypted_value
 from memfs.namespace import fold
 
 PLACED = "%placed"  # the keyword of memories that have a place; no header key is spelled with a bare %
@@ -42,7 +42,7 @@ def keywords_of(values: Mapping[str, Any], body: str) -> list[str]:
     of several people.
     """
     speaker = values.get("speaker")
-    if not isinstance(speaker, str) or is_sealed(speaker):
+    if not isinstance(speaker, str) or is_encrypted_value(speaker):
         found = _SPEAKER.match(body, 0, 120) if "\n\n" not in body.strip() else None
         speaker = found[1] if found else ""
     asks = [ASKS] if _ASKING.search(body[-300:]) else []

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from memfs.after_fork import after_fork
-from memfs.fs.files import READ, STATE, read_open
+from memfs.fs.files import READ_FLAGS, STATE_DIR, read_fd
 from memfs.index.row_table import Chunk, Columns, IndexDamaged, RowTable
 
 CURRENT = "current"
@@ -153,9 +153,9 @@ def _marks(path: str) -> Marks:
 
 
 def _read(path: str) -> bytes:
-    fd = os.open(path, READ)  # a pipe in its place would have others wait for ever
+    fd = os.open(path, READ_FLAGS)  # a pipe in its place would have others wait for ever
     try:
-        return read_open(fd, MAX_SIZE).data
+        return read_fd(fd, MAX_SIZE).data
     finally:
         os.close(fd)
 
@@ -171,7 +171,7 @@ def _link(old: str, new: str) -> None:
 
 def _mapped(path: str) -> mmap.mmap:
     """A file of rows, of which a search needs a few."""
-    fd = os.open(path, READ)
+    fd = os.open(path, READ_FLAGS)
     try:
         return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
     finally:
@@ -202,7 +202,7 @@ def _let_go() -> None:
         for fd in os.listdir(DESCRIPTORS):
             with suppress(OSError):
                 file = os.readlink(f"{DESCRIPTORS}/{fd}")
-                if file.endswith(LOCKS) and f"/{STATE}/" in file:
+                if file.endswith(LOCKS) and f"/{STATE_DIR}/" in file:
                     os.close(int(fd))
 
 

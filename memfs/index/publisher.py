@@ -14,17 +14,17 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, TypeVar
 
-from memfs.data_types import SEALED, Memory, id_of, is_sealed, unsealed
-from memfs.decay import life_of
+from memfs.data_types import ENCRYPTED_PREFIX, Memory, is_encrypted_value, memory_id, replace_encrypted_lines
+from memfs.decay import pack_decay_inputs
 from memfs.errors import MemfsError
-from memfs.format.frontmatter import glance, halves
-from memfs.fs.files import STATE, fine_device, folder, raw_digest
+from memfs.format.frontmatter import parse_canonical_layout, split_canonical_layout
+from memfs.fs.files import STATE_DIR, fine_timestamp_device, open_directory, raw_digest
 from memfs.fs.locks import release, try_lock
 from memfs.index.conversation_position import keywords_of, place_of
 from memfs.index.generations import CURRENT, PURGE, Generation
 from memfs.index.row_table import IndexDamaged, IndexOfAnotherKind
 from memfs.index.tantivy_index import Document, Edit, TantivyIndex, index_in_memory, open_index, publish
-from memfs.namespace import first_line, is_conflict_copy, is_text, slug
+from memfs.namespace import first_line, is_conflict_copy, is_utf8_encodable, slug
 from memfs.query.keyword_terms import joined, moments_of, read_terms, terms_of
 from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.recall_log import mark_of
@@ -47,7 +47,7 @@ log = logging.getLogger("memfs")
 
 def text_of(memory: Memory) -> str:
     """The text of a memory that is searched."""
-    return searched_text(memory.path, memory.header.values, unsealed(memory.body))
+    return searched_text(memory.path, memory.header.values, replace_encrypted_lines(memory.body))
 
 
 def searched_text(path: str, values: Mapping[str, Any], body: str, times: int = 2) -> str:
@@ -67,14 +67,16 @@ def _names(values: Mapping[str, Any]) -> str:
     words += values.get("aliases", ())
     words += values.get("tags", ())
     names = "\n".join(words)
-    return names if SEALED not in names else "\n".join([word for word in words if not is_sealed(word)])
+    return (
+        names if ENCRYPTED_PREFIX not in names else "\n".join([word for word in words if not is_encrypted_value(word)])
+    )
 
 
 def meaning_of(memory: Memory) -> str:
     """The text of a memory that its meaning is taken from: its names, but not where it lies, and its body. A file name
     that is made of the text says nothing more."""
-    values, body = glance(memory.data) or (memory.header.values, memory.body)
-    body = unsealed(body)
+    values, body = parse_canonical_layout(memory.data) or (memory.header.values, memory.body)
+    body = replace_encrypted_lines(body)
     name = memory.path.rpartition("/")[2].removesuffix(".md")
     made = slug(str(values.get("title", "")) or first_line(body))
     told = "" if made in {name, _NUMBER.sub("", name)} else name.replace("_", " ")
@@ -85,16 +87,22 @@ def meaning_of(memory: Memory) -> str:
 def document(memory: Memory, stamp: Marks | None = None) -> Document:
     """A memory as it is indexed, with its stamp or another one."""
     path, data, status = memory.path, memory.data, memory.status
-    header, body = halves(data)
+    header, body = split_canonical_layout(data)
     read = read_terms(path, header) if header else None
     if read is None:
         values, body = memory.header.values, memory.body
         keywords = [joined(terms_of(path, values))]
     else:
         values, keywords = read
-    body = unsealed(body)
+    body = replace_encrypted_lines(body)
     numbers = moments_of(values, status)
-    row = path, stamp or stamp_of(status), raw_digest(data), life_of(numbers, values), mark_of(id_of(path, values))
+    row = (
+        path,
+        stamp or stamp_of(status),
+        raw_digest(data),
+        pack_decay_inputs(numbers, values),
+        mark_of(memory_id(path, values)),
+    )
     if "source" in values and (place := place_of(path, values)) is not None:
         keywords.append(joined(keywords_of(values, body)))
         numbers["place"] = place
@@ -113,7 +121,7 @@ def origin_of(memory: Memory) -> tuple[int | None, Sequence[str]]:
         return None, ()
     values = memory.header.values
     place = place_of(memory.path, values)
-    return place, () if place is None else keywords_of(values, unsealed(memory.body))
+    return place, () if place is None else keywords_of(values, replace_encrypted_lines(memory.body))
 
 
 def _reason(error: Exception) -> str:
@@ -126,7 +134,7 @@ class Publisher:
     """The published index, open in this process."""
 
     def __init__(self, root: str, journal: ChangeJournal, *, language: str) -> None:
-        self.folder = os.path.join(root, STATE, INDEX)
+        self.folder = os.path.join(root, STATE_DIR, INDEX)
         self._pointer = os.path.join(self.folder, CURRENT)
         self.index: TantivyIndex | None = None
         self.trouble = ""
@@ -208,7 +216,7 @@ class Publisher:
 
     def path_of(self, name: str) -> str | None:
         """The path of a memory by its id, as far as the index knows."""
-        if self.index is None or not is_text(name):
+        if self.index is None or not is_utf8_encodable(name):
             return None
         with suppress(IndexDamaged):
             for number in self.index.rows_of(f"id={name}"):
@@ -305,7 +313,7 @@ class Publisher:
         self, root: int, base: TantivyIndex | None, paths: list[str], progress: Progress | None
     ) -> Iterator[Edit]:
         rows, stamps = (base.catalog.rows(), base.catalog.stamps()) if base else ({}, {})
-        fine, began = fine_device(self.folder), time.time_ns()  # another one may be mounted into the vault
+        fine, began = fine_timestamp_device(self.folder), time.time_ns()  # another one may be mounted into the vault
         self.unsettled = []
         for number, (path, found) in enumerate(_ahead(read_all(root, paths))):
             if number % 500 == 0:
@@ -346,7 +354,7 @@ class Publisher:
         """Hold the lock of publishing; BlockingIOError if another process has it."""
         deadline = time.monotonic() + (PATIENCE if wait else 0)
         make(root)
-        with folder(root, (STATE, INDEX), create=True) as fd:
+        with open_directory(root, (STATE_DIR, INDEX), create=True) as fd:
             while not try_lock(fd):
                 if time.monotonic() >= deadline or time.time() - os.fstat(fd).st_mtime > STALLED:
                     raise BlockingIOError(errno.EAGAIN, "another process is at it")

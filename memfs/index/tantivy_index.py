@@ -15,7 +15,7 @@ from tantivy import Filter as Step
 from tantivy import Occur, Query
 
 from memfs.data_types import lazy
-from memfs.fs.gc_pause import paused
+from memfs.fs.gc_pause import gc_paused
 from memfs.index.conversation_position import PLACED
 from memfs.index.generations import Draft, Generation
 from memfs.index.row_table import Chunk, Columns, IndexDamaged, IndexOfAnotherKind, PlainRow, RowTable
@@ -334,7 +334,7 @@ def publish(
         with _guarded():
             index = tantivy.Index.open(draft.place) if base else tantivy.Index(_schema(), draft.place)
             index.register_tokenizer("memfs", _analyzer(language))
-            with paused() if is_large else nullcontext():
+            with gc_paused() if is_large else nullcontext():
                 dead = _write(index, base.catalog.next_row if base else 0, edits, rows, is_large=is_large)
         draft.add_rows(chunks, rows, dead)
         draft.publish(_kind(language), journal)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from memfs.data_types import SEALED, SEALED_LINE, is_sealed
+from memfs.data_types import ENCRYPTED_LINE, ENCRYPTED_PREFIX, is_encrypted_value
 from memfs.errors import DecryptionError, InvalidMemoryError
-from memfs.format.edit import canonical
-from memfs.format.frontmatter import Parsed
+from memfs.format.edit import canonical_value
+from memfs.format.frontmatter import ParsedText
 from memfs.format.header_schema import TIME_KEYS
 from memfs.privacy.aead import Cipher
 from memfs.privacy.keys import Keys, find
@@ -23,7 +23,7 @@ MOST_KEYS = 10  # that a hint names
 READ_BY_MEMFS = TIME_KEYS | {"id", "type", "status", "importance", "pinned", "supersedes"}
 OTHER = "another key, or it was altered, or it comes from another memory or field"
 _ONLY_BODY = "Its header has no key that can be encrypted; name body."
-_TOKEN = re.compile(rf"{SEALED}([a-z][a-z0-9_]{{0,31}}):([A-Za-z0-9_-]+)")
+_TOKEN = re.compile(rf"{ENCRYPTED_PREFIX}([a-z][a-z0-9_]{{0,31}}):([A-Za-z0-9_-]+)")
 Swap = Callable[[str], Any]  # an encrypted value -> what stands in its place
 
 
@@ -36,7 +36,7 @@ class Spot(NamedTuple):
 
     def bound(self, key: str) -> bytes:
         """What is bound to a value; only an id may hold a zero byte, so it is unambiguous."""
-        return "\0".join((SEALED.rstrip(":"), self.id, self.field, key)).encode()
+        return "\0".join((ENCRYPTED_PREFIX.rstrip(":"), self.id, self.field, key)).encode()
 
 
 class Sealer:
@@ -55,7 +55,7 @@ class Sealer:
     def seal(self, text: str, spot: Spot, key: str) -> str:
         """A text as an encrypted value."""
         data = self.cipher(key).encrypt(text.encode(), spot.bound(key))
-        return f"{SEALED}{key}:{base64.urlsafe_b64encode(data).decode().rstrip('=')}"
+        return f"{ENCRYPTED_PREFIX}{key}:{base64.urlsafe_b64encode(data).decode().rstrip('=')}"
 
     def open(self, sealed: str, spot: Spot) -> str:
         """The text of an encrypted value; DecryptionError if it cannot be had."""
@@ -77,57 +77,59 @@ def _taken_apart(sealed: str, spot: Spot) -> tuple[str, bytes]:
 
 def key_of(sealed: str) -> str:
     """The name of the key in an encrypted value."""
-    return sealed.removeprefix(SEALED).partition(":")[0][:40]
+    return sealed.removeprefix(ENCRYPTED_PREFIX).partition(":")[0][:40]
 
 
 # --- fields -------------------------------------------------------------------------------------------
 
 
-def sealed_in(parsed: Parsed, field: str) -> list[str]:
+def sealed_in(parsed: ParsedText, field: str) -> list[str]:
     """The encrypted values in a field."""
     if field == BODY:
-        return SEALED_LINE.findall(parsed.parts.body)
+        return ENCRYPTED_LINE.findall(parsed.parts.body)
     value = parsed.values.get(field)
-    return [one for one in (value if isinstance(value, list | tuple) else [value]) if is_sealed(one)]
+    return [one for one in (value if isinstance(value, list | tuple) else [value]) if is_encrypted_value(one)]
 
 
-def sealed_fields(parsed: Parsed) -> Iterator[str]:
+def sealed_fields(parsed: ParsedText) -> Iterator[str]:
     """The fields that hold encrypted values."""
     yield from [field for field in (*parsed.values, BODY) if field != BODY and sealed_in(parsed, field)]
     if sealed_in(parsed, BODY):
         yield BODY
 
 
-def is_whole(parsed: Parsed, field: str) -> bool:
+def is_whole(parsed: ParsedText, field: str) -> bool:
     """Tell whether nothing of a field is legible; one that is not there is not."""
     if field == BODY:
-        return not SEALED_LINE.sub("", parsed.parts.body).strip()
+        return not ENCRYPTED_LINE.sub("", parsed.parts.body).strip()
     value = parsed.values.get(field)
-    return value is None or all(is_sealed(one) for one in (value if isinstance(value, list | tuple) else [value]))
+    return value is None or all(
+        is_encrypted_value(one) for one in (value if isinstance(value, list | tuple) else [value])
+    )
 
 
-def swapped(parsed: Parsed, field: str, swap: Swap) -> Any:
+def swapped(parsed: ParsedText, field: str, swap: Swap) -> Any:
     """The value of a field with something else for each encrypted value in it; of a list also several things."""
     if field == BODY:
-        return SEALED_LINE.sub(lambda found: swap(found[0]), parsed.parts.body)
+        return ENCRYPTED_LINE.sub(lambda found: swap(found[0]), parsed.parts.body)
     value = parsed.values[field]
     if not isinstance(value, list | tuple):
-        return swap(value) if is_sealed(value) else value
+        return swap(value) if is_encrypted_value(value) else value
     items: list[Any] = []
     for item in value:
-        there = swap(item) if is_sealed(item) else item
+        there = swap(item) if is_encrypted_value(item) else item
         items += there if isinstance(there, list) else [there]
     return items
 
 
-def opened(parsed: Parsed, field: str, sealer: Sealer, path: str) -> Any:
+def opened(parsed: ParsedText, field: str, sealer: Sealer, path: str) -> Any:
     """The value of a field with everything in it decrypted."""
     spot = spot_of(parsed, field, path)
     is_body = field == BODY
     return swapped(parsed, field, lambda one: sealer.open(one, spot) if is_body else json.loads(sealer.open(one, spot)))
 
 
-def spot_of(parsed: Parsed, field: str, path: str) -> Spot:
+def spot_of(parsed: ParsedText, field: str, path: str) -> Spot:
     """Where the values of a field belong."""
     return Spot(path, str(parsed.values.get("id") or ""), field)
 
@@ -149,7 +151,7 @@ def check_field(field: str, values: Mapping[str, Any], path: str) -> None:
         error.hint = f"Name a key of its header ({', '.join(others[:MOST_KEYS])}), or body." if others else _ONLY_BODY
         raise error
     try:
-        canonical(field, values[field])
+        canonical_value(field, values[field])
     except InvalidMemoryError:
         allowed = "a text, a number, true, false, or a list of these"
         raise InvalidMemoryError(f"{path}: {field}", f"cannot be encrypted: it is not {allowed}") from None

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memfs.data_types import SEALED, Memory, Outcome, Problem, Written
+from memfs.data_types import ENCRYPTED_PREFIX, Memory, Outcome, Problem, Written
 from memfs.errors import (
     InvalidKeyError,
     InvalidMemoryError,
@@ -22,10 +22,10 @@ from memfs.errors import (
     StorageError,
 )
 from memfs.format.edit import edit
-from memfs.format.frontmatter import Fault, Parsed, parse
+from memfs.format.frontmatter import Fault, ParsedText, parse
 from memfs.ids import new_id
 from memfs.index.conversation_position import words_of
-from memfs.namespace import ARCHIVE, Namespace, check_name
+from memfs.namespace import ARCHIVE, Namespace, check_file_name
 from memfs.privacy.ciphertext_format import (
     BODY,
     Sealer,
@@ -112,11 +112,11 @@ class Encryption:
         said: dict[str, str] = {}
         name = new_id(system_clock())
 
-        def change(memory: Memory, parsed: Parsed) -> str:
+        def change(memory: Memory, parsed: ParsedText) -> str:
             said.clear()
             values: dict[str, Any] = {} if "id" in parsed.values else {"id": name}
             if rename:
-                check_name(f"{parsed.values.get('id', name)}.md")
+                check_file_name(f"{parsed.values.get('id', name)}.md")
             for field in fields:
                 check_field(field, parsed.values, memory.path)
                 said[field] = text_of(field, opened(parsed, field, self._sealer, memory.path))
@@ -178,7 +178,7 @@ class Encryption:
             raise error
         for name in (old, new):
             self._sealer.cipher(name)
-        mark, place = f"{SEALED}{old}:".encode(), Namespace.parse(namespace or "/")
+        mark, place = f"{ENCRYPTED_PREFIX}{old}:".encode(), Namespace.parse(namespace or "/")
         paths: list[str] = []
         results: list[Written | MemfsError] = []
         for found in self._vault.walk(namespace, archived=True):
@@ -187,7 +187,7 @@ class Encryption:
             elif mark in found.data:
                 paths.append(found.path)
 
-        def change(memory: Memory, _: Parsed) -> str:
+        def change(memory: Memory, _: ParsedText) -> str:
             return self._rotated(memory.path, memory.text, old, new)
 
         def change_version(path: str, data: bytes) -> bytes:
@@ -227,7 +227,7 @@ class Encryption:
 
     # --- writing
 
-    def _rewrite(self, ref: str, change: Callable[[Memory, Parsed], str], outcome: Outcome) -> Written:
+    def _rewrite(self, ref: str, change: Callable[[Memory, ParsedText], str], outcome: Outcome) -> Written:
         """Change a memory, read anew if somebody saved it meanwhile."""
         tries = TRIES
         while True:

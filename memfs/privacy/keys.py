@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Callable
 
-from memfs.errors import InvalidKeyError, shown
+from memfs.errors import InvalidKeyError, short_repr
 from memfs.privacy.aead import KEY
 
 DEFAULT = "default"
@@ -27,7 +27,7 @@ def variable(name: str) -> str:
 def check_name(name: str) -> str:
     """The name, if a key can have it."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        error = InvalidKeyError(f"key {shown(name)}", "a name is a small letter and up to 31 of a-z, 0-9 and _")
+        error = InvalidKeyError(f"key {short_repr(name)}", "a name is a small letter and up to 31 of a-z, 0-9 and _")
         error.hint = "Choose another name, such as team_2026."
         raise error
     return name

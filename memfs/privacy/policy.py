@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from memfs.data_types import lazy
-from memfs.errors import InvalidSetupError, SecretRefusedError, shown
+from memfs.errors import InvalidSetupError, SecretRefusedError, short_repr
 from memfs.privacy.detectors import Detector, Find, Finding, first_look, found_by
 from memfs.privacy.pii_patterns import PERSONAL
 from memfs.privacy.secret_patterns import SECRETS, kind_of_named
@@ -89,7 +89,9 @@ class Policy:
     def with_detector(self, kind: str, find: Find, action: Action = "redact") -> "Policy":
         """The policy with a detector of one's own: a function that gives the start and end of what it finds."""
         if not callable(find) or not isinstance(kind, str) or not kind.strip() or kind in (*DEFAULTS, "secrets"):
-            raise InvalidSetupError("redaction", f"{shown(kind)}: a detector has a name of its own, and a function")
+            raise InvalidSetupError(
+                "redaction", f"{short_repr(kind)}: a detector has a name of its own, and a function"
+            )
         return replace(self, actions={**self.actions, kind: action}, own=(*self.own, Detector(kind, find)))
 
     @property
@@ -219,9 +221,9 @@ def _settled(given: Mapping[str, str], own: Iterable[str]) -> Mapping[str, str]:
     allowed = [*DEFAULTS, "secrets", *own]
     for kind, action in given.items():
         if kind not in allowed:
-            raise InvalidSetupError("redaction", f"unknown kind {shown(kind)}; known: {', '.join(allowed)}")
+            raise InvalidSetupError("redaction", f"unknown kind {short_repr(kind)}; known: {', '.join(allowed)}")
         if action not in ACTIONS:
-            raise InvalidSetupError("redaction", f"{kind}: {shown(action)} is not one of {', '.join(ACTIONS)}")
+            raise InvalidSetupError("redaction", f"{kind}: {short_repr(action)} is not one of {', '.join(ACTIONS)}")
     secrets = dict.fromkeys(SECRET_KINDS, given["secrets"]) if "secrets" in given else {}
     return {**DEFAULTS, **secrets, **{kind: action for kind, action in given.items() if kind != "secrets"}}
 

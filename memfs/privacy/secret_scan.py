@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memfs.errors import InvalidNamespaceError, MemfsError, PlaceNotFoundError, StorageError
-from memfs.fs.files import folder, open_root
+from memfs.fs.files import open_directory, open_root
 from memfs.fs.files import read as read_file
 from memfs.privacy.detectors import Finding
 from memfs.privacy.policy import Policy, scan_text
@@ -95,7 +95,7 @@ def read(root: Path, paths: Iterable[str]) -> Iterator[Source]:
 def _source(root: int, path: str) -> Source:
     try:
         *segments, name = path.split("/")
-        with folder(root, tuple(segments)) as parent:
+        with open_directory(root, tuple(segments)) as parent:
             return _readable(path, read_file(parent, name, LARGEST).data)
     except OSError as error:
         return Source(path, None, "a symlink" if error.errno == errno.ELOOP else (error.strerror or "unreadable"))

@@ -6,9 +6,9 @@ from operator import eq, ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memfs.data_types import Memory, is_sealed
+from memfs.data_types import Memory, is_encrypted_value
 from memfs.errors import InvalidSearchError
-from memfs.namespace import fold, is_text
+from memfs.namespace import fold, is_utf8_encodable
 from memfs.query.keyword_terms import (
     BARE,
     KEYWORD_LIMIT,
@@ -49,7 +49,7 @@ class Condition(NamedTuple):
         if not isinstance(given, tuple | list) or not 2 <= len(given) <= 3:
             raise InvalidSearchError("where", f"{shown_value(given)} is not a condition (key, operator, value)")
         key, sign, value = (*given, None)[:3]
-        if not isinstance(key, str) or not key or not is_text(key) or len(name_of(key)) >= KEYWORD_LIMIT:
+        if not isinstance(key, str) or not key or not is_utf8_encodable(key) or len(name_of(key)) >= KEYWORD_LIMIT:
             raise InvalidSearchError(
                 "where", f"{shown_value(key)} is not a key of less than {KEYWORD_LIMIT} characters"
             )
@@ -67,7 +67,7 @@ class Condition(NamedTuple):
     def _comparison(cls, key: str, word: str, value: object) -> "Condition":
         subject, is_dated = f"where {key} {word}", word in ("BEFORE", "AFTER")
         ends, kinds = ends_of(value, subject if is_dated else ""), kinds_of(value, fold if word == "CONTAINS" else nfc)
-        if not kinds or not is_text(kinds.get("text", "")) or (word in _ORDER and "flag" in kinds):
+        if not kinds or not is_utf8_encodable(kinds.get("text", "")) or (word in _ORDER and "flag" in kinds):
             allowed = "a text, a number or a time" if word in _ORDER else "a text, a number, a time, true or false"
             raise InvalidSearchError(subject, f"{shown_value(value)} is not {allowed}")
         first, last = ends or (0, 0)
@@ -105,13 +105,13 @@ class Condition(NamedTuple):
                 return self.operator in ("EQUALS", "CONTAINS") and any(self.meets(item) for item in have)
             known = all(any(one.meets(item) for one in self.items) for item in have)
             return known and all(one.holds(have) for one in self.items)
-        if self.operator == "CONTAINS" and not is_sealed(have):
+        if self.operator == "CONTAINS" and not is_encrypted_value(have):
             return isinstance(have, str) and "text" in self.kinds and self.kinds["text"] in fold(have)
         return self.meets(have)
 
     def meets(self, have: object) -> bool:
         """Tell whether one scalar compares as asked, without a look inside."""
-        if is_sealed(have):
+        if is_encrypted_value(have):
             return False
         kinds, compare = kinds_of(have, fold if self.operator == "CONTAINS" else nfc), _ORDER.get(self.operator, eq)
         if self.window and "time" in kinds:

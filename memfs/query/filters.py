@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self, TypedDict
 
 from memfs.data_types import Memory, lazy
-from memfs.errors import InvalidSearchError, shown
+from memfs.errors import InvalidSearchError, short_repr
 from memfs.format.header_schema import TIME_KEYS
-from memfs.namespace import ARCHIVE, Namespace, fold, is_text
+from memfs.namespace import ARCHIVE, Namespace, fold, is_utf8_encodable
 from memfs.query.filter_operators import EXISTENCE, Condition
 from memfs.query.keyword_terms import (
     EPOCH,
@@ -158,7 +158,7 @@ def _comparable(condition: Condition) -> Condition:
 def _included(words: tuple[str, ...], place: Namespace, statuses: tuple[str, ...]) -> frozenset[str]:
     """What is let in: what is named, and what the rest of the question speaks of."""
     if unknown := [word for word in words if word not in (*INCLUDES, "all")]:
-        raise InvalidSearchError("include", f"{shown(unknown[0])} is none of {', '.join(INCLUDES)}, all")
+        raise InvalidSearchError("include", f"{short_repr(unknown[0])} is none of {', '.join(INCLUDES)}, all")
     spoken_of = {"archived": _is_archived(place), "deprecated": "deprecated" in statuses}
     return frozenset([word for word in INCLUDES if "all" in words or word in words or spoken_of.get(word)])
 
@@ -185,21 +185,21 @@ def _below(place: Namespace, words: str, unless: Namespace = _ROOT) -> list[Rule
 
 
 def _one_of(key: str, texts: tuple[str, ...]) -> list[Rule]:
-    wanted, terms = " or ".join(map(shown, texts)), tuple([f"{key}={text}" for text in texts])
-    rule = Rule(AnyOf(terms), lambda memory: f"{key} is {shown(getattr(memory.header, key))}, not {wanted}")
+    wanted, terms = " or ".join(map(short_repr, texts)), tuple([f"{key}={text}" for text in texts])
+    rule = Rule(AnyOf(terms), lambda memory: f"{key} is {short_repr(getattr(memory.header, key))}, not {wanted}")
     return [rule] if texts else []
 
 
 def _none_of(key: str, texts: tuple[str, ...]) -> list[Rule]:
     rule = Rule(
         NoneOf(tuple([f"{key}={text}" for text in texts])),
-        lambda memory: f"{key} is {shown(getattr(memory.header, key))}",
+        lambda memory: f"{key} is {short_repr(getattr(memory.header, key))}",
     )
     return [rule] if texts else []
 
 
 def _tagged(tag: str) -> Rule:
-    return Rule(AnyOf((f"tags={tag}",)), lambda _: f"has no tag {shown(tag)}")
+    return Rule(AnyOf((f"tags={tag}",)), lambda _: f"has no tag {short_repr(tag)}")
 
 
 def _timed(words: str, clause: Between, rest: str = "") -> Rule:
@@ -228,7 +228,12 @@ def _texts(subject: str, given: Texts, form: Callable[[str], str] = nfc) -> tupl
         raise InvalidSearchError(subject, f"{shown_value(given)} is not a text, or several")
     texts = [given] if isinstance(given, str) else [*(given or ())]
     for text in texts:
-        if not isinstance(text, str) or not text.strip() or not is_text(text) or len(form(text)) >= KEYWORD_LIMIT:
+        if (
+            not isinstance(text, str)
+            or not text.strip()
+            or not is_utf8_encodable(text)
+            or len(form(text)) >= KEYWORD_LIMIT
+        ):
             raise InvalidSearchError(
                 subject, f"{shown_value(text)} is not a text of 1 to {KEYWORD_LIMIT - 1} characters"
             )

@@ -13,9 +13,9 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from memfs.data_types import Header, Memory, as_time, is_sealed, modified
-from memfs.errors import InvalidSearchError, shown
-from memfs.format.fast_header import UNFIT, entries_of, is_kept, keep, read_entry, settled
+from memfs.data_types import Header, Memory, as_time, is_encrypted_value, modification_time
+from memfs.errors import InvalidSearchError, short_repr
+from memfs.format.fast_header import PARSE_ERRORS, cache_parsed, is_cacheable, parse_entry, split_entries, without_nulls
 from memfs.format.header_schema import TIME_KEYS
 from memfs.namespace import fold
 
@@ -106,7 +106,7 @@ def _terms_of(key: str, value: object) -> Iterable[str]:
 def read_terms(path: str, header: str) -> tuple[dict[str, Any], list[str]] | None:
     """The values of a flat header, and the terms of a memory with this path and that header, as `joined` has them and
     several in a text; None of any other header."""
-    entries = entries_of(header)
+    entries = split_entries(header)
     if entries is None:
         return None
     values: dict[str, Any] = {}
@@ -116,23 +116,23 @@ def read_terms(path: str, header: str) -> tuple[dict[str, Any], list[str]] | Non
             key, value, spelled = _SAID.get(entry) or _say(entry)
             values[key] = value
             terms.append(spelled)
-    except UNFIT:
+    except PARSE_ERRORS:
         return None
     if len(values) != len(entries):
         return None
     if "" in terms:
-        values, terms = settled(values), [*filter(None, terms)]
+        values, terms = without_nulls(values), [*filter(None, terms)]
     terms += map(spell, _unsaid(path, values))
     return values, terms
 
 
 def _say(entry: str) -> tuple[str, Any, str]:
     """The key, the value and the terms of an entry."""
-    key, value = read_entry(entry)
+    key, value = parse_entry(entry)
     if key in BARE:
         return key, value, "" if value is None else key
     said = key, value, "" if value is None else joined([*_terms_of(key, value)])
-    return keep(_SAID, entry, said) if is_kept(key, value) else said
+    return cache_parsed(_SAID, entry, said) if is_cacheable(key, value) else said
 
 
 @lru_cache(maxsize=4096)
@@ -143,7 +143,7 @@ def _below(directory: str) -> str:
 @lru_cache(maxsize=4096)
 def _tag(tag: str) -> str:
     """The term of a tag; none of one that is encrypted."""
-    return "" if is_sealed(tag) else "tags=" + fold(tag)[:KEYWORD_LIMIT]
+    return "" if is_encrypted_value(tag) else "tags=" + fold(tag)[:KEYWORD_LIMIT]
 
 
 def _spread_terms(key: str, value: object) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def moments(memory: Memory) -> dict[str, int]:
 
 def moments_of(values: Mapping[str, Any], status: os.stat_result) -> dict[str, int]:
     """The integer fields of a memory with these values in its header, of a file of which the system says this."""
-    created = moment(values["created"] if "created" in values else modified(status))
+    created = moment(values["created"] if "created" in values else modification_time(status))
     found = {"created": created, "updated": moment(values["updated"]) if "updated" in values else created}
     for key in _LATER:
         if key in values:
@@ -194,7 +194,7 @@ def _spread(key: str, value: object, terms: list[str]) -> None:
         for item in value:
             if not isinstance(item, Mapping):
                 _spread(key, item, terms)
-    elif isinstance(value, str | int | float | date) and not is_sealed(value):
+    elif isinstance(value, str | int | float | date) and not is_encrypted_value(value):
         terms.append(f"{name_of(key)}={text_of_value(value)}")
 
 
@@ -247,7 +247,7 @@ def nfc(text: str) -> str:
 
 def shown_value(value: object) -> str:
     try:
-        return value.isoformat() if isinstance(value, date) else shown(value)
+        return value.isoformat() if isinstance(value, date) else short_repr(value)
     except ValueError:  # more digits than Python writes out
         return "a huge number"
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from memfs.data_types import Reason
-from memfs.errors import InvalidSearchError, shown
+from memfs.errors import InvalidSearchError, short_repr
 from memfs.query.bm25 import bm25, has_all, rarity
 from memfs.query.tokens import MAX_QUESTION, MAX_TERMS, ask, emoji_of, is_loose, prepare
 
@@ -63,7 +63,7 @@ class Question(NamedTuple):
 def understand(text: str, cutter: Cutter) -> Question:
     """Read a question; any text is one."""
     if not isinstance(text, str):
-        raise InvalidSearchError("question", f"{shown(text)} is not a text")
+        raise InvalidSearchError("question", f"{short_repr(text)} is not a text")
     encoded = text if text.isascii() else text.encode("utf-8", "replace").decode()
     loose, quoted, begun = (encoded[:MAX_QUESTION], (), ()) if is_loose(encoded) else ask(encoded)
     terms = tuple(dict.fromkeys(cutter.asked(loose)))[:MAX_TERMS]
@@ -158,11 +158,11 @@ def check_page(limit: int | None, offset: int, min_relevance: float) -> Page:
     """The bounds of a search, checked: nothing else may reach the index."""
     limit = DEFAULT_LIMIT if limit is None else limit
     if not _is_whole(limit) or not 1 <= limit <= MAX_LIMIT:
-        raise InvalidSearchError("limit", f"{shown(limit)} is not a whole number from 1 to {MAX_LIMIT}")
+        raise InvalidSearchError("limit", f"{short_repr(limit)} is not a whole number from 1 to {MAX_LIMIT}")
     if not _is_whole(offset) or not 0 <= offset <= MAX_OFFSET:
-        raise InvalidSearchError("offset", f"{shown(offset)} is not a whole number from 0 to {MAX_OFFSET}")
+        raise InvalidSearchError("offset", f"{short_repr(offset)} is not a whole number from 0 to {MAX_OFFSET}")
     if not isinstance(min_relevance, (int, float)) or isinstance(min_relevance, bool) or not 0 <= min_relevance <= 1:
-        raise InvalidSearchError("min_relevance", f"{shown(min_relevance)} is not a number from 0 to 1")
+        raise InvalidSearchError("min_relevance", f"{short_repr(min_relevance)} is not a number from 0 to 1")
     return Page(limit, offset, min_relevance)
 
 

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from memfs.data_types import Reason
-from memfs.decay import Forgetting, factor_of, left_of, life_of
+from memfs.decay import DecaySettings, pack_decay_inputs, packed_factor, packed_retention
 from memfs.freshness.freshness import Freshness
 from memfs.index.row_table import RowTable
 from memfs.index.tantivy_index import Matches, TantivyIndex
@@ -44,14 +44,14 @@ class Left(dict[int, float]):
 
     def of(self, life: int, mark: int) -> float:
         """The same of a memory of such a life and mark."""
-        return factor_of(life, self._now, self._days, *self._recalled.get(mark, NEVER))
+        return packed_factor(life, self._now, self._days, *self._recalled.get(mark, NEVER))
 
 
 class Candidates:
     """Finds what may be hits. Every method wants the lock of freshness held."""
 
     def __init__(
-        self, fresh: Freshness, forgetting: Forgetting, usage: RecallLog, meaning: "SemanticIndex | None" = None
+        self, fresh: Freshness, forgetting: DecaySettings, usage: RecallLog, meaning: "SemanticIndex | None" = None
     ) -> None:
         self._fresh, self._forgetting, self._usage, self._meaning = fresh, forgetting, usage, meaning
         self._known: tuple[tuple[object, ...], Left] | None = None
@@ -80,7 +80,7 @@ class Candidates:
         recalls = self._usage.marked().get(mark, NEVER)
         lived = (life, now.timestamp(), self._forgetting.half_life_days, *recalls)
         often = f", recalled {recalls.times} times" if recalls.times else ""
-        return [Reason(f"{left_of(*lived):.0%} of it is left{often}: rank x {factor_of(*lived):.2f}")]
+        return [Reason(f"{packed_retention(*lived):.0%} of it is left{often}: rank x {packed_factor(*lived):.2f}")]
 
     # --- by rank
 
@@ -126,7 +126,7 @@ class Candidates:
             return self._fresh.index.catalog.life(row)
         memory = self._fresh.overlay.entries[path].memory
         assert memory is not None  # it is a candidate
-        return life_of(moments(memory), memory.header.values), mark_of(memory.id)
+        return pack_decay_inputs(moments(memory), memory.header.values), mark_of(memory.id)
 
     # --- by score
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memfs.data_types import Hit, Memory, Reason
-from memfs.decay import Forgetting
+from memfs.decay import DecaySettings
 from memfs.freshness.freshness import Freshness
 from memfs.freshness.inotify_source import is_remote
 from memfs.fs.files import open_root
@@ -50,7 +50,7 @@ class Search:
         self,
         tree: MemoryFiles,
         fresh: Freshness,
-        forgetting: Forgetting,
+        forgetting: DecaySettings,
         usage: RecallLog,
         meaning: "SemanticIndex | None" = None,
     ) -> None:

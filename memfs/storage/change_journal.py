@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from memfs.after_fork import Mutex
 from memfs.errors import MemfsError
-from memfs.fs.files import STATE
+from memfs.fs.files import STATE_DIR
 from memfs.fs.handle_cache import HandleCache
 
 NAME = "journal"
@@ -26,7 +26,7 @@ class ChangeJournal:
     """One process's place in the journal. Thread-safe."""
 
     def __init__(self) -> None:
-        self._place = HandleCache(STATE)
+        self._place = HandleCache(STATE_DIR)
         self._mutex = Mutex()
         self._inode = 0
         self._position = 0
@@ -35,17 +35,17 @@ class ChangeJournal:
         """Append paths; False where that is not possible, and others find the change by looking."""
         data = "".join([f"\n{_line(path)}\n" for path in paths]).encode()
         with suppress(OSError, MemfsError), self._mutex:
-            fd = self._place.file(root, NAME, _FLAGS)
+            fd = self._place.open(root, NAME, _FLAGS)
             is_whole = os.write(fd, data) == len(data)
             if not os.fstat(fd).st_nlink:  # a new one was begun meanwhile
-                is_whole = os.write(self._place.file(root, NAME, _FLAGS), data) == len(data)
+                is_whole = os.write(self._place.open(root, NAME, _FLAGS), data) == len(data)
             return is_whole
         return False
 
     def begin(self, root: int) -> None:
         """Have a journal, so that there is a place to go on from."""
         with suppress(OSError, MemfsError), self._mutex:
-            fd = self._place.file(root, NAME, _FLAGS)
+            fd = self._place.open(root, NAME, _FLAGS)
             if not os.fstat(fd).st_size:
                 os.write(fd, f"\n#{secrets.token_hex(8)}\n".encode())
             if self._inode <= 0:
@@ -55,7 +55,7 @@ class ChangeJournal:
         """The paths that were appended since the last call; None if that cannot be told."""
         with self._mutex:
             try:
-                fd = self._place.file(root, NAME, _FLAGS & ~os.O_CREAT)
+                fd = self._place.open(root, NAME, _FLAGS & ~os.O_CREAT)
                 status = os.fstat(fd)
                 known = self._inode == status.st_ino and self._position <= status.st_size
                 if not known:
@@ -74,7 +74,7 @@ class ChangeJournal:
         with self._mutex:
             try:
                 inode, crc, position = (int(part, 16) for part in cursor.split("-"))
-                fd = self._place.file(root, NAME, _FLAGS & ~os.O_CREAT)
+                fd = self._place.open(root, NAME, _FLAGS & ~os.O_CREAT)
             except (OSError, MemfsError, ValueError):
                 return False
             status = os.fstat(fd)
@@ -86,7 +86,7 @@ class ChangeJournal:
     def cursor(self, root: int) -> str:
         """The place up to which this process has read."""
         with suppress(OSError, MemfsError), self._mutex:
-            fd = self._place.file(root, NAME, _FLAGS & ~os.O_CREAT)
+            fd = self._place.open(root, NAME, _FLAGS & ~os.O_CREAT)
             if os.fstat(fd).st_ino == self._inode:
                 return f"{self._inode:x}-{_first_line(fd):x}-{self._position:x}"
         return ""
@@ -104,7 +104,7 @@ class ChangeJournal:
         files once. There is one at any time but for a moment: who finds none twice cannot tell what was in between."""
         with self._mutex:
             with suppress(OSError):
-                os.unlink(f"{STATE}/{NAME}", dir_fd=root)
+                os.unlink(f"{STATE_DIR}/{NAME}", dir_fd=root)
             self.begin(root)
             self._inode, self._position = LOST, 0  # what was not read of the old one
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from memfs.data_types import Stamp
-from memfs.format.frontmatter import understand
+from memfs.format.frontmatter import parse_file
 from memfs.fs.files import digest, read
 from memfs.namespace import fold
 
@@ -94,7 +94,7 @@ def text_key(text: str) -> str:
 
 def _text_of(parent: int, name: str) -> str:
     try:
-        return text_key(understand(name, read(parent, name).data).body)
+        return text_key(parse_file(name, read(parent, name).data).body)
     except OSError:
         return ""
 

@@ -18,25 +18,25 @@ from memfs.errors import (
     MemoryNotFoundError,
     VaultError,
 )
-from memfs.format.edit import canonical, compose
-from memfs.format.frontmatter import Fault, understand
+from memfs.format.edit import canonical_value, compose
+from memfs.format.frontmatter import Fault, parse_file
 from memfs.fs.files import (
-    Dirty,
-    encode,
-    folder,
-    is_at,
-    open_folder,
+    DirectorySync,
+    encode_text,
+    is_directory_at,
+    open_directory,
+    open_directory_fd,
     open_root,
     read,
-    read_below,
-    rename_new,
-    spelled,
+    read_path,
+    rename_without_replacing,
+    spelling_on_disk,
+    translate_os_error,
     walk,
-    worded,
 )
 from memfs.fs.locks import acquire, release
 from memfs.ids import new_id
-from memfs.namespace import check_name, first_line, fold, slug
+from memfs.namespace import check_file_name, first_line, fold, slug
 from memfs.protocols import Clock
 from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.file_names import Names, text_key
@@ -112,7 +112,7 @@ class MemoryFiles:
             try:
                 return _read(root, segments)
             except FileNotFoundError:
-                if (real := spelled(root, segments)) == segments:
+                if (real := spelling_on_disk(root, segments)) == segments:
                     raise MemoryNotFoundError(path) from None
                 return self.read("/".join(real))
             except OSError as error:
@@ -125,20 +125,20 @@ class MemoryFiles:
         """Every memory below a namespace; a file that cannot be read is a problem."""
         with self.opened() as root:
             with suppress(PermissionError):
-                segments = spelled(root, segments)
+                segments = spelling_on_disk(root, segments)
             for listing in walk(root, segments, archived=archived):
                 for path, reason in listing.unreadable:
                     yield Problem(path, 1, f"{reason}: not read")
                 for name in listing.names:
                     path = listing.prefix + name
                     try:
-                        data, status = read(listing.folder, name)
+                        data, status = read(listing.fd, name)
                     except FileNotFoundError:
                         continue
                     except OSError as error:
                         yield Problem(path, 1, f"{error.strerror}: not read")
                     else:
-                        yield Memory(path, data, status, understand)
+                        yield Memory(path, data, status, parse_file)
 
     def kept(self, path: str) -> list[Version]:
         """The kept versions of a memory, newest first."""
@@ -152,13 +152,13 @@ class MemoryFiles:
 
     # --- writing
 
-    def add(self, segments: tuple[str, ...], text: str, values: Mapping[str, Any], dirty: Dirty) -> Written:
+    def add(self, segments: tuple[str, ...], text: str, values: Mapping[str, Any], dirty: DirectorySync) -> Written:
         """Add a memory, unless the same text is in the namespace."""
-        keys = {key: canonical(key, value) for key, value in values.items() if value is not None}
-        encode(text, "text")
+        keys = {key: canonical_value(key, value) for key, value in values.items() if value is not None}
+        encode_text(text, "text")
         return self._while_there(lambda: self._add(segments, text, keys, dirty))
 
-    def _add(self, segments: tuple[str, ...], text: str, keys: Mapping[str, Any], dirty: Dirty) -> Written:
+    def _add(self, segments: tuple[str, ...], text: str, keys: Mapping[str, Any], dirty: DirectorySync) -> Written:
         same = text_key(text)
         with self.hold(segments, create=True) as hold:
             with self._mutex:
@@ -168,8 +168,8 @@ class MemoryFiles:
                 return Written(found.id, found.path, "duplicate", found.stamp)
             now = self._clock()
             header = {"id": new_id(now), "type": "note", **keys}
-            header.setdefault("created", canonical("created", now))
-            data = encode(compose(header, text), "text")
+            header.setdefault("created", canonical_value("created", now))
+            data = encode_text(compose(header, text), "text")
             free = names.free(slug(str(keys.get("title") or first_line(text))))
             with _in_a_namespace_that_is_there(hold.parent):
                 name, stamp = self.state.create(hold.root, hold.parent, data, free)
@@ -180,7 +180,7 @@ class MemoryFiles:
             names.note(hold.parent, hold.gate, name, stamp, same)
             return Written(header["id"], path, "created", stamp)
 
-    def rewrite(self, path: str, change: Change, dirty: Dirty, *, seen: Stamp | None = None) -> Written:
+    def rewrite(self, path: str, change: Change, dirty: DirectorySync, *, seen: Stamp | None = None) -> Written:
         """Apply `change` to a memory's text. A save that comes in between is kept, and `change` applied to it,
         unless `seen` names the file to change."""
         segments = tuple(path.split("/"))
@@ -191,7 +191,7 @@ class MemoryFiles:
             while True:
                 try:
                     with _readable(path), settled(hold.parent, segments[-1]) as old:
-                        memory = Memory(path, *old.content, understand)
+                        memory = Memory(path, *old.content, parse_file)
                         if seen is not None and seen != memory.stamp:
                             raise MemoryChangedError(path)
                         data = _changed(memory, change)
@@ -205,7 +205,7 @@ class MemoryFiles:
             dirty.sync(hold.parent)
             self.versions.keep(hold.root, path, data)
             self.journal.note(hold.root, (path,))
-            return Written(Memory(path, data, memory.status, understand).id, path, "updated", stamp)
+            return Written(Memory(path, data, memory.status, parse_file).id, path, "updated", stamp)
 
     def create(self, path: str, data: bytes, *, outcome: Outcome) -> Written:
         """Write a whole file under a name that nobody has, also in another case or normal form."""
@@ -232,21 +232,23 @@ class MemoryFiles:
             names.note(hold.parent, hold.gate, name, stamp, text_key(memory.body))
             return Written(memory.id, path, outcome, stamp)
 
-    def move(self, path: str, to: Segments, name: str, *, outcome: Outcome, dirty: Dirty, seen: Seen = None) -> Written:
+    def move(
+        self, path: str, to: Segments, name: str, *, outcome: Outcome, dirty: DirectorySync, seen: Seen = None
+    ) -> Written:
         """Move a memory; the new name must be free, or is numbered when it is archived."""
         if name != path.rpartition("/")[2]:
-            check_name(name)
+            check_file_name(name)
         return self._while_there(lambda: self._move(path, to, name, outcome, dirty, seen))
 
-    def _move(self, path: str, to: Segments, name: str, outcome: Outcome, dirty: Dirty, seen: Seen) -> Written:
+    def _move(self, path: str, to: Segments, name: str, outcome: Outcome, dirty: DirectorySync, seen: Seen) -> Written:
         segments = tuple(path.split("/"))
         with self.hold(segments[:-1]) as hold:
             with _readable(path):
                 memory = _read(hold.root, segments)
             if seen is not None and seen != memory.stamp:
                 raise MemoryChangedError(path)
-            to = spelled(hold.root, to)
-            with folder(hold.root, to, create=True) as parent:
+            to = spelling_on_disk(hold.root, to)
+            with open_directory(hold.root, to, create=True) as parent:
                 taken = {fold(other) for other in os.listdir(parent)}
                 if to == segments[:-1]:
                     taken.discard(fold(segments[-1]))
@@ -258,7 +260,7 @@ class MemoryFiles:
                     free = f"{name[:-3]}-{number}.md"
                 try:
                     with _in_a_namespace_that_is_there(parent):
-                        rename_new(hold.parent, segments[-1], parent, free)
+                        rename_without_replacing(hold.parent, segments[-1], parent, free)
                 except FileExistsError:
                     raise MemoryExistsError("/".join((*to, free))) from None
                 dirty.sync(parent)
@@ -269,7 +271,7 @@ class MemoryFiles:
             moved = _read(hold.root, (*to, free))
             return Written(moved.id, new, outcome, moved.stamp)
 
-    def remove(self, path: str, dirty: Dirty, *, seen: Stamp | None = None) -> Written:
+    def remove(self, path: str, dirty: DirectorySync, *, seen: Stamp | None = None) -> Written:
         """Delete a memory and its kept versions."""
         segments = tuple(path.split("/"))
         with self.hold(segments[:-1]) as hold:
@@ -315,12 +317,12 @@ class MemoryFiles:
             while parent < 0:
                 parent, segments = self._open_namespace(root, segments, create=create)
                 acquire(parent, gate, label, self._timeout, deadline)
-                if not is_at(root, segments, parent):
+                if not is_directory_at(root, segments, parent):
                     os.close(parent)
                     parent = -1
             yield LockedDirectory(root, parent, gate, segments)
         except OSError as error:
-            raise worded(label, error) from error
+            raise translate_os_error(label, error) from error
         finally:
             if parent >= 0:
                 release(parent)
@@ -336,11 +338,11 @@ class MemoryFiles:
     def _open_namespace(self, root: int, segments: tuple[str, ...], *, create: bool) -> tuple[int, tuple[str, ...]]:
         """Open a directory, and tell how it is spelled on disk."""
         try:
-            return open_folder(root, segments), segments
+            return open_directory_fd(root, segments), segments
         except FileNotFoundError:
-            segments = spelled(root, segments)
+            segments = spelling_on_disk(root, segments)
         try:
-            return open_folder(root, segments, create=create), segments
+            return open_directory_fd(root, segments, create=create), segments
         except FileNotFoundError:
             raise MemoryNotFoundError("/".join(segments)) from None
 
@@ -350,7 +352,7 @@ class MemoryFiles:
         def save(path: str, data: bytes) -> None:
             segments = tuple(path.split("/"))
             stem = f"{segments[-1].removesuffix('.md')}.conflict-{self._clock():%Y%m%dT%H%M%SZ}"
-            with folder(root, spelled(root, segments[:-1]), create=True) as parent:
+            with open_directory(root, spelling_on_disk(root, segments[:-1]), create=True) as parent:
                 name, _ = self.state.create(root, parent, data, Names().free(stem))
                 os.fsync(parent)
             self.journal.note(root, ("/".join((*segments[:-1], name)),))
@@ -369,7 +371,7 @@ class MemoryFiles:
 
 def _read(root: int, segments: tuple[str, ...]) -> Memory:
     path = "/".join(segments)
-    return Memory(path, *read_below(root, path), understand)
+    return Memory(path, *read_path(root, path), parse_file)
 
 
 @contextmanager
@@ -402,6 +404,6 @@ def _changed(memory: Memory, change: Change) -> bytes:
     except UnicodeDecodeError:
         raise MalformedMemoryError(memory.path, 1, "not UTF-8, so it is never rewritten") from None
     try:
-        return encode(change(text), memory.path)
+        return encode_text(change(text), memory.path)
     except Fault as fault:
         raise MalformedMemoryError(memory.path, fault.line, fault.reason) from None

@@ -15,9 +15,9 @@ from urllib.parse import quote, unquote
 
 from memfs.after_fork import Mutex
 from memfs.errors import MemfsError
-from memfs.fs.files import STATE, folder, open_root, raw_digest, write
+from memfs.fs.files import STATE_DIR, open_directory, open_root, raw_digest, write
 from memfs.fs.handle_cache import HandleCache
-from memfs.fs.locks import release, try_lock, try_share
+from memfs.fs.locks import release, try_lock, try_lock_shared
 from memfs.protocols import Clock, system_clock
 from memfs.storage.state_dir import make
 
@@ -67,8 +67,8 @@ class RecallLog:
 
     def __init__(self, root: str | os.PathLike[str], clock: Clock = system_clock) -> None:
         self._root, self._clock = os.fspath(root), clock
-        self._path = os.path.join(self._root, STATE, ROOM, NAME)
-        self._writing, self._reading = HandleCache(STATE, ROOM), HandleCache(STATE, ROOM)
+        self._path = os.path.join(self._root, STATE_DIR, ROOM, NAME)
+        self._writing, self._reading = HandleCache(STATE_DIR, ROOM), HandleCache(STATE_DIR, ROOM)
         self._mutex, self._looking = Mutex(), Mutex()
         self.version = 0  # is another one when something was recalled since, as far as this process knows
         self._known: tuple[int, int] | None  # inode and size of the log, when it was last looked at
@@ -108,9 +108,9 @@ class RecallLog:
         """The log, open for appending, while nobody makes it shorter."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            fd = self._writing.held(NAME, self._path)
+            fd = self._writing.cached_fd(NAME, self._path)
             fd = fd if fd >= 0 else self._opened()
-            while not try_share(fd):
+            while not try_lock_shared(fd):
                 if time.monotonic() > deadline:
                     raise TimeoutError
                 time.sleep(0.001)
@@ -121,10 +121,10 @@ class RecallLog:
         """The log, made in a state directory that git does not see, if it is missing."""
         with self._rooted() as root:
             try:
-                return self._writing.file(root, NAME, _APPEND)
+                return self._writing.open(root, NAME, _APPEND)
             except FileNotFoundError:
                 make(root)
-                return self._writing.file(root, NAME, _APPEND | os.O_CREAT)
+                return self._writing.open(root, NAME, _APPEND | os.O_CREAT)
 
     @contextmanager
     def _rooted(self) -> Iterator[int]:
@@ -144,7 +144,7 @@ class RecallLog:
                 tally = Tally()
                 tally.take(os.pread(fd, status.st_size, 0) if status.st_size <= LARGEST else b"")
                 lines = b"".join(tally.lines())
-                with self._rooted() as root, folder(root, (STATE, ROOM)) as room:
+                with self._rooted() as root, open_directory(root, (STATE_DIR, ROOM)) as room:
                     with suppress(FileNotFoundError):
                         os.unlink(f"{NAME}.new", dir_fd=room)
                     write(room, f"{NAME}.new", b"%d\n%b" % (len(lines), lines), durable=False)
@@ -189,10 +189,10 @@ class RecallLog:
     def _catch_up(self) -> None:
         """Read on where the log was read up to; a log that is another one, or gone, is begun with anew."""
         try:
-            fd = self._reading.held(NAME, self._path)  # it stays open, so no other file gets its inode
+            fd = self._reading.cached_fd(NAME, self._path)  # it stays open, so no other file gets its inode
             if fd < 0:
                 with self._rooted() as root:
-                    fd = self._reading.file(root, NAME, os.O_RDONLY)
+                    fd = self._reading.open(root, NAME, os.O_RDONLY)
             status = os.fstat(fd)
             if status.st_ino != self._inode or status.st_size < self._position:
                 self._begin_anew()

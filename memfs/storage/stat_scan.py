@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 
 from memfs.data_types import Memory, Problem
 from memfs.errors import InvalidNamespaceError
-from memfs.format.frontmatter import understand
-from memfs.fs.files import DIRECTORY, MAX_FILE, open_folder, read_below, read_plain
+from memfs.format.frontmatter import parse_file
+from memfs.fs.files import DIRECTORY_FLAGS, MAX_FILE_BYTES, open_directory_fd, read_as_tuple, read_path
 from memfs.fs.syscalls import open_beneath
-from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_text, split_path
+from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_utf8_encodable, split_path
 
 Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan
 stamp_of: Callable[[os.stat_result], Marks] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
@@ -141,9 +141,9 @@ def scan(
 def _open(root: int, place: str, segments: tuple[str, ...]) -> int:
     """Open a directory, in one call where the system has it."""
     with suppress(OSError):  # which part of the way is in the way is told by those who go it step by step
-        if place and (fd := open_beneath(root, place, DIRECTORY)) is not None:
+        if place and (fd := open_beneath(root, place, DIRECTORY_FLAGS)) is not None:
             return fd
-    return open_folder(root, segments)
+    return open_directory_fd(root, segments)
 
 
 def _look(fd: int, prefix: str, found: Scan, names: list[str]) -> list[str]:
@@ -160,9 +160,9 @@ def _look(fd: int, prefix: str, found: Scan, names: list[str]) -> list[str]:
             found.refuse(prefix + name, error)
             continue
         mode, size = status.st_mode & _KIND, status.st_size
-        if mode == stat.S_IFREG and name[-3:] == ".md" and name.isascii() and size <= MAX_FILE and prefix:
+        if mode == stat.S_IFREG and name[-3:] == ".md" and name.isascii() and size <= MAX_FILE_BYTES and prefix:
             stamps[prefix + name] = (status.st_mtime_ns, status.st_ctime_ns, size, status.st_ino)
-        elif mode == stat.S_IFDIR and is_text(name):
+        elif mode == stat.S_IFDIR and is_utf8_encodable(name):
             below.append(name)
         elif fault := _fault(name, mode, size):
             if name[-3:] == ".md" or mode == stat.S_IFDIR:
@@ -201,18 +201,18 @@ def _look_at_names(fd: int, prefix: str, found: Scan) -> list[str]:
 
 def _fault(name: str, mode: int, size: int) -> str | None:
     """Why a file is no memory, whatever its name ends in."""
-    if not is_text(name):
+    if not is_utf8_encodable(name):
         return "a name that is not UTF-8"
     if mode != stat.S_IFREG:
         return "a symlink" if mode == stat.S_IFLNK else "not a regular file"
-    return f"larger than {MAX_FILE >> 20} MiB" if size > MAX_FILE else None
+    return f"larger than {MAX_FILE_BYTES >> 20} MiB" if size > MAX_FILE_BYTES else None
 
 
 def read_one(root: int, path: str) -> Memory | Problem | None:
     """Read a memory; None if it is not there."""
     try:
-        data, status = read_below(root, path)
-        return Memory(path, data, status, understand)
+        data, status = read_path(root, path)
+        return Memory(path, data, status, parse_file)
     except (FileNotFoundError, InvalidNamespaceError):
         return None
     except OSError as error:
@@ -230,9 +230,9 @@ def read_all(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Memory | Pr
                     if fd >= 0:
                         os.close(fd)
                     place, fd = None, -1
-                    fd = open_folder(root, tuple(where.split("/")) if where else ())
+                    fd = open_directory_fd(root, tuple(where.split("/")) if where else ())
                     place = where
-                yield path, Memory(path, *read_plain(fd, name), understand)
+                yield path, Memory(path, *read_as_tuple(fd, name), parse_file)
             except (FileNotFoundError, InvalidNamespaceError):
                 yield path, None
             except OSError as error:

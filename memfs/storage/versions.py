@@ -19,7 +19,7 @@ from typing import NamedTuple
 from memfs.after_fork import Mutex
 from memfs.data_types import Version
 from memfs.errors import VersionNotFoundError
-from memfs.fs.files import STATE, digest, folder, raw_digest, write, write_all
+from memfs.fs.files import STATE_DIR, digest, open_directory, raw_digest, write, write_all
 from memfs.fs.handle_cache import HandleCache
 from memfs.fs.locks import release, try_lock
 
@@ -56,7 +56,7 @@ class Versions:
         self._mutex = Mutex()
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
-        history = HandleCache(STATE, "history")
+        history = HandleCache(STATE_DIR, "history")
         self._place = HandleCache(".git", "memfs") if is_git else history
         self._former = history if is_git else None  # where versions are that were kept before it was one
         self._last: dict[str, str] = {}  # path -> hash of the version we kept last
@@ -151,7 +151,7 @@ class Versions:
     ) -> None:
         """Write a log anew with the records that are chosen of it; what is torn in it goes."""
         place = place or self._place
-        with self._open(root, name, place, create=True) as fd, folder(root, place.segments) as parent:
+        with self._open(root, name, place, create=True) as fd, open_directory(root, place.segments) as parent:
             kept = [bytes(record) for record in choose([*_parse(_read(fd))])]
             data = b"".join([b"%d\n" % sum(map(len, kept)), *kept])
             with suppress(FileNotFoundError):
@@ -168,7 +168,7 @@ class Versions:
         deadline = time.monotonic() + self._timeout
         with self._mutex:
             while True:
-                fd = (place or self._place).file(root, name, _LOG if create else _LOG & ~os.O_CREAT)
+                fd = (place or self._place).open(root, name, _LOG if create else _LOG & ~os.O_CREAT)
                 while not try_lock(fd):
                     if time.monotonic() > deadline:
                         raise OSError(errno.ETIMEDOUT, "another process holds the log of versions")

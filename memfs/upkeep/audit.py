@@ -8,7 +8,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from memfs.data_types import Memory, lazy
-from memfs.errors import shown
+from memfs.errors import short_repr
 from memfs.ids import is_id
 from memfs.index.tantivy_index import Analyzer
 from memfs.namespace import fold, is_conflict_copy
@@ -121,7 +121,7 @@ class _Look:
             older, newer = named[old.name], named[new.name]
             text = f"says the opposite of {newer.path}, which is newer"
             if values and leaking.isdisjoint({old.name, new.name}):
-                text = f"says {shown(values[0])} where {newer.path}, which is newer, says {shown(values[1])}"
+                text = f"says {short_repr(values[0])} where {newer.path}, which is newer, says {short_repr(values[1])}"
             elif values:
                 text = f"says otherwise than {newer.path}, which is newer"
             yield _Clash(older, newer, _line_at(older, old.at), text)

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from memfs.data_types import Hit, Memory, Problem, Reason
-from memfs.errors import InvalidQueriesError, MemfsError, MemoryNotFoundError, SettingsError, StorageError, shown
-from memfs.format.frontmatter import Bounds, Fault, Listed, scan_list
+from memfs.errors import InvalidQueriesError, MemfsError, MemoryNotFoundError, SettingsError, StorageError, short_repr
+from memfs.format.frontmatter import Fault, ListItem, YamlLimits, scan_list
 from memfs.fs.files import open_root, read
 from memfs.query.filters import FILTER_NAMES
 from memfs.query.question import MAX_LIMIT
@@ -20,7 +20,7 @@ from memfs.vault.vault import Vault
 
 NAME = "queries.yaml"
 DEFAULT_K = 5
-BOUNDS = Bounds("the file", size=512 * 1024, events=50_000, is_file=True)
+BOUNDS = YamlLimits("the file", size=512 * 1024, events=50_000, is_file=True)
 KEYS = frozenset({"question", "expected", "k", "namespace", "min_relevance", *FILTER_NAMES})
 
 
@@ -165,7 +165,7 @@ def _lacking(query: Query, number: int, error: MemfsError) -> tuple[Answer, Prob
     if isinstance(error, MemoryNotFoundError):
         reason, why = "no such memory", ": it was renamed without an id, removed, or never there"
         hint = "Name it by a path of the vault, or by its id, which survives a move."
-    problem = Problem(query.path, line, f"expected {shown(ref)}: {reason}", "expected", ref, hint)
+    problem = Problem(query.path, line, f"expected {short_repr(ref)}: {reason}", "expected", ref, hint)
     return Answer(ref, "", reasons=(Reason(reason + why),)), problem
 
 
@@ -208,31 +208,31 @@ def read_queries(data: bytes, name: str = NAME) -> tuple[Query, ...]:
     return queries
 
 
-def _query(item: Listed, name: str) -> Query:
+def _query(item: ListItem, name: str) -> Query:
     """One question, checked; raises Fault."""
     for key, line in item.keys.items():
         if key not in KEYS:
-            raise Fault(line, f"unknown key {shown(key)}; known keys: {', '.join(sorted(KEYS))}")
+            raise Fault(line, f"unknown key {short_repr(key)}; known keys: {', '.join(sorted(KEYS))}")
     for key in ("question", "expected"):
         if item.values.get(key) is None:
             raise Fault(item.line, f"{key} is missing")
     question, k = item.values["question"], item.values.get("k", DEFAULT_K)
     if not isinstance(question, str) or not question.strip():
-        raise Fault(item.keys["question"], f"question: {shown(question)} is not a text; put it in quotes")
+        raise Fault(item.keys["question"], f"question: {short_repr(question)} is not a text; put it in quotes")
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_LIMIT:
-        raise Fault(item.keys["k"], f"k: {shown(k)} is not a whole number from 1 to {MAX_LIMIT}")
+        raise Fault(item.keys["k"], f"k: {short_repr(k)} is not a whole number from 1 to {MAX_LIMIT}")
     if not isinstance(item.values.get("namespace"), str | None):
-        raise Fault(item.keys["namespace"], f"namespace: {shown(item.values['namespace'])} is not a text")
+        raise Fault(item.keys["namespace"], f"namespace: {short_repr(item.values['namespace'])} is not a text")
     expected, lines = _expected(item)
     options = {key: value for key, value in item.values.items() if key not in {"question", "expected", "k"}}
     given = {key: value for key, value in options.items() if value is not None}
     return Query(question, expected, k, MappingProxyType(given), name, item.line, lines)
 
 
-def _expected(item: Listed) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _expected(item: ListItem) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The expected memories, and the line of each."""
     given, line = item.values["expected"], item.keys["expected"]
     refs = [given] if isinstance(given, str) else given
     if not isinstance(refs, list) or not refs or not all(isinstance(ref, str) and ref.strip() for ref in refs):
-        raise Fault(line, f"expected: {shown(given)} is not a list of paths or ids")
+        raise Fault(line, f"expected: {short_repr(given)} is not a list of paths or ids")
     return tuple(refs), item.items["expected"] or (line,)

@@ -7,7 +7,13 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, Self
 
 from memfs.data_types import Memory, Problem
-from memfs.errors import AmbiguousNameError, InvalidArgumentsError, InvalidNamespaceError, MemoryNotFoundError, shown
+from memfs.errors import (
+    AmbiguousNameError,
+    InvalidArgumentsError,
+    InvalidNamespaceError,
+    MemoryNotFoundError,
+    short_repr,
+)
 from memfs.namespace import Namespace, fold, is_conflict_copy
 from memfs.query.keyword_terms import EPOCH, ends_of
 from memfs.upkeep.link_parser import EMBEDS, MENTIONS, links_of, target_of
@@ -157,7 +163,7 @@ class Graph:
     def neighbours(self, ref: str, depth: int = 1, *, as_of: When = None, relation: str | None = None) -> list[Near]:
         """The memories up to so many links away, in either direction, the nearest first; each once."""
         if not isinstance(depth, int) or depth < 1:
-            raise InvalidArgumentsError("depth", f"{shown(depth)} is not a whole number from 1")
+            raise InvalidArgumentsError("depth", f"{short_repr(depth)} is not a whole number from 1")
         return [*self._spread(self.find(ref), depth, relation, moment_of(as_of))]
 
     def path(self, start: str, end: str, *, as_of: When = None, relation: str | None = None) -> list[Triple] | None:
@@ -207,7 +213,7 @@ def moment_of(when: When) -> datetime | None:
         return None
     ends = ends_of(when)
     if ends is None:
-        reason = f"{shown(when)} is not a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
+        reason = f"{short_repr(when)} is not a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
         raise InvalidArgumentsError("as_of", reason)
     return EPOCH + timedelta(microseconds=ends[1])
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from memfs.data_types import Memory, Written
-from memfs.decay import PRUNED, Forgetting, retention_of
+from memfs.decay import PRUNED_KEY, DecaySettings, memory_retention
 from memfs.errors import MemfsError, SettingsError
 from memfs.ids import is_id
 from memfs.namespace import is_conflict_copy
@@ -32,11 +32,15 @@ class Faded(NamedTuple):
 
 def left_of(vault: Vault, memories: Iterable[Memory], *, now: datetime | None = None) -> list[Faded]:
     """How much is left of each memory."""
-    rules, recalls, moment = Forgetting.of(vault.settings), vault.usage.snapshot(), (now or system_clock()).timestamp()
+    rules, recalls, moment = (
+        DecaySettings.from_settings(vault.settings),
+        vault.usage.snapshot(),
+        (now or system_clock()).timestamp(),
+    )
     found = []
     for memory in memories:
         known = recalls.get(memory.id, NEVER)
-        left = retention_of(memory, moment, recalls=known.times, last=known.last, rules=rules)
+        left = memory_retention(memory, moment, recalls=known.times, last=known.last, rules=rules)
         found.append(Faded(memory, left, known))
     return found
 
@@ -49,7 +53,7 @@ def faded(
     What a person must not lose silently is spared: files that memfs did not create, drafts, read-only files, and what
     supersedes a memory that stays, which would be in force again.
     """
-    limit = Forgetting.of(vault.settings).prune_below if below is None else below
+    limit = DecaySettings.from_settings(vault.settings).prune_below if below is None else below
     if not 0 <= limit <= 1:
         raise SettingsError("below", f"{limit!r} is not a number from 0 to 1")
     memories = vault.list()
@@ -66,12 +70,12 @@ def prune(vault: Vault, found: Iterable[Faded], *, now: datetime | None = None) 
     Their header then says `pruned`, so that what is said again is remembered again.
     """
     going = [one.memory for one in found if not one.spared]
-    mark = {PRUNED: now or system_clock()}
+    mark = {PRUNED_KEY: now or system_clock()}
     marked = vault.update_many({"ref": memory.path, "seen": memory.stamp, **mark} for memory in going)
     paths = [written.path for written in marked if isinstance(written, Written)]
     moved = vault.forget_many(paths)
     stayed = [path for path, result in zip(paths, moved, strict=True) if isinstance(result, MemfsError)]
-    vault.update_many({"ref": path, PRUNED: None} for path in stayed)
+    vault.update_many({"ref": path, PRUNED_KEY: None} for path in stayed)
     return [*moved, *(error for error in marked if isinstance(error, MemfsError))]
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memfs.data_types import Memory
-from memfs.decay import Forgetting
+from memfs.decay import DecaySettings
 from memfs.storage.recall_log import Ratio
 from memfs.upkeep.pruning import Faded, left_of
 from memfs.vault.vault import Vault
@@ -36,7 +36,7 @@ class Stats:
     namespaces: Mapping[str, int]  # by the first directory below
     oldest: Memory | None  # by `created`
     newest: Memory | None  # by `updated`
-    forgetting: Forgetting
+    forgetting: DecaySettings
     pinned: int
     mean_retention: float
     retention: Sequence[Bin]  # pinned ones are in the last
@@ -50,7 +50,7 @@ def stats(vault: Vault, namespace: str | None = None, *, now: datetime | None = 
     """Count what is in a vault; nothing is written."""
     memories = vault.list(namespace)
     archived = [memory for memory in vault.list(namespace, archived=True) if memory.path.startswith("archive/")]
-    rules = Forgetting.of(vault.settings)
+    rules = DecaySettings.from_settings(vault.settings)
     left = left_of(vault, memories, now=now)
     used = sorted((one for one in left if one.recalls.times), key=lambda one: (-one.recalls.times, -one.recalls.last))
     depth = len(vault.namespace.segments if namespace is None else [part for part in namespace.split("/") if part])

@@ -6,8 +6,8 @@ from contextlib import suppress
 from functools import partial
 
 from memfs.data_types import Memory, Problem
-from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemfsError, MemoryNotFoundError, shown
-from memfs.fs.files import STATE, worded
+from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemfsError, MemoryNotFoundError, short_repr
+from memfs.fs.files import STATE_DIR, translate_os_error
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
 from memfs.query.filters import FILTER_NAMES, Filter, SearchFilters
 from memfs.storage.memory_files import MemoryFiles
@@ -35,7 +35,7 @@ class Scope:
     def inside(self, text: str | None) -> Namespace:
         """Return a namespace in which memories may be, the scope itself for None; InvalidNamespaceError if not one."""
         if text is not None and not isinstance(text, str):
-            raise InvalidNamespaceError(shown(text), "not a text")
+            raise InvalidNamespaceError(short_repr(text), "not a text")
         namespace = self.namespace if text is None else Namespace.parse(text)
         if is_below(namespace.segments, SESSIONS):
             raise InvalidNamespaceError(str(namespace), f"{SESSIONS}/ holds no memories")
@@ -49,7 +49,7 @@ class Scope:
 
     def visible(self, problems: Iterable[Problem]) -> list[Problem]:
         """Return the problems in the scope, and those that belong to no memory."""
-        return [one for one in problems if one.path.startswith(STATE) or self.sees(one.path.split("/"))]
+        return [one for one in problems if one.path.startswith(STATE_DIR) or self.sees(one.path.split("/"))]
 
     def make_filter(self, namespace: str | None, filters: SearchFilters) -> Filter:
         """Return the filter of a search in this scope; InvalidSearchError for an unknown filter or a bad value."""
@@ -133,7 +133,7 @@ def _revise_versions(files: MemoryFiles, change: Revise) -> list[str]:
             files.journal.begin_anew(root)  # the file names in it may repeat words of a purged text
             return files.state.aside(root)
     except OSError as error:
-        raise worded(STATE, error) from error
+        raise translate_os_error(STATE_DIR, error) from error
 
 
 def is_below(segments: Sequence[str], *names: str) -> bool:

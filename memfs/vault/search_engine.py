@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from memfs.after_fork import Mutex
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Problem, Reason, SyncReport
-from memfs.decay import Forgetting
+from memfs.decay import DecaySettings
 from memfs.freshness.watcher import Watcher
-from memfs.fs.files import STATE
+from memfs.fs.files import STATE_DIR
 from memfs.namespace import Namespace, fold
 from memfs.protocols import Clock, Embedder
 from memfs.query.filters import Filter
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LANGUAGE, VECTORS = "english", "vectors"
 log = logging.getLogger("memfs")
 ENDED = "the watcher ended; searches still find what changes"
-PUBLISHED = f"{STATE}/index/current"
+PUBLISHED = f"{STATE_DIR}/index/current"
 
 
 class SearchEngine:
@@ -48,7 +48,7 @@ class SearchEngine:
         embedder: Embedder | None = None,
     ) -> None:
         self._files, self._root, self._clock, self._wants_watcher = tree, root, clock, watch
-        self._forgetting, self._usage = Forgetting.of(settings), usage
+        self._forgetting, self._usage = DecaySettings.from_settings(settings), usage
         retrieval = settings.get("retrieval", {})
         self._language = retrieval.get("language", LANGUAGE)
         self._embedder, self._is_semantic = embedder, embedder is not None or retrieval.get("semantic", False)
@@ -82,10 +82,10 @@ class SearchEngine:
 
     def _meaning(self) -> "SemanticIndex | None":
         """What searches by meaning; where that cannot be had, it is said, and words alone are searched."""
-        from memfs.embedding import MISSING, default_embedder, is_installed
+        from memfs.embedding import MISSING_EXTRA_MESSAGE, default_embedder, is_installed
 
         if (embedder := self._embedder) is None and not is_installed():
-            log.warning("%s", MISSING)
+            log.warning("%s", MISSING_EXTRA_MESSAGE)
             return None
         from memfs.search.semantic.semantic_index import SemanticIndex
 
@@ -114,7 +114,7 @@ class SearchEngine:
             if meaning is None:
                 return report
             meaning.sync(progress)
-            trouble = [Problem(f"{STATE}/{VECTORS}", 1, meaning.trouble)] if meaning.trouble else []
+            trouble = [Problem(f"{STATE_DIR}/{VECTORS}", 1, meaning.trouble)] if meaning.trouble else []
             seconds = report.seconds + time.monotonic() - started
             return replace(report, seconds=seconds, problems=(*report.problems, *trouble))
 
@@ -129,10 +129,10 @@ class SearchEngine:
         return self._with_meaning(status) if self._is_semantic else status
 
     def _with_meaning(self, status: IndexStatus) -> IndexStatus:
-        from memfs.embedding import MISSING, WordEmbedder, is_installed
+        from memfs.embedding import MISSING_EXTRA_MESSAGE, WordEmbedder, is_installed
 
         if self._embedder is None and not is_installed():
-            return replace(status, semantic="missing", trouble=status.trouble or MISSING)
+            return replace(status, semantic="missing", trouble=status.trouble or MISSING_EXTRA_MESSAGE)
         trouble = self._searching[1].trouble if self._searching and self._searching[1] else ""
         name = self._embedder.name if self._embedder else WordEmbedder.name
         return replace(status, semantic=name, trouble=status.trouble or trouble)
@@ -216,7 +216,7 @@ class SearchEngine:
 
     def _purge_vectors(self, index: "TantivyIndex") -> None:
         """Have no vector left of what is gone; where they cannot be read, have none left at all."""
-        folder = os.path.join(self._root, STATE, VECTORS)
+        folder = os.path.join(self._root, STATE_DIR, VECTORS)
         if not os.path.lexists(folder):
             return
         try:

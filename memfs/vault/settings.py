@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from memfs.decay import HALF_LIFE, PRUNE_BELOW
+from memfs.decay import HALF_LIFE_DAYS, PRUNE_BELOW
 from memfs.errors import MemfsError, SettingsError
-from memfs.format.frontmatter import Fault, scan
+from memfs.format.frontmatter import Fault, scan_header
 from memfs.namespace import Template
 from memfs.query.tokens import LANGUAGES
 
@@ -29,7 +29,7 @@ KINDS = (*PERSONAL_KINDS, "secrets", *SECRET_KINDS)
 def load(text: str) -> Mapping[str, Any]:
     """Read and check the text of `memfs.yaml`; what it does not set is absent."""
     try:
-        values, _ = scan(text)
+        values, _ = scan_header(text)
     except Fault as fault:
         raise SettingsError(f"{NAME}:{fault.line - 1}", fault.reason) from None
     version = values.get("version", VERSION)
@@ -80,7 +80,7 @@ def _model() -> "type[BaseModel]":
         model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
         enabled: bool = True
-        half_life_days: float = Field(default=HALF_LIFE, gt=0)
+        half_life_days: float = Field(default=HALF_LIFE_DAYS, gt=0)
         prune_below: float = Field(default=PRUNE_BELOW, ge=0, le=1)
 
     class Settings(BaseModel):

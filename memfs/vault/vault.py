@@ -22,7 +22,7 @@ from memfs.data_types import (
     Written,
     lazy,
 )
-from memfs.decay import PRUNED
+from memfs.decay import PRUNED_KEY
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -30,11 +30,11 @@ from memfs.errors import (
     MemoryNotFoundError,
     VersionNotFoundError,
 )
-from memfs.format.edit import canonical, retagged, revise
+from memfs.format.edit import canonical_value, changed_tags, edit_and_touch
 from memfs.format.frontmatter import parse
-from memfs.fs.files import Dirty, digest, encode
-from memfs.fs.gc_pause import paused
-from memfs.namespace import ARCHIVE, Namespace, check_name, fold
+from memfs.fs.files import DirectorySync, digest, encode_text
+from memfs.fs.gc_pause import gc_paused
+from memfs.namespace import ARCHIVE, Namespace, check_file_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query.filters import SearchFilters
 from memfs.query.question import check_page
@@ -133,7 +133,7 @@ class Vault:
 
     def list(self, namespace: str | None = None, *, archived: bool = False) -> Memories:
         """Return the memories below a namespace, by path; with `archived` the forgotten ones too."""
-        with paused():
+        with gc_paused():
             return [found for found in self.walk(namespace, archived=archived) if isinstance(found, Memory)]
 
     def walk(self, namespace: str | None = None, *, archived: bool = False) -> Iterator[Memory | Problem]:
@@ -209,16 +209,16 @@ class Vault:
 
         Header keys are given as keyword arguments or in `header`, which takes any key, even one such as `namespace`.
         """
-        return self._add(Dirty(), text, namespace, header=header, **keys)
+        return self._add(DirectorySync(), text, namespace, header=header, **keys)
 
     def create(self, path: str, text: str | bytes) -> Written:
         """Write a whole file, header included, at a path that ends in `.md`; MemoryExistsError if the name is taken."""
         directory, _, name = path.removeprefix("/").rpartition("/")
-        check_name(name)
+        check_file_name(name)
         where = self._scope.inside(directory)
         if is_below((*where.segments, name), ARCHIVE, "readme.md"):
             raise InvalidNamespaceError(path, "nothing new goes there")
-        data = text if isinstance(text, bytes) else encode(text, "text")
+        data = text if isinstance(text, bytes) else encode_text(text, "text")
         return self._files.create("/".join((*where.segments, name)), data, outcome="created")
 
     def update(
@@ -238,35 +238,42 @@ class Vault:
         With `seen`, the stamp of a memory that was read, a file that changed since is refused.
         """
         return self._update(
-            Dirty(), ref, body=body, add_tags=add_tags, remove_tags=remove_tags, seen=seen, header=header, **keys
+            DirectorySync(),
+            ref,
+            body=body,
+            add_tags=add_tags,
+            remove_tags=remove_tags,
+            seen=seen,
+            header=header,
+            **keys,
         )
 
     def append(self, ref: str, text: str) -> Written:
         """Add lines to the end of a memory's body."""
-        encode(text, "text")
+        encode_text(text, "text")
 
         def change(old: str) -> str:
             body = parse(old).parts.body
-            return revise(old, {}, body + ("" if not body or body.endswith("\n") else "\n") + text, self._clock)
+            return edit_and_touch(old, {}, body + ("" if not body or body.endswith("\n") else "\n") + text, self._clock)
 
-        return self._rewrite(ref, change, Dirty())
+        return self._rewrite(ref, change, DirectorySync())
 
     def replace(self, ref: str, text: str, *, seen: Stamp | str) -> Written:
         """Replace a whole file, as an editor does; refused if it changed since it was `seen`."""
-        return self._rewrite(ref, lambda _: text, Dirty(), seen=parse_seen(seen))
+        return self._rewrite(ref, lambda _: text, DirectorySync(), seen=parse_seen(seen))
 
     def forget(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
         """Move a memory to `archive/`, where it stays readable; refused if it changed since it was `seen`."""
-        written = self._forget(Dirty(), ref, parse_seen(seen))
+        written = self._forget(DirectorySync(), ref, parse_seen(seen))
         with suppress(MemfsError):  # raised for a file that memfs never rewrites
-            if written.outcome == "archived" and PRUNED in self.read(written.path).header.values:
+            if written.outcome == "archived" and PRUNED_KEY in self.read(written.path).header.values:
                 # pruning archived it before: a memory with that mark may be added again, a forgotten one must not
                 written = replace(written, stamp=self.update(written.path, pruned=None).stamp)
         return written
 
     def remove(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
         """Delete a memory and its kept versions; its words leave the index when the vault is closed."""
-        written = self._files.remove(self._scope.resolve(ref), Dirty(), seen=parse_seen(seen))
+        written = self._files.remove(self._scope.resolve(ref), DirectorySync(), seen=parse_seen(seen))
         self._engine.purge(written.path)
         return written
 
@@ -287,7 +294,9 @@ class Vault:
         target = self._scope.inside(to)
         if not target.segments and fold(name) == "readme.md":
             raise InvalidNamespaceError(name, "the README of a vault is no memory")
-        return self._files.move(path, target.segments, name, outcome="moved", dirty=Dirty(), seen=parse_seen(seen))
+        return self._files.move(
+            path, target.segments, name, outcome="moved", dirty=DirectorySync(), seen=parse_seen(seen)
+        )
 
     def restore(self, ref: str, version: str | None = None) -> Written:
         """Restore a kept version, found by the start of its hash; by default the newest that differs from the file."""
@@ -304,7 +313,7 @@ class Vault:
     def _restore(self, path: str, data: bytes, *, gone: bool) -> Written:
         if gone:
             return self._files.create(path, data, outcome="restored")
-        written = self._files.rewrite(path, lambda _: data.decode(), Dirty())
+        written = self._files.rewrite(path, lambda _: data.decode(), DirectorySync())
         return Written(written.id, path, "restored", written.stamp)
 
     # --- batches: each directory is fsynced once per batch, and each item has its own result
@@ -321,8 +330,8 @@ class Vault:
         """Move memories to `archive/`."""
         return self._many(refs, self._forget)
 
-    def _many(self, items: Iterable[Any], write: Callable[[Dirty, Any], Written]) -> Results:
-        dirty, results = Dirty(batch=True), Results()
+    def _many(self, items: Iterable[Any], write: Callable[[DirectorySync, Any], Written]) -> Results:
+        dirty, results = DirectorySync(batch=True), Results()
         try:
             for item in items:
                 try:
@@ -336,7 +345,14 @@ class Vault:
         return results
 
     def _add(
-        self, dirty: Dirty, /, text: str, namespace: str | None = None, *, header: HeaderKeys = None, **keys: Any
+        self,
+        dirty: DirectorySync,
+        /,
+        text: str,
+        namespace: str | None = None,
+        *,
+        header: HeaderKeys = None,
+        **keys: Any,
     ) -> Written:
         if header is not None:
             keys = merge_header(header, keys)
@@ -351,7 +367,7 @@ class Vault:
 
     def _update(
         self,
-        dirty: Dirty,
+        dirty: DirectorySync,
         /,
         ref: str,
         *,
@@ -367,23 +383,25 @@ class Vault:
         if "id" in keys:
             raise InvalidMemoryError("id", "stays as it is")
         if body is not None:
-            encode(body, "text")
-        added, dropped = canonical("tags", [*add_tags]), canonical("tags", [*remove_tags])
+            encode_text(body, "text")
+        added, dropped = canonical_value("tags", [*add_tags]), canonical_value("tags", [*remove_tags])
 
         def change(old: str) -> str:
-            tags = {"tags": retagged(old, keys, added, dropped)} if added or dropped else {}
-            return revise(old, {**keys, **tags}, body, self._clock)
+            tags = {"tags": changed_tags(old, keys, added, dropped)} if added or dropped else {}
+            return edit_and_touch(old, {**keys, **tags}, body, self._clock)
 
         return self._rewrite(ref, change, dirty, seen=parse_seen(seen))
 
-    def _rewrite(self, ref: str, change: Callable[[str], str], dirty: Dirty, *, seen: Stamp | None = None) -> Written:
+    def _rewrite(
+        self, ref: str, change: Callable[[str], str], dirty: DirectorySync, *, seen: Stamp | None = None
+    ) -> Written:
         """Rewrite a memory; retry once, because it may be moved meanwhile, or an editor may be replacing its file."""
         with suppress(MemoryNotFoundError):
             return self._files.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
         time.sleep(RETRY_DELAY)
         return self._files.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
 
-    def _forget(self, dirty: Dirty, ref: str, seen: Stamp | None = None) -> Written:
+    def _forget(self, dirty: DirectorySync, ref: str, seen: Stamp | None = None) -> Written:
         path = self._scope.resolve(ref)
         *segments, name = path.split("/")
         if is_below(segments, ARCHIVE):

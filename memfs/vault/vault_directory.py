@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from memfs.errors import SettingsError, VaultNotFoundError
-from memfs.fs.files import STATE, open_root, read, worded, write
+from memfs.fs.files import STATE_DIR, open_root, read, translate_os_error, write
 from memfs.namespace import SESSIONS
 from memfs.storage.state_dir import make
 from memfs.vault import settings
 
 FILES = {  # the files of a new vault, by name
     settings.NAME: f"version: {settings.VERSION}\n",
-    ".gitignore": f"{STATE}/\n",
+    ".gitignore": f"{STATE_DIR}/\n",
     ".gitattributes": f"{SESSIONS}/**/*.jsonl merge=union\n*.md merge=memfs\n",
 }
 _UTF8_HINT = "Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8 such as C.UTF-8."
@@ -35,14 +35,14 @@ def create_vault(root: str | os.PathLike[str]) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        raise worded(str(root), error) from error
+        raise translate_os_error(str(root), error) from error
 
 
 def find_vault(start: str | os.PathLike[str]) -> Path:
     """Return the nearest vault directory from `start` upwards; VaultNotFoundError if there is none."""
     here = Path(os.path.abspath(start))
     for directory in (here, *here.parents):
-        if (directory / settings.NAME).is_file() or (directory / STATE).is_dir():
+        if (directory / settings.NAME).is_file() or (directory / STATE_DIR).is_dir():
             return directory
     raise VaultNotFoundError(str(here))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memfs.data_types import Stamp
-from memfs.errors import InvalidMemoryError, shown
+from memfs.errors import InvalidMemoryError, short_repr
 
 
 def merge_header(header: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -13,11 +13,11 @@ def merge_header(header: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str
     Raises InvalidMemoryError if `header` is not a mapping with text keys, or if a key is given in both ways.
     """
     if not isinstance(header, Mapping):
-        error = InvalidMemoryError("header", f"{shown(header)} is not a mapping of header keys")
+        error = InvalidMemoryError("header", f"{short_repr(header)} is not a mapping of header keys")
         raise error.with_hint('Give a mapping; a key that is called "header" is header={"header": ...}.')
     for key in header:
         if not isinstance(key, str):
-            raise InvalidMemoryError(shown(key), "a header key is a text")
+            raise InvalidMemoryError(short_repr(key), "a header key is a text")
         if key in keys:
             error = InvalidMemoryError(key, "is given twice: in `header` and as a keyword argument")
             raise error.with_hint("Give the key once, in `header` or as a keyword argument.")

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memfs import Vault
-from memfs.decay import DAY, Forgetting, factor, factor_of, half_life, left_of, retention, retention_of
+from memfs.decay import (
+    DAY,
+    DecaySettings,
+    factor,
+    half_life,
+    memory_retention,
+    packed_factor,
+    packed_retention,
+    retention,
+)
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 TODAY = NOW.timestamp()
@@ -101,8 +110,8 @@ def test_a_rank_is_multiplied_by_the_factor_of_what_is_left(
 ) -> None:
     life = int(TODAY - age) << 5 | importance << 1 | pinned
 
-    left = left_of(life, TODAY, days, recalls, last)
-    assert factor_of(life, TODAY, days, recalls, last) == pytest.approx(factor(left, importance))
+    left = packed_retention(life, TODAY, days, recalls, last)
+    assert packed_factor(life, TODAY, days, recalls, last) == pytest.approx(factor(left, importance))
 
 
 def test_the_age_is_counted_from_the_latest_of_created_updated_and_last_recall(vault: Vault) -> None:
@@ -110,37 +119,39 @@ def test_the_age_is_counted_from_the_latest_of_created_updated_and_last_recall(v
     updated = vault.add("Coffee.", created="2020-01-01", updated=(NOW - timedelta(days=30)).isoformat())
     recalled = (NOW - timedelta(days=7)).timestamp()
 
-    assert retention_of(vault.read(created.id), TODAY) == pytest.approx(0.125)
-    assert retention_of(vault.read(updated.id), TODAY) == pytest.approx(0.5)
-    assert retention_of(vault.read(updated.id), TODAY, last=recalled) == pytest.approx(2 ** (-7 / 30))
-    assert retention_of(vault.read(updated.id), TODAY, recalls=3, last=recalled) == pytest.approx(0.9345, abs=1e-4)
-    assert retention_of(vault.read(updated.id), TODAY, last=1.0) == pytest.approx(0.5)
+    assert memory_retention(vault.read(created.id), TODAY) == pytest.approx(0.125)
+    assert memory_retention(vault.read(updated.id), TODAY) == pytest.approx(0.5)
+    assert memory_retention(vault.read(updated.id), TODAY, last=recalled) == pytest.approx(2 ** (-7 / 30))
+    assert memory_retention(vault.read(updated.id), TODAY, recalls=3, last=recalled) == pytest.approx(0.9345, abs=1e-4)
+    assert memory_retention(vault.read(updated.id), TODAY, last=1.0) == pytest.approx(0.5)
 
 
 def test_a_file_that_tells_no_time_is_as_old_as_it_was_last_written(vault: Vault) -> None:
     (vault.root / "tea.md").write_text("Tea.\n")
 
-    assert retention_of(vault.read("tea"), vault.read("tea").status.st_mtime + 30 * DAY) == pytest.approx(0.5, abs=1e-6)
+    assert memory_retention(vault.read("tea"), vault.read("tea").status.st_mtime + 30 * DAY) == pytest.approx(
+        0.5, abs=1e-6
+    )
 
 
 def test_a_pinned_memory_and_a_vault_that_does_not_forget_keep_all(vault: Vault) -> None:
     pinned = vault.add("Allergic to peanuts.", created="2000-01-01", pinned=True)
     old = vault.add("Tea.", created="2000-01-01")
 
-    assert retention_of(vault.read(pinned.id), TODAY) == 1.0
-    assert retention_of(vault.read(old.id), TODAY) < 1e-90
-    assert retention_of(vault.read(old.id), TODAY, rules=Forgetting(enabled=False)) == 1.0
+    assert memory_retention(vault.read(pinned.id), TODAY) == 1.0
+    assert memory_retention(vault.read(old.id), TODAY) < 1e-90
+    assert memory_retention(vault.read(old.id), TODAY, rules=DecaySettings(enabled=False)) == 1.0
 
 
 def test_the_rules_are_those_of_the_settings(tmp_path: Path) -> None:
     (tmp_path / "memfs.yaml").write_text("forgetting:\n  half_life_days: 10\n")
     vault = Vault(tmp_path)
     memory = vault.read(vault.add("Tea.", created=(NOW - timedelta(days=10)).isoformat()).id)
-    rules = Forgetting.of(vault.settings)
+    rules = DecaySettings.from_settings(vault.settings)
 
     assert rules == (True, 10.0, 0.05)
-    assert retention_of(memory, TODAY, rules=rules) == pytest.approx(0.5)
-    assert Forgetting.of({}) == (True, 30.0, 0.05)
+    assert memory_retention(memory, TODAY, rules=rules) == pytest.approx(0.5)
+    assert DecaySettings.from_settings({}) == (True, 30.0, 0.05)
 
 
 def test_the_table_of_the_page_is_what_the_curve_says() -> None:
@@ -176,7 +187,7 @@ def test_of_two_that_answer_alike_the_one_that_faded_comes_later(tmp_path: Path,
     assert hits[0].memory.id == "b-new"
     assert len({round(hit.relevance, 3) for hit in hits}) == 1
     for hit in hits:
-        share = factor(retention_of(hit.memory, TODAY), 1)
+        share = factor(memory_retention(hit.memory, TODAY), 1)
         assert hit.why[-1].text.endswith(f"rank x {share:.2f}")
 
 

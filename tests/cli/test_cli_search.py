@@ -33,7 +33,7 @@ from memfs.cli.inputs import LogLine, Once, conditions
 from memfs.cli.output import Progress, hit_facts
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Reason, SyncReport
 from memfs.errors import MemfsError
-from memfs.format.frontmatter import understand
+from memfs.format.frontmatter import parse_file
 from memfs.query.filter_operators import OPERATORS
 
 MEMFS = [sys.executable, "-m", "memfs"]
@@ -68,7 +68,7 @@ def on_terminal(where: Path, *words: str, columns: int = 80, **more: str) -> tup
 
 def hit(path: str, text: str, pattern: str = "(?!)", *, why: tuple[Reason, ...] = ()) -> Hit:
     """A hit whose snippet is the whole body, with what the pattern finds marked."""
-    memory = Memory(path, text.encode(), os.stat(__file__), understand)
+    memory = Memory(path, text.encode(), os.stat(__file__), parse_file)
     marks = tuple(found.span() for found in re.finditer(pattern, memory.body))
     return Hit(memory, 0.931, 0.8, memory.body, marks, why)
 

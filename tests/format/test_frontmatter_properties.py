@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from memfs import Vault
 from memfs.data_types import Memory
-from memfs.decay import life_of
+from memfs.decay import pack_decay_inputs
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
 from memfs.format.edit import compose, edit
-from memfs.format.fast_header import read_flat
-from memfs.format.frontmatter import Fault, _read_any, glance, parse, split, understand
+from memfs.format.fast_header import parse_flat_header
+from memfs.format.frontmatter import Fault, _read_yaml_header, parse, parse_canonical_layout, parse_file, split
 from memfs.format.header_schema import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.fs.files import raw_digest
-from memfs.fs.gc_pause import paused
+from memfs.fs.gc_pause import gc_paused
 from memfs.index.publisher import document, origin_of, text_of
 from memfs.query.keyword_terms import joined, keywords, moments
 from memfs.storage.recall_log import mark_of
@@ -75,10 +75,10 @@ def test_the_fast_way_reads_a_header_as_the_slow_way_does(header: str) -> None:
 
 def agree(header: str) -> bool:
     """Tell whether the fast way takes a header; if so, both ways read the same."""
-    flat = read_flat(header)
+    flat = parse_flat_header(header)
     if flat is None:
         return False
-    values, faults = _read_any(header)
+    values, faults = _read_yaml_header(header)
     assert faults == [], header
     assert repr(list(values.items())) == repr(list(flat.items())), header
     return True
@@ -90,17 +90,17 @@ def test_the_fast_way_reads_what_it_has_seen_elsewhere_as_if_it_had_not() -> Non
         ("tags:\n", "tags:\n  - a\n"),
         ("x: null\n", "x: null\n  - a\n"),
     ):
-        read_flat(before)
+        parse_flat_header(before)
         for _ in range(2):
             agree(header)
 
 
 def test_a_list_that_was_read_is_of_one_reader() -> None:
-    read = read_flat("x:\n  - a\n")
+    read = parse_flat_header("x:\n  - a\n")
     assert read
     read["x"].append("b")
 
-    assert read_flat("x:\n  - a\n") == {"x": ["a"]}
+    assert parse_flat_header("x:\n  - a\n") == {"x": ["a"]}
 
 
 def test_the_fast_way_reads_many_odd_headers_as_the_slow_way_does() -> None:
@@ -133,11 +133,11 @@ BODIES = ["Tea.\n", "Tea.", "", "\n", "Tea.\n\n", "Tea.\r\n", "a\n---\n\nb\n", "
 def test_what_is_seen_at_a_glance_is_what_is_understood(lead: str, header: str, fence: str, body: str) -> None:
     data = f"{lead}---\n{header}{fence}{body}".encode(errors="surrogatepass")
 
-    seen, reading = glance(data), understand("tea.md", data)
+    seen, reading = parse_canonical_layout(data), parse_file("tea.md", data)
 
     event(f"seen: {seen is not None}")
     if seen is not None:
-        assert seen == (dict(reading.understand()[0].values), reading.body)
+        assert seen == (dict(reading.parse_header()[0].values), reading.body)
 
 
 SOURCES = ["", "source: session s-1, message 7\n", "source: session s 1, messages 7 to 9\nspeaker: Ada Lovelace\n"]
@@ -170,11 +170,11 @@ SAID = [
 )
 def test_a_memory_is_indexed_as_it_is_understood(path: str, header: str, source: str, fence: str, body: str) -> None:
     data = f"---\n{header}{source}{fence}{body}".encode(errors="surrogatepass")
-    memory = Memory(path, data, os.stat(__file__), understand)
+    memory = Memory(path, data, os.stat(__file__), parse_file)
     place, spoken = origin_of(memory)
     numbers = moments(memory) if place is None else {**moments(memory), "place": place}
     terms = [*keywords(memory), *spoken]
-    life, mark = life_of(numbers, memory.header.values), mark_of(memory.id)
+    life, mark = pack_decay_inputs(numbers, memory.header.values), mark_of(memory.id)
 
     for _ in range(2):  # what was read before is known
         row, text, keys, found = document(memory)
@@ -188,11 +188,11 @@ def test_a_memory_is_indexed_as_it_is_understood(path: str, header: str, source:
 @pytest.mark.parametrize("header", ["importance: 99\n", "created: 2024/01/05\n", "a: 1\na: 2\n", "a: [\n", "- a\n"])
 def test_what_cannot_be_understood_leaves_no_garbage(header: str) -> None:
     """While a large index is built, nobody collects it."""
-    memory = Memory("facts/tea.md", f"---\n{header}---\n\nTea.\n".encode(), os.stat(__file__), understand)
+    memory = Memory("facts/tea.md", f"---\n{header}---\n\nTea.\n".encode(), os.stat(__file__), parse_file)
     assert memory.problems
     gc.collect()
-    with paused():
-        document(Memory(memory.path, memory.data, memory.status, understand))
+    with gc_paused():
+        document(Memory(memory.path, memory.data, memory.status, parse_file))
         assert gc.collect() == 0
 
 

@@ -25,8 +25,8 @@ from memfs.freshness.inotify_source import (
     is_remote,
     notices,
 )
-from memfs.fs.files import folder as open_below
-from memfs.fs.files import link_nameless, open_root, walk
+from memfs.fs.files import link_unnamed_file, open_root, walk
+from memfs.fs.files import open_directory as open_below
 
 DEADLINE = 20.0
 Script = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -173,7 +173,7 @@ def link_a_nameless_file(root: Path, path: str) -> None:
     parent = open_root(file.parent)
     fd = os.open(file.parent, os.O_TMPFILE | os.O_WRONLY, 0o644)
     os.write(fd, b"new\n")
-    link_nameless(fd, parent, file.name)
+    link_unnamed_file(fd, parent, file.name)
     os.close(fd)
     os.close(parent)
 
@@ -911,7 +911,7 @@ def truth(root: Path) -> Stamps:
     top = open_root(root)
     for listing in walk(top, archived=True):
         odd = [path.removeprefix(listing.prefix) for path, _ in listing.unreadable]
-        found |= {listing.prefix + name: stamp(listing.folder, name) for name in [*listing.names, *odd]}
+        found |= {listing.prefix + name: stamp(listing.fd, name) for name in [*listing.names, *odd]}
     os.close(top)
     return found
 

@@ -156,10 +156,10 @@ def test_only_a_namespace_is_mirrored_if_one_is_named(hub: Hub, desk: Vault, lap
 def test_a_larger_namespace_that_was_pulled_counts_for_a_smaller_one(
     hub: Hub, desk: Vault, laptop: Vault, shared: None
 ) -> None:
-    before = hub.database.received
+    before = hub.database.rows_received
 
     assert pull(laptop, hub, namespace="/facts").unchanged == 0
-    assert hub.database.received == before + 1
+    assert hub.database.rows_received == before + 1
 
 
 def test_a_scope_mirrors_its_subtree_alone(hub: Hub, desk: Vault, laptop: Vault) -> None:
@@ -218,9 +218,9 @@ sys.addaudithook(lambda event, args: seen.append(str(args[0])) if event in event
 with Vault(sys.argv[1]) as vault, Hub(sys.argv[2]) as hub:
     hub.status()
     seen.clear()
-    before = hub.database.statements, hub.database.received
+    before = hub.database.statements_sent, hub.database.rows_received
     report = pull(vault, hub)
-    print(report.changes, hub.database.statements - before[0], hub.database.received - before[1])
+    print(report.changes, hub.database.statements_sent - before[0], hub.database.rows_received - before[1])
     print(sorted({name for name in seen if name.endswith(".md") or name in {"facts", "people"}}))
     print(len(seen) > 0)
 """

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from memfs import Stamp, Vault
 from memfs.data_types import Memory
-from memfs.format.frontmatter import understand
+from memfs.format.frontmatter import parse_file
 from memfs.freshness.index_doctor import _differences, _faults
 from memfs.freshness.watcher import Watcher
-from memfs.fs.files import MAX_FILE, digest, open_root
-from memfs.fs.handle_cache import ASIDE, HandleCache
+from memfs.fs.files import MAX_FILE_BYTES, digest, open_root
+from memfs.fs.handle_cache import MAX_STALE_HANDLES, HandleCache
 from memfs.index.generations import MAX_CHUNKS, Generation, _link
 from memfs.index.publisher import document
 from memfs.index.row_table import Chunk, IndexDamaged, Row, RowTable
@@ -262,7 +262,7 @@ def test_what_is_pending_is_counted_and_scored_as_it_is_now(
     overlay, now = UnpublishedChanges(), dict[str, Pending]()
     for number, terms, is_new, is_published in edits:
         path = f"facts/{number}.md"
-        memory = Memory(path, " ".join(terms).encode(), os.stat(__file__), understand)
+        memory = Memory(path, " ".join(terms).encode(), os.stat(__file__), parse_file)
         if is_published:
             overlay.drop(path)
             now.pop(path, None)
@@ -316,7 +316,7 @@ def test_a_look_takes_memories_and_tells_what_is_none(tmp_path: Path) -> None:
     (tmp_path / "n/link.md").symlink_to(tmp_path / "n/tea.md")
     os.mkfifo(tmp_path / "n/pipe.md")
     with (tmp_path / "n/large.md").open("wb") as file:
-        file.truncate(MAX_FILE + 1)
+        file.truncate(MAX_FILE_BYTES + 1)
     (tmp_path / "n" / os.fsdecode(b"\xff.md")).write_text("x")
     deep = tmp_path.joinpath(*[f"d{number}" for number in range(34)])
     deep.mkdir(parents=True)
@@ -362,26 +362,26 @@ def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
 
 
 def test_a_file_that_is_replaced_is_opened_anew_and_the_former_one_stays_open_for_a_moment(tmp_path: Path) -> None:
-    place, root = HandleCache("state", aside=ASIDE), open_root(tmp_path)
-    first = place.file(root, "log", os.O_RDWR | os.O_CREAT)
+    place, root = HandleCache("state", max_stale=MAX_STALE_HANDLES), open_root(tmp_path)
+    first = place.open(root, "log", os.O_RDWR | os.O_CREAT)
     before = len(os.listdir("/proc/self/fd"))
-    for number in range(3 * ASIDE):
+    for number in range(3 * MAX_STALE_HANDLES):
         (tmp_path / "state").rename(tmp_path / f"aside-{number}")
-        now = place.file(root, "log", os.O_RDWR | os.O_CREAT)
+        now = place.open(root, "log", os.O_RDWR | os.O_CREAT)
         os.write(now, b"new")
-        if number < ASIDE:
+        if number < MAX_STALE_HANDLES:
             os.write(first, b"old")  # by another thread, which was given it
 
     assert (tmp_path / "state" / "log").read_bytes() == b"new"
-    assert (tmp_path / "aside-0" / "log").read_bytes() == b"old" * ASIDE
-    assert len(os.listdir("/proc/self/fd")) == before + ASIDE
+    assert (tmp_path / "aside-0" / "log").read_bytes() == b"old" * MAX_STALE_HANDLES
+    assert len(os.listdir("/proc/self/fd")) == before + MAX_STALE_HANDLES
     place.close()
     os.close(root)
     assert len(os.listdir("/proc/self/fd")) == before - 2
 
 
 def test_no_file_that_was_replaced_stays_open_where_its_words_are_gone(vault: Vault) -> None:
-    for number in range(ASIDE):
+    for number in range(MAX_STALE_HANDLES):
         vault.remove(vault.create("facts/tea.md", f"Bob drinks tea number {number}.\n").path)
     links = [*map(os.path.realpath, Path("/proc/self/fd").iterdir())]
     gone = Counter(link for link in links if link.startswith(str(vault.root)) and link.endswith(".log (deleted)"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memfs.data_types import Header, Memory
 from memfs.errors import InvalidSearchError
-from memfs.format.frontmatter import understand
+from memfs.format.frontmatter import parse_file
 from memfs.format.header_schema import TIME_KEYS
 from memfs.namespace import ARCHIVE, Namespace, fold
 from memfs.query.filter_operators import OPERATORS
@@ -35,14 +35,14 @@ def stat(when: datetime = FILE_TIME) -> os.stat_result:
 def memory(header: str = "", path: str = "facts/alice/tea.md", body: str = "Alice likes tea.") -> Memory:
     """A memory as it is read from a file."""
     text = f"---\n{header}\n---\n\n{body}\n" if header else f"{body}\n"
-    return Memory(path, text.encode(), stat(), understand)
+    return Memory(path, text.encode(), stat(), parse_file)
 
 
 class Holding(Memory):
     """A memory with header values that no YAML gives."""
 
     def __init__(self, values: Mapping[str, Any], path: str = "facts/alice/tea.md") -> None:
-        super().__init__(path, b"Alice likes tea.", stat(), understand)
+        super().__init__(path, b"Alice likes tea.", stat(), parse_file)
         self.__dict__["values"] = values
 
     @property

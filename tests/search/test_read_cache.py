@@ -9,7 +9,7 @@ import pytest
 from support.searching import wait_for
 
 from memfs import Memory, Vault
-from memfs.format.frontmatter import understand
+from memfs.format.frontmatter import parse_file
 from memfs.search.read_cache import EACH, ROOM, ReadCache
 from memfs.storage.stat_scan import COARSE, SETTLED, stamp_of
 
@@ -135,7 +135,7 @@ def test_what_is_at_hand_is_not_told_once_the_file_is_not_in_the_vault(
 def test_what_one_does_to_a_header_is_not_told_to_others(tmp_path: Path) -> None:
     path = tmp_path / "tea.md"
     path.write_text("---\npeople: [Alice]\nplace: {city: [Taipei]}\ntags: [tea]\n---\n\nOolong.\n")
-    memory = Memory(PATH, path.read_bytes(), path.stat(), understand)
+    memory = Memory(PATH, path.read_bytes(), path.stat(), parse_file)
     memory.header.values["people"].append("Mallory")
     memory.header.get("place")["city"].clear()
     assert memory.header.values == {"people": ["Alice"], "place": {"city": ["Taipei"]}, "tags": ("tea",)}
@@ -145,12 +145,12 @@ def test_there_is_room_for_so_much_and_the_last_one_stays(root: Path) -> None:
     shelf = ReadCache(str(root))
     status = (root / PATH).stat()
     half = b"x" * (ROOM // 10 - EACH)
-    shelf.put(Memory(PATH, half, status, understand), time.time_ns())
-    shelf.put(Memory("facts/other.md", half, status, understand), time.time_ns())
+    shelf.put(Memory(PATH, half, status, parse_file), time.time_ns())
+    shelf.put(Memory("facts/other.md", half, status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is not None
-    shelf.put(Memory("facts/third.md", b"x" * 5 * EACH, status, understand), time.time_ns())
+    shelf.put(Memory("facts/third.md", b"x" * 5 * EACH, status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
-    shelf.put(Memory(PATH, b"x" * ROOM, status, understand), time.time_ns())
+    shelf.put(Memory(PATH, b"x" * ROOM, status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
 
 
@@ -164,12 +164,12 @@ def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text
     shelf = ReadCache(str(root))
     status = (root / PATH).stat()
     for path in (PATH, *(f"facts/{one}.md" for one in range(number))):
-        shelf.put(Memory(path, text.encode(), status, understand), time.time_ns())
+        shelf.put(Memory(path, text.encode(), status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
 
 
 def test_without_room_nothing_is_kept(root: Path) -> None:
     shelf = ReadCache(str(root), room=0)
     status = (root / PATH).stat()
-    shelf.put(Memory(PATH, b"x", status, understand), time.time_ns())
+    shelf.put(Memory(PATH, b"x", status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None

@@ -16,7 +16,7 @@ from support.people import CODING, fill
 from benchmarks.ranking import QUESTIONS
 from memfs import Vault
 from memfs.embedding import default_embedder
-from memfs.fs.files import STATE
+from memfs.fs.files import STATE_DIR
 from memfs.index.publisher import meaning_of
 from memfs.search.semantic.nearest_vectors import living
 from memfs.search.semantic.vector_file import FOLDER
@@ -207,7 +207,7 @@ def test_a_sync_embeds_all_and_tells_how_far_it_is(tmp_path: Path) -> None:
         vault.sync(lambda done, total: told.append((done, total)))
 
     assert told[-1] == (50, 50)
-    assert (tmp_path / STATE / FOLDER).is_dir()
+    assert (tmp_path / STATE_DIR / FOLDER).is_dir()
 
 
 def test_what_is_removed_leaves_no_vector(vault: Vault) -> None:
@@ -215,7 +215,7 @@ def test_what_is_removed_leaves_no_vector(vault: Vault) -> None:
     removed = vault.add(SUSHI, "/facts")
     vault.sync()
     vault.search("fish")
-    [file] = (vault.root / STATE / FOLDER).iterdir()
+    [file] = (vault.root / STATE_DIR / FOLDER).iterdir()
     size = file.stat().st_size
     vault.remove(removed.path)
     vault.close()
@@ -234,7 +234,7 @@ def test_vectors_out_of_use_do_not_pile_up(tmp_path: Path) -> None:
                 vault.sync()
             vault.search("tea")
         vault.sync()
-        [file] = (vault.root / STATE / FOLDER).iterdir()
+        [file] = (vault.root / STATE_DIR / FOLDER).iterdir()
 
         assert file.stat().st_size < 260 * 24  # bytes of a record
 
@@ -339,7 +339,7 @@ def test_without_it_nothing_of_numpy_is_imported_and_nothing_is_kept(example: Pa
         "memfs.search.semantic.semantic_index",
         "memfs.search.semantic.vector_file",
     }.isdisjoint(modules)
-    assert not (example / STATE / FOLDER).exists()
+    assert not (example / STATE_DIR / FOLDER).exists()
 
 
 @pytest.mark.parametrize("missing", ["numpy", "wordllama", "tokenizers"])
@@ -407,7 +407,7 @@ def test_vectors_that_nobody_can_read_any_more_go_with_what_is_removed(example: 
         example,
     )
 
-    assert not (example / STATE / FOLDER).exists()
+    assert not (example / STATE_DIR / FOLDER).exists()
 
 
 # --- embedders of others
@@ -458,7 +458,7 @@ def test_an_embedder_that_fails_leaves_words_and_is_told(
         assert paths(vault, "tea") == ["notes/green-tea.md"]
         assert len(caplog.records) == 1
         report = vault.sync()
-        assert [problem.path for problem in report.problems] == [f"{STATE}/{FOLDER}"]
+        assert [problem.path for problem in report.problems] == [f"{STATE_DIR}/{FOLDER}"]
         assert vault.status().trouble
         embedder.fails = embedder.answers = None
         assert len(vault.search("tea")) == 2
@@ -471,7 +471,7 @@ def test_an_embedder_that_fails_leaves_words_and_is_told(
 @pytest.mark.parametrize("damage", ["gone", "halved", "zeroed", "noise"])
 def test_damaged_vectors_are_made_anew(by_meaning: Vault, damage: str) -> None:
     assert paths(by_meaning, "bad teeth", limit=1) == ["notes/dentist.md"]
-    [file] = (by_meaning.root / STATE / FOLDER).iterdir()
+    [file] = (by_meaning.root / STATE_DIR / FOLDER).iterdir()
     data = file.read_bytes()
     if damage == "gone":
         file.unlink()
@@ -483,8 +483,8 @@ def test_damaged_vectors_are_made_anew(by_meaning: Vault, damage: str) -> None:
 
 
 def test_a_vault_that_takes_no_vectors_is_searched_by_meaning(example: Path) -> None:
-    (example / STATE).mkdir()
-    (example / STATE / FOLDER).write_text("somebody's file")
+    (example / STATE_DIR).mkdir()
+    (example / STATE_DIR / FOLDER).write_text("somebody's file")
 
     assert paths(Vault(example, embedder=default_embedder()), "bad teeth", limit=1) == ["notes/dentist.md"]
 
@@ -495,7 +495,7 @@ def test_git_sees_no_vector(by_meaning: Vault, git: Any) -> None:
     git(by_meaning.root, "commit", "-qm", "all")
     by_meaning.search("bad teeth")
 
-    assert (by_meaning.root / STATE / FOLDER).is_dir()
+    assert (by_meaning.root / STATE_DIR / FOLDER).is_dir()
     assert git(by_meaning.root, "status", "--porcelain") == ""
 
 

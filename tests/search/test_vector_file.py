@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memfs.fs.files import STATE, open_root
+from memfs.fs.files import STATE_DIR, open_root
 from memfs.search.semantic.nearest_vectors import NearestVectors, blended, units_of
 from memfs.search.semantic.vector_file import (
     FOLDER,
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Iterator[int]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return tmp_path / STATE / FOLDER / NAME
+    return tmp_path / STATE_DIR / FOLDER / NAME
 
 
 def made(number: int, seed: int = 1) -> Floats:
@@ -243,8 +243,8 @@ def test_what_is_damaged_is_missing_and_can_be_made_anew(root: int, file: Path, 
 
 
 def test_where_the_disk_takes_none_they_last_as_long_as_the_process(tmp_path: Path, root: int) -> None:
-    (tmp_path / STATE).mkdir()
-    (tmp_path / STATE / FOLDER).write_text("a file of somebody")
+    (tmp_path / STATE_DIR).mkdir()
+    (tmp_path / STATE_DIR / FOLDER).write_text("a file of somebody")
     vectors = opened(root)
     vectors.add(root, [1, 2], made(2))
     vectors.refresh(root)
@@ -258,8 +258,8 @@ def test_where_the_disk_takes_none_they_last_as_long_as_the_process(tmp_path: Pa
 def test_nothing_is_written_through_a_symlink(tmp_path: Path, root: int) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    (tmp_path / STATE).mkdir()
-    (tmp_path / STATE / FOLDER).symlink_to(outside)
+    (tmp_path / STATE_DIR).mkdir()
+    (tmp_path / STATE_DIR / FOLDER).symlink_to(outside)
     opened(root).add(root, [1], made(1))
 
     assert list(outside.iterdir()) == []

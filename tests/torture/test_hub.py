@@ -50,9 +50,9 @@ class Costs:
 
     def __call__(self, name: str, act: Callable[[], HubReport]) -> HubReport:
         database = self._hub.database
-        before = database.statements, database.received
+        before = database.statements_sent, database.rows_received
         report = act()
-        statements, rows = database.statements - before[0], database.received - before[1]
+        statements, rows = database.statements_sent - before[0], database.rows_received - before[1]
         self.lines.append(f"{name} {report.seconds:.3f} s, {statements} statements, {rows} rows")
         return report
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memfs import Memory
-from memfs.format.frontmatter import understand
+from memfs.format.frontmatter import parse_file
 from memfs.upkeep.link_parser import Link, links_of
 
 HERE = os.stat(__file__)
@@ -17,7 +17,7 @@ MANY = 1_000_000
 
 def links(text: str | bytes) -> list[Link]:
     data = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
-    return links_of(Memory("a.md", data, HERE, understand))
+    return links_of(Memory("a.md", data, HERE, parse_file))
 
 
 def said(text: str) -> list[tuple[str, str]]:
@@ -219,7 +219,7 @@ NAMES = st.text(string.ascii_letters, min_size=1, max_size=8)
     st.one_of(st.binary(max_size=200), WORDS.map(str.encode), WORDS.map(lambda text: f"---\nx: {text}\n---\n".encode()))
 )
 def test_no_text_raises_and_every_link_stands_on_its_line(data: bytes) -> None:
-    lines = Memory("a.md", data, HERE, understand).text.split("\n")
+    lines = Memory("a.md", data, HERE, parse_file).text.split("\n")
 
     for link in links(data):
         assert link.target

@@ -13,7 +13,7 @@ from memfs.agent.agent_memory.working_memory import KEEP, WorkingMemory, check_c
 from memfs.agent.models.protocol import Model
 from memfs.embedding import EXTRA
 from memfs.embedding import is_installed as can_embed
-from memfs.errors import InvalidArgumentsError, InvalidSetupError, shown
+from memfs.errors import InvalidArgumentsError, InvalidSetupError, short_repr
 from memfs.namespace import first_line, slug
 from memfs.privacy.policy import DEFAULT, Policy, report
 from memfs.storage.file_names import text_key
@@ -67,7 +67,7 @@ class AgentMemory:
             raise InvalidSetupError("AgentMemory", "vector is False, and a vector_store is given")
         for name, store in (("long_term", long_term), ("vector_store", vector_store)):
             if not isinstance(store, KeyedStore | (str if name == "long_term" else KeyedStore) | None):
-                raise InvalidSetupError("AgentMemory", f"{name}: {shown(store)} is not a KeyedStore")
+                raise InvalidSetupError("AgentMemory", f"{name}: {short_repr(store)} is not a KeyedStore")
         self._closes: list[KeyedStore[str]] = []
         self.working = WorkingMemory(model=model) if working is None else working
         self.long_term = self._place(long_term, vault, namespace, persistent=persistent)
@@ -144,7 +144,7 @@ class AgentMemory:
     def add_tool_call(self, name: str, arguments: Mapping[str, Any] | None = None, result: object = "") -> str:
         """Keep a call of a tool, as a message too; tells the key of that."""
         if not isinstance(arguments, Mapping | None):
-            raise InvalidArgumentsError("arguments", f"{shown(arguments)} is not a mapping")
+            raise InvalidArgumentsError("arguments", f"{short_repr(arguments)} is not a mapping")
         call = ToolCall(check_text("name", name), dict(arguments or {}), str(result))
         given = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
         key = self.working.add("tool", f"{name}({given})" + (f" -> {call.result}" if call.result else ""))
@@ -180,7 +180,7 @@ class AgentMemory:
         """
         count = min(check_count("k", k), MAX_TOP_K)
         if not isinstance(min_score, int | float) or not 0 <= min_score <= 1:
-            raise InvalidArgumentsError("min_score", f"{shown(min_score)} is not a number from 0 to 1")
+            raise InvalidArgumentsError("min_score", f"{short_repr(min_score)} is not a number from 0 to 1")
         vectors = self.vector
         found = self.long_term.search(query, count) if vectors is None else self._recall(vectors, query, count)
         told = [hit for hit in found if hit[2] >= min_score]

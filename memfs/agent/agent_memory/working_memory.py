@@ -8,8 +8,8 @@ from typing import Any
 
 from memfs.agent.messages import Message, tokens
 from memfs.agent.models.protocol import Model
-from memfs.errors import ExtractionError, InvalidArgumentsError, InvalidSetupError, shown
-from memfs.namespace import is_text
+from memfs.errors import ExtractionError, InvalidArgumentsError, InvalidSetupError, short_repr
+from memfs.namespace import is_utf8_encodable
 
 ROLES = ("user", "assistant", "system", "tool")
 KEEP = 10  # messages that stay as they were said
@@ -59,7 +59,9 @@ class WorkingMemory:
     ) -> None:
         for name, value, least in (("max_messages", max_messages, 1), ("max_tokens", max_tokens, 1), ("keep", keep, 0)):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InvalidSetupError("working memory", f"{name}: {shown(value)} is not a whole number from {least}")
+                raise InvalidSetupError(
+                    "working memory", f"{name}: {short_repr(value)} is not a whole number from {least}"
+                )
         self.max_messages, self.max_tokens, self.keep = max_messages, max_tokens, min(keep, max_messages)
         self.model = model
         self._count, self._next, self._summary = count, 0, ""
@@ -178,7 +180,7 @@ def summarised(before: str, messages: Sequence[Kept], model: Any = None) -> str:
     asked = f"The summary so far:\n{before or '(none)'}\n\nSaid since:\n{said}"
     answer = wait(as_model(model).complete([{"role": "user", "content": asked}], system=PROMPT))
     if not isinstance(answer, str) or not answer.strip():
-        raise ExtractionError(name_of(model), f"answered {shown(answer)}, which is no summary")
+        raise ExtractionError(name_of(model), f"answered {short_repr(answer)}, which is no summary")
     return answer.strip()[:LONGEST]
 
 
@@ -188,14 +190,14 @@ def summarised(before: str, messages: Sequence[Kept], model: Any = None) -> str:
 def check_role(role: object) -> None:
     """Refuse what is no role."""
     if role not in ROLES:
-        raise InvalidArgumentsError("role", f"{shown(role)} is none of {', '.join(ROLES)}")
+        raise InvalidArgumentsError("role", f"{short_repr(role)} is none of {', '.join(ROLES)}")
 
 
 def check_text(subject: str, text: object) -> str:
     """A text with something in it, or a ValueError."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidArgumentsError(subject, f"{shown(text)} is not a text with words in it")
-    if not is_text(text):
+        raise InvalidArgumentsError(subject, f"{short_repr(text)} is not a text with words in it")
+    if not is_utf8_encodable(text):
         raise InvalidArgumentsError(subject, "holds a lone surrogate")
     return text
 
@@ -204,5 +206,5 @@ def check_count(subject: str, count: object, most: int | None = None) -> int:
     """A whole number from 1, or a ValueError."""
     if not isinstance(count, int) or isinstance(count, bool) or count < 1 or (most is not None and count > most):
         bounds = "from 1" if most is None else f"from 1 to {most}"
-        raise InvalidArgumentsError(subject, f"{shown(count)} is not a whole number {bounds}")
+        raise InvalidArgumentsError(subject, f"{short_repr(count)} is not a whole number {bounds}")
     return count

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from memfs.agent.distill.strategies import Strategy, check_strategy
-from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, shown
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode, is_text
+from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, short_repr
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode_segment, is_utf8_encodable
 from memfs.privacy.policy import Policy
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
@@ -144,7 +144,7 @@ class VaultMemoryConfig:
         is_right = isinstance(given, Mapping)
         check.that(is_right, "retrieval_config", given, "a mapping such as {'/facts/{actorId}': RetrievalConfig()}")
         for template, how in given.items():
-            where = f"retrieval_config[{shown(template)}]"
+            where = f"retrieval_config[{short_repr(template)}]"
             check.that(isinstance(template, str), "retrieval_config", template, "a template such as '/facts/{actorId}'")
             check.that(isinstance(how, RetrievalConfig), where, how, "a RetrievalConfig")
             self._checked_template(check, where, template, how.strategy_id or "")
@@ -176,18 +176,18 @@ class _Check:
 
     def that(self, is_right: bool, name: str, value: object, allowed: str) -> None:
         if not is_right:
-            raise self.error(name, f"{shown(value)} is not {allowed}")
+            raise self.error(name, f"{short_repr(value)} is not {allowed}")
 
     def text(self, name: str, value: object) -> None:
-        self.that(isinstance(value, str) and bool(value.strip()) and is_text(value), name, value, "a text")
+        self.that(isinstance(value, str) and bool(value.strip()) and is_utf8_encodable(value), name, value, "a text")
 
     def name(self, name: str, value: object) -> None:
         """Refuse what cannot be one name in the vault."""
         self.text(name, value)
         try:
-            Namespace.parse(encode(str(value)))
+            Namespace.parse(encode_segment(str(value)))
         except InvalidNamespaceError as error:
-            raise self.error(name, f"{shown(value)} makes {error.reason}") from error
+            raise self.error(name, f"{short_repr(value)} makes {error.reason}") from error
 
     def whole(self, name: str, value: object, most: int) -> None:
         is_right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
@@ -204,7 +204,7 @@ class _Check:
         self.that(isinstance(value, Mapping), name, value, "a mapping of texts to texts, numbers or flags")
         assert isinstance(value, Mapping)
         for key, one in value.items():
-            self.that(isinstance(key, str) and bool(key.strip()) and is_text(key), name, key, "a key: a text")
+            self.that(isinstance(key, str) and bool(key.strip()) and is_utf8_encodable(key), name, key, "a key: a text")
             is_scalar = isinstance(one, str | int | float) and math.isfinite(0 if isinstance(one, str) else one)
             self.that(is_scalar, f"{name}[{key!r}]", one, "a text, a number or a flag")
         if len(value) > MOST_METADATA:

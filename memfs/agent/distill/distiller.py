@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memfs.agent.extraction.config import CONTEXT, ExtractorContext, Fact
 from memfs.agent.messages import Message, blocks_of, kind_of, text_of
 from memfs.agent.models.clients import call
-from memfs.errors import InvalidSetupError, shown
+from memfs.errors import InvalidSetupError, short_repr
 from memfs.query.tokens import STOP_WORDS
 from memfs.stores.agent.vault_store import VaultStore
 
@@ -49,7 +49,7 @@ class Distiller:
             return []
         facts = await call(self.strategy.extract, turns, self._context(context))
         if odd := [fact for fact in facts if not isinstance(fact, Fact)]:
-            raise InvalidSetupError(f"strategy {self.strategy.name}", f"extract: {shown(odd[0])} is not a Fact")
+            raise InvalidSetupError(f"strategy {self.strategy.name}", f"extract: {short_repr(odd[0])} is not a Fact")
         return [sourced(fact, turns) for fact in facts]
 
     def _context(self, given: Any) -> StrategyContext:

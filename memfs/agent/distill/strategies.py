@@ -13,7 +13,7 @@ from memfs.agent.extraction.extractor import ModelExtractor
 from memfs.agent.messages import Message, transcript
 from memfs.agent.models.clients import as_model
 from memfs.agent.triggers import IntervalTrigger, Trigger
-from memfs.errors import InvalidSetupError, MemfsError, shown
+from memfs.errors import InvalidSetupError, MemfsError, short_repr
 from memfs.namespace import Template, fold
 from memfs.privacy.policy import Policy
 from memfs.stores.agent.protocol import Found
@@ -72,7 +72,7 @@ class ModelStrategy:
         for name in ("prompt", "append_to_prompt"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise InvalidSetupError(type(self).__name__, f"{name}: {shown(value)} is not a text")
+                raise InvalidSetupError(type(self).__name__, f"{name}: {short_repr(value)} is not a text")
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
         """The memories that the model finds in the turns."""
@@ -211,28 +211,30 @@ class EpisodeStrategy(ModelStrategy):
 def check_strategy(subject: str, strategy: Any) -> None:
     """Refuse what would raise only when it is used."""
     if isinstance(strategy, type) or not callable(getattr(strategy, "extract", None)):
-        raise InvalidSetupError(subject, f"{shown(strategy)} is not a strategy such as FactStrategy()")
+        raise InvalidSetupError(subject, f"{short_repr(strategy)} is not a strategy such as FactStrategy()")
     name, namespace = getattr(strategy, "name", None), getattr(strategy, "namespace", None)
     if not isinstance(name, str) or not name.strip() or name.startswith("/"):
-        raise InvalidSetupError(subject, f"name: {shown(name)} is not a name; a namespace is given by namespace=")
+        raise InvalidSetupError(subject, f"name: {short_repr(name)} is not a name; a namespace is given by namespace=")
     if not isinstance(namespace, str) or not namespace.strip("/ "):
-        raise InvalidSetupError(subject, f"namespace: {shown(namespace)} is not a text such as '/facts/{{actorId}}'")
+        raise InvalidSetupError(
+            subject, f"namespace: {short_repr(namespace)} is not a text such as '/facts/{{actorId}}'"
+        )
     try:
         Template(namespace)
     except MemfsError as error:
         raise InvalidSetupError(subject, f"namespace: {error}") from error
     trigger = getattr(strategy, "trigger", None)
     if trigger is not None and (isinstance(trigger, type) or not callable(getattr(trigger, "attach", None))):
-        raise InvalidSetupError(subject, f"trigger: {shown(trigger)} is not a trigger such as IntervalTrigger(5)")
+        raise InvalidSetupError(subject, f"trigger: {short_repr(trigger)} is not a trigger such as IntervalTrigger(5)")
     count = getattr(strategy, "context_messages", CONTEXT)
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_CONTEXT:
-        reason = f"context_messages: {shown(count)} is not a whole number from 0 to {MOST_CONTEXT}"
+        reason = f"context_messages: {short_repr(count)} is not a whole number from 0 to {MOST_CONTEXT}"
         raise InvalidSetupError(subject, reason)
     if getattr(strategy, "reads", "talk") not in ("talk", "all"):
-        raise InvalidSetupError(subject, f"reads: {shown(strategy.reads)} is not 'talk' or 'all'")
+        raise InvalidSetupError(subject, f"reads: {short_repr(strategy.reads)} is not 'talk' or 'all'")
     kind = getattr(strategy, "type", "fact")
     if not isinstance(kind, str) or not kind.strip():
-        raise InvalidSetupError(subject, f"type: {shown(kind)} is not a text")
+        raise InvalidSetupError(subject, f"type: {short_repr(kind)} is not a text")
 
 
 def with_companions(strategies: Sequence[Strategy]) -> list[Strategy]:

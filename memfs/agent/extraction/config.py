@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from memfs.agent.messages import Message
 from memfs.agent.triggers import IntervalTrigger, Trigger
-from memfs.errors import InvalidSetupError, shown
+from memfs.errors import InvalidSetupError, short_repr
 from memfs.stores.agent.protocol import Found, MemoryStore, has_method
 
 if TYPE_CHECKING:
@@ -127,13 +127,13 @@ def _check_parts(subject: str, config: Extraction) -> None:
     for trigger in config.triggers:
         if isinstance(trigger, type) or not callable(getattr(trigger, "attach", None)):
             raise InvalidSetupError(
-                subject, f"extraction trigger: {shown(trigger)} is not a trigger such as IntervalTrigger(5)"
+                subject, f"extraction trigger: {short_repr(trigger)} is not a trigger such as IntervalTrigger(5)"
             )
     extractor = config.extractor
     if extractor is not None and (isinstance(extractor, type) or not callable(getattr(extractor, "extract", None))):
         raise InvalidSetupError(
-            subject, f"extraction extractor: {shown(extractor)} is not one such as ModelExtractor()"
+            subject, f"extraction extractor: {short_repr(extractor)} is not one such as ModelExtractor()"
         )
     if not hasattr(config.filter, "exclude"):
-        reason = f"extraction filter: {shown(config.filter)} is not a MessageFilter(exclude=[...])"
+        reason = f"extraction filter: {short_repr(config.filter)} is not a MessageFilter(exclude=[...])"
         raise InvalidSetupError(subject, reason)

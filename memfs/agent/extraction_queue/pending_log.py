@@ -32,7 +32,7 @@ from memfs.agent.extraction_queue.process_dirs import (
 from memfs.agent.extraction_queue.turns import Amendment
 from memfs.agent.messages import Message
 from memfs.errors import MemfsError
-from memfs.fs.files import STATE, folder, open_file, read, write
+from memfs.fs.files import STATE_DIR, open_directory, open_file, read, write
 
 log = logging.getLogger("memfs.agent")
 FAILED = "failed"
@@ -314,7 +314,7 @@ def drop(root: Path, kept: Failure | Waiting) -> None:
                 os.unlink(kept.name, dir_fd=room)
             return
         *room_name, name = kept.name.split("/")
-        with state_folder(root, PENDING) as top, folder(top, tuple(room_name)) as room:
+        with state_folder(root, PENDING) as top, open_directory(top, tuple(room_name)) as room:
             os.unlink(name + SUFFIX, dir_fd=room)
             remove_room(top, "".join(room_name))
 
@@ -328,7 +328,7 @@ def _logs(root: Path, place: int, wants: Callable[[str], bool] = lambda _: True)
             except (FileNotFoundError, PermissionError):
                 continue
             except OSError as error:
-                log.warning("%s/%s: %s is left alone: %s", STATE, PENDING, name, error)
+                log.warning("%s/%s: %s is left alone: %s", STATE_DIR, PENDING, name, error)
                 continue
             yield name, _understood(PendingLog(root), content.data), content.status.st_mtime
 

@@ -12,14 +12,14 @@ from weakref import WeakValueDictionary
 
 from memfs.after_fork import Mutex, after_fork
 from memfs.errors import MemfsError
-from memfs.fs.files import FILE, STATE, folder, open_file, open_folder, open_root, read, write
+from memfs.fs.files import FILE_FLAGS, STATE_DIR, open_directory, open_directory_fd, open_file, open_root, read, write
 from memfs.fs.locks import is_locked, try_lock
 
 PENDING = "pending"
 SUFFIX = ".jsonl"
 NEW = ".new-"  # begins the name of a room that is not locked yet
 _ROOM = re.compile("[0-9]+-[0-9a-f]{12}")
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS
 
 
 class ProcessDirectory:
@@ -54,7 +54,7 @@ class ProcessDirectory:
                 if not self._is_there():
                     return
                 opened = [stack.enter_context(open_file(self._fd, name))]
-                opened += [stack.enter_context(folder(self._fd, (way,))) for way in (".", "..")]
+                opened += [stack.enter_context(open_directory(self._fd, (way,))) for way in (".", "..")]
             for fd in opened:
                 os.fsync(fd)
 
@@ -90,14 +90,14 @@ class ProcessDirectory:
         """Put a log, if there is one, to where nobody holds it."""
         with self._mutex, suppress(OSError, MemfsError):
             if self._is_there():
-                with folder(self._fd, ("..",)) as place:
+                with open_directory(self._fd, ("..",)) as place:
                     os.rename(name, f"{_unique()}{SUFFIX}", src_dir_fd=self._fd, dst_dir_fd=place)
 
     def tidy(self) -> None:
         """Have no directory if it is empty."""
         with self._mutex, suppress(OSError, MemfsError):
             if self._is_there():
-                with folder(self._fd, ("..",)) as place:
+                with open_directory(self._fd, ("..",)) as place:
                     os.rmdir(self._name, dir_fd=place)
                 self.forget()
 
@@ -152,7 +152,7 @@ def unheld(top: int) -> Iterator[tuple[int, str]]:
     """Where logs lie that nobody holds, open, with its name: `pending` itself, and rooms of processes that are gone."""
     yield top, ""
     for room in filter(_ROOM.fullmatch, sorted(os.listdir(top))):
-        with suppress(OSError, MemfsError), folder(top, (room,)) as place:
+        with suppress(OSError, MemfsError), open_directory(top, (room,)) as place:
             if not is_locked(place):
                 yield place, room
 
@@ -167,7 +167,7 @@ def remove_room(top: int, room: str) -> None:
 def state_folder(root: Path, name: str, *, create: bool = True) -> Iterator[int]:
     top = open_root(root)
     try:
-        with folder(top, (STATE, name), create=create) as room:
+        with open_directory(top, (STATE_DIR, name), create=create) as room:
             yield room
     finally:
         os.close(top)
@@ -179,7 +179,7 @@ def _unique() -> str:
 
 def _locked(place: int, name: str) -> int:
     """Open and lock a new room, and give it its name."""
-    fd = open_folder(place, (NEW + name,))
+    fd = open_directory_fd(place, (NEW + name,))
     try:
         try_lock(fd)
         os.rename(NEW + name, name, src_dir_fd=place, dst_dir_fd=place)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from memfs.agent.sessions.events import Event
-from memfs.errors import InvalidSearchError, SessionNotFoundError, shown
+from memfs.errors import InvalidSearchError, SessionNotFoundError, short_repr
 from memfs.query.filter_operators import Condition
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def page(found: list[T], limit: int | None, offset: int) -> list[T]:
     """Some of many."""
     for name, value in (("limit", limit), ("offset", offset)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise InvalidSearchError(name, f"{shown(value)} is not a whole number from 0")
+            raise InvalidSearchError(name, f"{short_repr(value)} is not a whole number from 0")
     return found[offset:] if limit is None else found[offset : offset + limit]
 
 

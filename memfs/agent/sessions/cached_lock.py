@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from weakref import WeakSet
 
 from memfs.after_fork import after_fork
-from memfs.fs.files import open_folder, open_root
+from memfs.fs.files import open_directory_fd, open_root
 from memfs.fs.locks import acquire
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 
@@ -53,7 +53,7 @@ class KeptHold:
         with ExitStack() as opened:
             root = open_root(self._root)
             opened.callback(os.close, root)
-            parent = open_folder(root, hold.segments)
+            parent = open_directory_fd(root, hold.segments)
             opened.callback(os.close, parent)
             status = os.fstat(parent)
             self._hold = LockedDirectory(root, parent, os.dup(hold.gate), hold.segments)

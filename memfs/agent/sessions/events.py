@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from memfs.agent.messages import Message
 from memfs.data_types import Problem, as_time
 from memfs.errors import InvalidMemoryError
-from memfs.ids import is_id, milliseconds
+from memfs.ids import is_id, unix_milliseconds
 
 VERSION = 1
 KIND = "e"  # begins the id of an event
@@ -119,7 +119,7 @@ def moment(value: object) -> datetime:
 
 def time_text(time: datetime) -> str:
     """A time as memfs writes it in a log."""
-    return time_at(milliseconds(time))
+    return time_at(unix_milliseconds(time))
 
 
 def time_at(time: int) -> str:

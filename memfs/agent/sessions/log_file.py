@@ -36,16 +36,16 @@ from memfs.errors import (
     StorageError,
     VaultError,
 )
-from memfs.fs.files import FILE, TRIES, folder, open_root, read_open, worded, write_all
-from memfs.fs.gc_pause import paused
+from memfs.fs.files import FILE_FLAGS, OPEN_ATTEMPTS, open_directory, open_root, read_fd, translate_os_error, write_all
+from memfs.fs.gc_pause import gc_paused
 from memfs.fs.locks import release
-from memfs.ids import id_at, is_id, milliseconds
+from memfs.ids import id_at_milliseconds, is_id, unix_milliseconds
 from memfs.protocols import Clock, system_clock
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 from memfs.storage.state_dir import Settled, settled
 
-_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE
-_READ = os.O_RDONLY | FILE
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS
+_READ = os.O_RDONLY | FILE_FLAGS
 MANY = 256 * 1024  # bytes of lines from which on reading them makes a great many values
 Check = Callable[[Sequence[Event]], None]
 
@@ -130,14 +130,14 @@ class LogFile:
                     finally:
                         release(hold.parent)
             except OSError as error:
-                raise worded(self.path, error) from error
+                raise translate_os_error(self.path, error) from error
             except _GoneError:
                 pass
             return self._append_anew(drafts, check)
 
     def _append_anew(self, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
         """Append where nothing is at hand, or is not there any more."""
-        for _ in range(TRIES):
+        for _ in range(OPEN_ATTEMPTS):
             with suppress(_GoneError), self._held(create=True) as hold:
                 events = self._write(hold, drafts, check)
                 with suppress(OSError, VaultError):  # the events are there, also where no descriptor is left to keep
@@ -148,7 +148,7 @@ class LogFile:
     def replace(self, name: str, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Event:
         """Have another line in the place of an event's; nothing of the file as it was is left."""
         with self._mutex, self._held() as hold:
-            for _ in range(TRIES):
+            for _ in range(OPEN_ATTEMPTS):
                 with suppress(MemoryChangedError), self._settled(hold, name) as old:
                     event = find(self._understood(old.content.data).events, name)
                     if event.kind == "removed":
@@ -217,7 +217,7 @@ class LogFile:
         events, lines, known = [], [], self._known
         for draft in drafts:
             now = self._now()
-            name, time = draft.id or id_at(now, KIND, known.last), draft.time or time_at(now)
+            name, time = draft.id or id_at_milliseconds(now, KIND, known.last), draft.time or time_at(now)
             event, line = draft.numbered(name, time)
             events.append(event)
             if name not in known.ids:
@@ -243,7 +243,7 @@ class LogFile:
         fd = os.open(self._name, _READ, dir_fd=parent)
         try:
             check_file(os.fstat(fd), self.path)
-            data, status = read_open(fd, LARGEST)
+            data, status = read_fd(fd, LARGEST)
         finally:
             os.close(fd)
         if only:
@@ -256,7 +256,7 @@ class LogFile:
         return reading
 
     def _understood(self, data: bytes) -> Reading:
-        with paused() if len(data) > MANY else nullcontext():
+        with gc_paused() if len(data) > MANY else nullcontext():
             reading = understand(data, self.path)
         if reading.head and reading.head.version > VERSION:
             error = StorageError(self.path, f"of schema version {reading.head.version}: made by a newer memfs")
@@ -269,7 +269,7 @@ class LogFile:
     def _folder(self) -> Iterator[int]:
         root = open_root(self._root)
         try:
-            with folder(root, self._segments) as parent:
+            with open_directory(root, self._segments) as parent:
                 yield parent
         finally:
             os.close(root)
@@ -286,7 +286,7 @@ class LogFile:
         except MemoryNotFoundError:
             raise SessionNotFoundError("/".join(self._segments)) from None
         except OSError as error:
-            raise worded(self.path, error) from error
+            raise translate_os_error(self.path, error) from error
 
 
 class _GoneError(VaultError):
@@ -295,7 +295,7 @@ class _GoneError(VaultError):
 
 def _counting(clock: Clock) -> Callable[[], int]:
     """A clock that tells the milliseconds from 1970; that of the system does so for less."""
-    return (lambda: time_ns() // 1_000_000) if clock is system_clock else lambda: milliseconds(clock())
+    return (lambda: time_ns() // 1_000_000) if clock is system_clock else lambda: unix_milliseconds(clock())
 
 
 def _full(path: str) -> StorageError:

@@ -6,7 +6,7 @@ import stat
 from urllib.parse import unquote
 
 from memfs.errors import InvalidNamespaceError
-from memfs.namespace import ARCHIVE, SESSIONS, Namespace, encode, fold, is_text
+from memfs.namespace import ARCHIVE, SESSIONS, Namespace, encode_segment, fold, is_utf8_encodable
 
 LOG = ".agent.jsonl"
 MULTI = ".multi.jsonl"  # the state of several agents that work together
@@ -42,7 +42,7 @@ def parts_of(file: str) -> tuple[str, str] | None:
 def name_of(segment: str) -> str | None:
     """The name that has this segment; None if it is not one that memfs makes."""
     name = unquote(segment, errors="surrogateescape")
-    return name if name.strip() and is_text(name) and encode(name) == segment else None
+    return name if name.strip() and is_utf8_encodable(name) and encode_segment(name) == segment else None
 
 
 def is_of(owner: str, actor: str) -> bool:
@@ -51,9 +51,9 @@ def is_of(owner: str, actor: str) -> bool:
 
 
 def _segment(name: str, what: str) -> str:
-    if not isinstance(name, str) or not name.strip() or not is_text(name):
+    if not isinstance(name, str) or not name.strip() or not is_utf8_encodable(name):
         raise InvalidNamespaceError(str(name)[:100], f"cannot name {what}")
-    (segment,) = Namespace.parse(encode(name)).segments
+    (segment,) = Namespace.parse(encode_segment(name)).segments
     return segment
 
 

@@ -12,7 +12,7 @@ from memfs.agent.sessions.events import KINDS, RESERVED, Draft, Event, Reading, 
 from memfs.agent.sessions.log_file import LogFile, find
 from memfs.agent.sessions.paths import LOG, SESSION, file_of, segments_of
 from memfs.data_types import Problem
-from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, shown
+from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, short_repr
 from memfs.privacy.policy import Policy, report
 from memfs.protocols import Clock, system_clock
 from memfs.vault.vault import LOCK_TIMEOUT, Vault
@@ -94,7 +94,7 @@ class SessionLog:
         drafts = []
         for item in items:
             if not isinstance(item, Mapping):
-                raise InvalidMemoryError("item", f"{shown(item)} is not a mapping with a message")
+                raise InvalidMemoryError("item", f"{short_repr(item)} is not a mapping with a message")
             about = {key: value for key, value in item.items() if key != "message"}
             drafts.append(self._draft("message", _message(item.get("message")), **about))
         return self._file.append(drafts)
@@ -112,7 +112,7 @@ class SessionLog:
     def fork(self, branch: str, *, at: str, parent: str = "") -> Branch:
         """Begin a branch behind an event of its parent; events appended with `branch=` are its own."""
         if not isinstance(branch, str) or not branch:
-            raise InvalidMemoryError("branch", f"{shown(branch)} is not a name")
+            raise InvalidMemoryError("branch", f"{short_repr(branch)} is not a name")
 
         def check(events: Sequence[Event]) -> None:
             if branch in branches(events):
@@ -256,7 +256,7 @@ def _whole(vault: Vault | str | os.PathLike[str]) -> Vault:
 
 def _name(subject: str, given: object) -> str:
     if not isinstance(given, str) or len(given) > MAX_NAME:
-        raise InvalidMemoryError(subject, f"{shown(given)} is not a text of at most {MAX_NAME} characters")
+        raise InvalidMemoryError(subject, f"{short_repr(given)} is not a text of at most {MAX_NAME} characters")
     return given
 
 
@@ -265,11 +265,11 @@ def _time(given: object) -> str:
     if isinstance(given, datetime):
         return time_text(given)
     if not isinstance(given, str) or moment(given) == moment(None):
-        raise InvalidMemoryError("time", f"{shown(given)} is not a time")
+        raise InvalidMemoryError("time", f"{short_repr(given)} is not a time")
     return given
 
 
 def _message(given: object) -> dict[str, Any]:
     if not isinstance(given, (dict, Mapping)):  # a dict, as most are, is known at once
-        raise InvalidMemoryError("message", f"{shown(given)} is not a mapping")
+        raise InvalidMemoryError("message", f"{short_repr(given)} is not a mapping")
     return dict(given)

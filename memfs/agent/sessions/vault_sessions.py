@@ -20,9 +20,9 @@ from memfs.errors import (
     MemoryNotFoundError,
     SessionNotFoundError,
     StorageError,
-    shown,
+    short_repr,
 )
-from memfs.fs.files import folder, open_root, rename_new, worded
+from memfs.fs.files import open_directory, open_root, rename_without_replacing, translate_os_error
 from memfs.namespace import fold
 from memfs.protocols import Clock, system_clock
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles
@@ -123,7 +123,7 @@ class Sessions:
         place = os.path.join(self._root, *segments_of(session, archived=self._archived))
         with suppress(OSError), os.scandir(place) as entries:
             logs = [entry for entry in entries if parts_of(entry.name)]
-            return sorted(Stamp.of(entry.stat(follow_symlinks=False)) for entry in logs)
+            return sorted(Stamp.from_stat(entry.stat(follow_symlinks=False)) for entry in logs)
         return []
 
     def check(self) -> Problems:
@@ -137,7 +137,7 @@ class Sessions:
     def expired(self, days: float) -> Found:
         """The sessions whose last event is older than so many days."""
         if not isinstance(days, int | float) or isinstance(days, bool) or not 0 <= days < 1e6:
-            error = InvalidSearchError("days", f"{shown(days)} is not a number of days")
+            error = InvalidSearchError("days", f"{short_repr(days)} is not a number of days")
             error.hint = "Give a number from 0, such as 90."
             raise error
         oldest = self._clock() - timedelta(days=days)
@@ -154,7 +154,7 @@ class Sessions:
 
     def remove(self, session: str) -> None:
         """Delete a session with all its logs, and whatever lies beside them."""
-        with self._held(session) as hold, folder(hold.root, hold.segments[:-1]) as top:
+        with self._held(session) as hold, open_directory(hold.root, hold.segments[:-1]) as top:
             shutil.rmtree(hold.segments[-1], dir_fd=top)
             os.fsync(top)
 
@@ -220,7 +220,7 @@ class Sessions:
         try:
             root = open_root(self._root)
             try:
-                with folder(root, segments) as place:
+                with open_directory(root, segments) as place:
                     return sorted(os.listdir(place))
             finally:
                 os.close(root)
@@ -241,7 +241,7 @@ class Sessions:
         except MemoryNotFoundError:
             raise SessionNotFoundError(session) from None
         except OSError as error:
-            raise worded("/".join(segments), error) from error
+            raise translate_os_error("/".join(segments), error) from error
         finally:
             tree.close()
 
@@ -260,19 +260,19 @@ def _is_odd(event: Event) -> bool:
 
 def _unheld(path: str, event: Event) -> Problem:
     """A message that somebody wrote by hand, perhaps, and that no agent can be told."""
-    said = shown(event.message.get("content"))
+    said = short_repr(event.message.get("content"))
     return Problem(path, 0, f"message {event.id}: content {said} is neither a text nor a list of blocks: left out")
 
 
 def _archive(hold: LockedDirectory) -> str:
     """Move a locked session to the archive, under a name that is free there; its new path."""
     place = place_of(archived=True)
-    with folder(hold.root, place, create=True) as archive, folder(hold.root, hold.segments[:-1]) as top:
+    with open_directory(hold.root, place, create=True) as archive, open_directory(hold.root, hold.segments[:-1]) as top:
         taken, name, number = {fold(other) for other in os.listdir(archive)}, hold.segments[-1], 1
         while fold(name) in taken:
             number += 1
             name = f"{hold.segments[-1]}-{number}"
-        rename_new(top, hold.segments[-1], archive, name)
+        rename_without_replacing(top, hold.segments[-1], archive, name)
         os.fsync(archive)
         os.fsync(top)
     return "/".join((*place, name))

@@ -7,7 +7,7 @@ from pathlib import Path
 from memfs.cli.output import count, plain, print_json
 from memfs.cli.parser import usage, vault_option
 from memfs.errors import StorageError, VaultNotFoundError
-from memfs.fs.files import STATE
+from memfs.fs.files import STATE_DIR
 from memfs.vault.vault import Vault
 from memfs.vault.vault_directory import FILES
 
@@ -22,17 +22,17 @@ def run_init(args: argparse.Namespace) -> int:
         error.hint = "Name a directory, new or not."
         raise error
     _refuse_inside_another(root)
-    before = {name for name in (*FILES, STATE) if (root / name).exists()}
-    lacking = {name: lines for name in before - {STATE} if (lines := _lacking(root / name))}
+    before = {name for name in (*FILES, STATE_DIR) if (root / name).exists()}
+    lacking = {name: lines for name in before - {STATE_DIR} if (lines := _lacking(root / name))}
     vault = Vault.init(root)
-    added = [name for name in (*FILES, STATE) if name not in before]
+    added = [name for name in (*FILES, STATE_DIR) if name not in before]
     memories = len(vault.list())
     if args.json:
         print_json({"vault": str(vault.root), "added": added, "lacking": lacking, "memories": memories})
         return 0
     print(f"{plain(vault.root)} is a vault" + ("" if added else " already; nothing changed"))
     if added:
-        print("added:", ", ".join(added).replace(STATE, f"{STATE}/"))
+        print("added:", ", ".join(added).replace(STATE_DIR, f"{STATE_DIR}/"))
     for name, lines in sorted(lacking.items()):
         print(
             f"\n{name} is yours and stays as it is; it would be good to add:",

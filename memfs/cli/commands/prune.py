@@ -24,7 +24,7 @@ from memfs.cli.output import (
 )
 from memfs.cli.parser import addressed
 from memfs.data_types import Memory, Written
-from memfs.decay import Forgetting
+from memfs.decay import DecaySettings
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.storage.recall_log import Ratio
 from memfs.upkeep.pruning import Faded, faded, prune
@@ -41,7 +41,7 @@ _SIZES = ("B", "KB", "MB", "GB")
 def run_prune(args: argparse.Namespace) -> int:
     """Tell what has faded; with --yes, move it to the archive."""
     with open_vault(args.vault) as vault, Progress(doing="reading memories") as progress:
-        rules = Forgetting.of(vault.settings)
+        rules = DecaySettings.from_settings(vault.settings)
         below = rules.prune_below if args.below is None else args.below
         found = faded(vault, known_namespace(vault, args.namespace), below=below, now=args.at)
         if args.yes:

@@ -22,8 +22,8 @@ from memfs.cli.output import (
 )
 from memfs.cli.parser import addressed, usage
 from memfs.data_types import Hit, Memory, Reason
-from memfs.errors import shown
-from memfs.fs.files import STATE
+from memfs.errors import short_repr
+from memfs.fs.files import STATE_DIR
 from memfs.namespace import fold, slug
 from memfs.query.question import MAX_OFFSET
 from memfs.query.tokens import emoji
@@ -61,7 +61,7 @@ def run_search(args: argparse.Namespace) -> int:
 def is_first(vault: Vault) -> bool:
     """Tell whether there is all to be made that a search needs."""
     status = vault.status()
-    is_to_embed = status.semantic not in {"off", "missing"} and not (vault.root / STATE / VECTORS).is_dir()
+    is_to_embed = status.semantic not in {"off", "missing"} and not (vault.root / STATE_DIR / VECTORS).is_dir()
     return status.where == "none" or is_to_embed
 
 
@@ -179,7 +179,7 @@ def _print_nothing(vault: Vault, question: str, args: argparse.Namespace) -> Non
     """Say on stderr that nothing was found, and what to try."""
     where = namespace_of(vault, args.namespace) or "/"
     within = f" in {plain(where)}" if args.namespace else ""
-    print(f"nothing found for {plain(shown(question))}{within}", file=sys.stderr)
+    print(f"nothing found for {plain(short_repr(question))}{within}", file=sys.stderr)
     way = advice(args) if any(map(str.isalnum, question)) or emoji(question) else WORDLESS
     print(f"hint: {way if is_there(vault, where) else addressed(NOWHERE, args.vault)}", file=sys.stderr)
 

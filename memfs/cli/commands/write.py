@@ -21,7 +21,7 @@ from memfs.cli.output import (
 from memfs.cli.parser import usage
 from memfs.data_types import Memory, Written
 from memfs.errors import AggregateMemoryError, MemfsError
-from memfs.format.edit import distinct
+from memfs.format.edit import distinct_tags
 from memfs.namespace import fold
 from memfs.vault.vault import Vault
 
@@ -32,7 +32,7 @@ DOCUMENTS = frozenset("csv doc docx htm html json markdown mdx odt org pdf rst t
 def run_add(args: argparse.Namespace) -> int:
     """Add a memory."""
     keys = header_keys(args.set)
-    given = {"type": args.type, "tags": distinct(args.tag), "title": args.title, "importance": args.importance}
+    given = {"type": args.type, "tags": distinct_tags(args.tag), "title": args.title, "importance": args.importance}
     keys |= {key: value for key, value in given.items() if value}
     with open_vault(args.vault) as vault:
         where = namespace_of(vault, args.namespace)

@@ -14,7 +14,7 @@ from memfs.errors import (
     MemoryNotFoundError,
     SessionNotFoundError,
     SettingsError,
-    shown,
+    short_repr,
 )
 
 PAGE = 20  # answers at once, where nobody says how many
@@ -68,7 +68,7 @@ def _start(names: Sequence[str], token: str | None) -> int:
     if token is None:
         return 0
     if token not in names:
-        raise InvalidSearchError("nextToken", f"{shown(token)} is no token of an answer")
+        raise InvalidSearchError("nextToken", f"{short_repr(token)} is no token of an answer")
     return names.index(token) + 1
 
 
@@ -76,11 +76,11 @@ def parts_of(subject: str, given: Any, operators: Collection[str]) -> tuple[str,
     """Key, operator and value of a filter of the service; the value is None if there is none."""
     if not isinstance(given, Mapping) or given.get("operator") not in operators:
         sign = given.get("operator") if isinstance(given, Mapping) else given
-        raise InvalidSearchError(subject, f"unknown operator {shown(sign)}; known: {', '.join(operators)}")
+        raise InvalidSearchError(subject, f"unknown operator {short_repr(sign)}; known: {', '.join(operators)}")
     left, right = given.get("left"), given.get("right")
     key = left.get("metadataKey") if isinstance(left, Mapping) else None
     if not isinstance(key, str) or not key:
-        raise InvalidSearchError(subject, f"{shown(left)} is no left side with a metadataKey")
+        raise InvalidSearchError(subject, f"{short_repr(left)} is no left side with a metadataKey")
     if right is not None and not (isinstance(right, Mapping) and "metadataValue" in right):
-        raise InvalidSearchError(subject, f"{shown(right)} is no right side with a metadataValue")
+        raise InvalidSearchError(subject, f"{short_repr(right)} is no right side with a metadataValue")
     return key, str(given["operator"]), None if right is None else right["metadataValue"]

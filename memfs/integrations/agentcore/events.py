@@ -11,7 +11,7 @@ from memfs.agent.sessions.events import Event
 from memfs.agent.sessions.session_log import SessionLog
 from memfs.agent.sessions.transcript import said_in
 from memfs.agent.sessions.vault_sessions import Sessions
-from memfs.errors import InvalidMemoryError, SessionNotFoundError, shown
+from memfs.errors import InvalidMemoryError, SessionNotFoundError, short_repr
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page, parts_of
 from memfs.vault.vault import Vault
 
@@ -221,10 +221,12 @@ def _first(log: SessionLog, event_id: str) -> int:
 def _checked(payload: Any) -> list[dict[str, Any]]:
     """The parts of an event, as the service takes them."""
     if isinstance(payload, str | Mapping) or not isinstance(payload, Sequence):
-        raise InvalidMemoryError("payload", f"{shown(payload)} is not a list of parts")
+        raise InvalidMemoryError("payload", f"{short_repr(payload)} is not a list of parts")
     for part in payload:
         if not isinstance(part, Mapping) or len(part) != 1:
-            raise InvalidMemoryError("payload", f"{shown(part)} is not one part, such as `conversational` or `blob`")
+            raise InvalidMemoryError(
+                "payload", f"{short_repr(part)} is not one part, such as `conversational` or `blob`"
+            )
         if "conversational" in part:
             _check_said(part["conversational"])
     return [dict(part) for part in payload]
@@ -233,9 +235,9 @@ def _checked(payload: Any) -> list[dict[str, Any]]:
 def _check_said(said: Any) -> None:
     content = said.get("content") if isinstance(said, Mapping) else None
     if not isinstance(content, Mapping) or not isinstance(content.get("text"), str):
-        raise InvalidMemoryError("payload", f'{shown(said)} has no "content": {{"text": ...}}')
+        raise InvalidMemoryError("payload", f'{short_repr(said)} has no "content": {{"text": ...}}')
     if said.get("role") not in ROLES:
-        raise InvalidMemoryError("payload", f"role: {shown(said.get('role'))} is none of {', '.join(ROLES)}")
+        raise InvalidMemoryError("payload", f"role: {short_repr(said.get('role'))} is none of {', '.join(ROLES)}")
 
 
 def _parts(event: Event) -> list[Any]:
@@ -246,7 +248,7 @@ def _parts(event: Event) -> list[Any]:
 def _plain(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Metadata without the wrapping of the service."""
     if not isinstance(metadata, Mapping | None):
-        raise InvalidMemoryError("metadata", f"{shown(metadata)} is not a mapping")
+        raise InvalidMemoryError("metadata", f"{short_repr(metadata)} is not a mapping")
     return {
         key: value.get("stringValue", "") if isinstance(value, Mapping) else value
         for key, value in (metadata or {}).items()

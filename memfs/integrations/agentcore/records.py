@@ -16,10 +16,10 @@ from memfs.errors import (
     InvalidSearchError,
     MemfsError,
     MemoryNotFoundError,
-    shown,
+    short_repr,
 )
 from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_of, page, parts_of
-from memfs.namespace import encode, fold
+from memfs.namespace import encode_segment, fold
 from memfs.privacy.policy import Policy, report
 from memfs.query.question import MAX_OFFSET
 from memfs.stores.agent.vault_store import header_changes, header_of, metadata_of
@@ -156,7 +156,7 @@ class Records:
         if (exact is None) == (below is None):
             raise InvalidSearchError("namespace", "give one of namespace and namespacePath")
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST):
-            raise InvalidSearchError("topK", f"{shown(limit)} is not a whole number from 1 to {MOST}")
+            raise InvalidSearchError("topK", f"{short_repr(limit)} is not a whole number from 1 to {MOST}")
         asked: dict[str, Any] = {"type": self._types().get(kind, kind)} if kind else {}
         asked["where"] = [_condition(one) for one in filters]
         hits: list[Hit] = []
@@ -212,7 +212,7 @@ def namespace_of(text: str) -> str:
     """A namespace as the service has them, of any names, as one of the vault."""
     if not isinstance(text, str):
         raise InvalidNamespaceError(repr(text), "not a text")
-    return "/" + "/".join(encode(name) for name in text.strip("/").split("/") if name)
+    return "/" + "/".join(encode_segment(name) for name in text.strip("/").split("/") if name)
 
 
 def _present(folder: str, names: Sequence[str]) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _present(folder: str, names: Sequence[str]) -> Iterator[str]:
     if not names:
         yield "/"
     for count in range(1, len(names) + 1):
-        name = encode("/".join(names[:count]))
+        name = encode_segment("/".join(names[:count]))
         if name and os.path.isdir(os.path.join(folder, name)):
             for rest in _present(os.path.join(folder, name), names[count:]):
                 yield f"/{name}{rest}".rstrip("/")

@@ -17,7 +17,7 @@ from memfs.agent.manager import RESULTS
 from memfs.agent.manager import MemoryManager as Ours
 from memfs.agent.messages import Message, appended
 from memfs.agent.telemetry import Telemetry
-from memfs.argument_checks import Toggle, toggled
+from memfs.argument_checks import Toggle, expand_toggle
 from memfs.integrations.strands.errors import AggregateMemoryError
 from memfs.integrations.strands.extraction.coordinator import ExtractionCoordinator
 from memfs.integrations.strands.extraction.model_extractor import ModelExtractor
@@ -78,7 +78,7 @@ class MemoryManager(_Manager):
             model=model,
             telemetry=telemetry or StrandsTelemetry(_tracer),
         )
-        adding = toggled(add_tool_config) or {}
+        adding = expand_toggle(add_tool_config) or {}
         self._saves_later = bool(self._bindings) or not adding.get("wait_for_writes", True)
         self._attachments: WeakValueDictionary[int, Attachment] = WeakValueDictionary()  # by the id of the agent
         self._extraction_stores: Any = self._bindings  # theirs is called so

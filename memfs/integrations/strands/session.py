@@ -19,7 +19,7 @@ from memfs.agent.sessions.session_log import SessionLog
 from memfs.agent.sessions.transcript import is_content
 from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
-from memfs.fs.gc_pause import paused
+from memfs.fs.gc_pause import gc_paused
 from memfs.privacy.policy import Policy
 from memfs.vault.vault import Vault
 
@@ -203,7 +203,7 @@ class VaultSessionRepository(SessionRepository):
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
         """The messages of an agent in order."""
-        with paused():
+        with gc_paused():
             found = list(self._numbered(session_id, agent_id))
             gone = found[0][0] if found else 0  # of a log that began anew within the conversation
             found = page(found, limit, offset - min(offset, gone) if isinstance(offset, int) and offset > 0 else offset)

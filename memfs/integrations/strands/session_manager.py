@@ -24,7 +24,7 @@ from memfs.agent.distill.retrieval import Retriever
 from memfs.agent.messages import Message
 from memfs.agent.models.clients import as_model
 from memfs.agent.run_sync import wait
-from memfs.errors import InvalidMemoryError, InvalidSetupError, shown
+from memfs.errors import InvalidMemoryError, InvalidSetupError, short_repr
 from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel
 from memfs.integrations.strands.releases import before_model, model_of
@@ -43,7 +43,7 @@ class VaultSessionManager(RepositorySessionManager):
 
     def __init__(self, config: VaultMemoryConfig) -> None:
         if not isinstance(config, VaultMemoryConfig):
-            raise InvalidSetupError("VaultSessionManager", f"config: {shown(config)} is not a VaultMemoryConfig")
+            raise InvalidSetupError("VaultSessionManager", f"config: {short_repr(config)} is not a VaultMemoryConfig")
         self.config = config
         self._long_term = LongTerm(config, lends=True, manager=MemoryManager, adapt=adapted)
         self._said: dict[str, list[SessionMessage]] = {}  # by agent, of the turn that goes on

@@ -93,7 +93,7 @@ class SemanticIndex:
 
     def _asked(self, embedder: Embedder, size: int, question: Question, weights: Weights) -> Floats:
         """The vector of a question; rare words count more, where the embedder can be told so."""
-        weigh = getattr(embedder, "embed_weighed", None)
+        weigh = getattr(embedder, "embed_weighted", None)
         text = question.text[:MAX_QUESTION].encode("utf-8", "replace").decode()
         if weigh is None:
             return _embedded(embedder.embed, [text], size).reshape(-1)

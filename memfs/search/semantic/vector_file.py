@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memfs.errors import MemfsError
-from memfs.fs.files import FILE, READ, STATE, digest, folder, write_all
+from memfs.fs.files import FILE_FLAGS, READ_FLAGS, STATE_DIR, digest, open_directory, write_all
 from memfs.fs.locks import release, try_lock
 from memfs.namespace import slug
 from memfs.storage.state_dir import make
@@ -34,7 +34,7 @@ MAX_SIZE = 1 << 16  # numbers of a vector
 MOST = 1 << 24  # records that are looked at
 LATE = 3600.0  # seconds after which a file in the making is given up
 _MASK, _ODD, _SALT = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0x6D656D6673
-_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE
+_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE_FLAGS
 Keys = NDArray[np.uint64]
 Small = NDArray[np.int8]
 Floats = NDArray[np.float32]
@@ -103,7 +103,7 @@ class VectorFile:
 
     def _look(self, root: int) -> tuple[int, ...] | None:
         try:
-            status = os.stat(f"{STATE}/{FOLDER}/{self.name}", dir_fd=root, follow_symlinks=False)
+            status = os.stat(f"{STATE_DIR}/{FOLDER}/{self.name}", dir_fd=root, follow_symlinks=False)
         except OSError:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns
@@ -121,8 +121,8 @@ class VectorFile:
                 self._keys, self._places = keys[order], places[order]
 
     def _map(self, root: int) -> Keys:
-        with folder(root, (STATE, FOLDER)) as parent:
-            fd = os.open(self.name, READ, dir_fd=parent)
+        with open_directory(root, (STATE_DIR, FOLDER)) as parent:
+            fd = os.open(self.name, READ_FLAGS, dir_fd=parent)
         try:
             status = os.fstat(fd)
             rows = min(status.st_size // self._width, MOST) if stat.S_ISREG(status.st_mode) else 0
@@ -228,7 +228,7 @@ class VectorFile:
 
     def _replace(self, parent: int, parts: Iterable[Keys]) -> None:
         name = f".{self.name}.{secrets.token_hex(4)}"
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE, 0o666, dir_fd=parent)
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS, 0o666, dir_fd=parent)
         try:
             for part in parts:
                 write_all(fd, part.tobytes(), durable=False)
@@ -247,7 +247,7 @@ class VectorFile:
 def names(root: int) -> list[tuple[str, int]]:
     """The files there are, and the size of the vectors in each."""
     try:
-        with folder(root, (STATE, FOLDER)) as parent:
+        with open_directory(root, (STATE_DIR, FOLDER)) as parent:
             found = [(name, name.rpartition("-")[2]) for name in os.listdir(parent) if not name.startswith(".")]
     except (OSError, MemfsError):
         return []
@@ -259,7 +259,7 @@ def _locked(root: int) -> Iterator[int]:
     """Have the directory open, with no other process writing there."""
     deadline = time.monotonic() + PATIENCE
     make(root)
-    with folder(root, (STATE, FOLDER), create=True) as parent:
+    with open_directory(root, (STATE_DIR, FOLDER), create=True) as parent:
         while not try_lock(parent):
             if time.monotonic() > deadline:
                 raise BlockingIOError(errno.EAGAIN, "another process is at it")

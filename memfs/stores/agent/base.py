@@ -13,7 +13,7 @@ from memfs.errors import (
     InvalidSetupError,
     MemoryNotFoundError,
     ReadOnlyError,
-    shown,
+    short_repr,
 )
 from memfs.privacy.policy import DEFAULT, Clean, Policy, report
 from memfs.stores.agent.protocol import (
@@ -76,7 +76,9 @@ class Curated:
 
     def _check(self, is_right: bool, argument: str, value: object, allowed: str) -> None:
         if not is_right:
-            raise InvalidSetupError(f"store {shown(self.name)}", f"{argument}: {shown(value)} is not {allowed}")
+            raise InvalidSetupError(
+                f"store {short_repr(self.name)}", f"{argument}: {short_repr(value)} is not {allowed}"
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -126,7 +128,7 @@ class Curated:
         asked = (options or {}).get("max_search_results")
         limit = asked if asked is not None else self.max_search_results or DEFAULT_RESULTS
         if not is_count(limit, MAX_RESULTS):
-            reason = f"{shown(limit)} is not a whole number from 1 to {MAX_RESULTS}"
+            reason = f"{short_repr(limit)} is not a whole number from 1 to {MAX_RESULTS}"
             raise InvalidSearchError("max_search_results", reason)
         return int(limit)
 
@@ -168,7 +170,7 @@ def curation_tools(stores: Iterable[MemoryStore], names: Iterable[str]) -> list[
     tools = []
     for name in wanted:
         if name not in NAMES:
-            raise InvalidSetupError(f"store {label}", f"tools: {shown(name)} is none of {', '.join(NAMES)}")
+            raise InvalidSetupError(f"store {label}", f"tools: {short_repr(name)} is none of {', '.join(NAMES)}")
         able = [store for store in given if has_method(store, "get") and has_method(store, name)]
         if name in WRITING and not any(store.writable for store in able):
             raise InvalidSetupError(f"store {label}", f"tools: {name!r} writes, and the store is read-only")

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from memfs.data_types import Outcome, Stamp, Written
-from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, shown
-from memfs.fs.files import encode
+from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, short_repr
+from memfs.fs.files import encode_text
 from memfs.ids import new_id
 from memfs.privacy.policy import Policy
 from memfs.protocols import Clock, system_clock
@@ -93,7 +93,7 @@ class InMemoryStore(Curated):
         """The memories that share words with a question, best first; of a blank one the newest."""
         limit = self.limit_of(options)
         if not isinstance(query, str):
-            raise InvalidSearchError("question", f"{shown(query)} is not a text")
+            raise InvalidSearchError("question", f"{short_repr(query)} is not a text")
         return self._nearest(query, limit, self.min_relevance) if query.strip() else self._newest(limit)
 
     async def get(self, ref: str) -> Found:
@@ -143,7 +143,7 @@ class InMemoryStore(Curated):
     def _one(self, ref: str) -> _Kept:
         kept = self._kept.get(ref) if isinstance(ref, str) else None
         if kept is None or kept.is_forgotten:
-            raise MemoryNotFoundError(ref if isinstance(ref, str) else shown(ref))
+            raise MemoryNotFoundError(ref if isinstance(ref, str) else short_repr(ref))
         return kept
 
     def _found(self, kept: _Kept, relevance: float | None = None, most: int = 0) -> Found:
@@ -232,15 +232,15 @@ class InMemoryStore(Curated):
     ) -> tuple[str, dict[str, Any], Mapping[str, int]]:
         self.must_be_writable()
         (content, metadata), counts = self._admitted(content, metadata, known=known)
-        encode(content, "text")
+        encode_text(content, "text")
         if not isinstance(metadata, Mapping | None):
-            raise InvalidMemoryError("metadata", f"{shown(metadata)} is not a mapping")
+            raise InvalidMemoryError("metadata", f"{short_repr(metadata)} is not a mapping")
         return content.strip(), copy.deepcopy(dict(metadata or {})), counts
 
 
 def _check_limit(limit: int) -> None:
     if not is_count(limit, MAX_RESULTS):
-        raise InvalidSearchError("limit", f"{shown(limit)} is not a whole number from 1 to {MAX_RESULTS}")
+        raise InvalidSearchError("limit", f"{short_repr(limit)} is not a whole number from 1 to {MAX_RESULTS}")
 
 
 def _iso(when: datetime) -> str:

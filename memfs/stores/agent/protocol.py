@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
-from memfs.errors import InvalidSetupError, shown
+from memfs.errors import InvalidSetupError, short_repr
 
 Metadata = Mapping[str, Any]
 
@@ -141,14 +141,14 @@ def place_of(store: MemoryStore, root: Path) -> str | None:
 def check_stores(given: Iterable[Any]) -> list[MemoryStore]:
     """Return the stores as a list, or raise InvalidSetupError if a manager cannot use them together."""
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidSetupError("MemoryManager", f"stores: {shown(given)} is not a list; give [store]")
+        raise InvalidSetupError("MemoryManager", f"stores: {short_repr(given)} is not a list; give [store]")
     stores = list(given)
     if not stores:
         raise InvalidSetupError("MemoryManager", "at least one store is required")
     seen: set[str] = set()
     for store in stores:
         if isinstance(store, type) or not isinstance(getattr(store, "name", None), str):
-            reason = f"{shown(store)} is not a store; VaultStore(vault, namespace) makes one"
+            reason = f"{short_repr(store)} is not a store; VaultStore(vault, namespace) makes one"
             raise InvalidSetupError("MemoryManager", reason)
         if store.name in seen:
             raise InvalidSetupError("MemoryManager", f"duplicate store name {store.name!r}")

@@ -9,8 +9,8 @@ from contextlib import suppress
 from datetime import date
 from typing import Any
 
-from memfs.data_types import Hit, Memory, Written, legible
-from memfs.decay import PRUNED
+from memfs.data_types import Hit, Memory, Written, display_value
+from memfs.decay import PRUNED_KEY
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -18,13 +18,13 @@ from memfs.errors import (
     MalformedMemoryError,
     MemfsError,
     MemoryNotFoundError,
-    shown,
+    short_repr,
 )
-from memfs.format.edit import canonical, compose
+from memfs.format.edit import canonical_value, compose
 from memfs.format.frontmatter import parse
-from memfs.format.header_schema import CHECKS
-from memfs.fs.files import encode
-from memfs.namespace import ARCHIVE, Template, is_text
+from memfs.format.header_schema import KEY_CHECKS
+from memfs.fs.files import encode_text
+from memfs.namespace import ARCHIVE, Template, is_utf8_encodable
 from memfs.privacy.policy import Policy
 from memfs.protocols import system_clock
 from memfs.storage.file_names import text_key
@@ -134,7 +134,7 @@ class VaultStore(Curated):
 
     def _read(self, ref: str) -> Memory:
         if not isinstance(ref, str):
-            raise MemoryNotFoundError(shown(ref))
+            raise MemoryNotFoundError(short_repr(ref))
         memory = self.vault.read(ref)
         if is_below(memory.path.split("/"), ARCHIVE):
             raise MemoryNotFoundError(ref)
@@ -175,7 +175,7 @@ class VaultStore(Curated):
         hits = self.vault.search(f'"{words[:MOST_WORDS]}"', self._archive, include="all", limit=NEAREST)
         if not hits and all(len(word) > LONGEST for word in _WORD.findall(content)):  # no word to be found by
             hits = self.vault.search("", self._archive, include="all", limit=1000)
-        same, found = text_key(content), [hit.memory for hit in hits if PRUNED not in hit.memory.header.values]
+        same, found = text_key(content), [hit.memory for hit in hits if PRUNED_KEY not in hit.memory.header.values]
         return any(is_below(one.path.split("/"), ARCHIVE) and text_key(one.body) == same for one in found)
 
     def _found(self, memory: Memory, hit: Hit | None = None, most: int = 0) -> Found:
@@ -280,7 +280,7 @@ def _archive_of(vault: Vault, path: str) -> str | None:
 
 
 def _text(content: str) -> str:
-    encode(content, "text")
+    encode_text(content, "text")
     return content.strip()
 
 
@@ -313,12 +313,12 @@ _ROOM = {f"room-{number}": "x" * 400 for number in range(8)}  # for what is writ
 def header_of(given: Metadata) -> dict[str, Any]:
     """Metadata as header keys, such that `metadata_of` them is equal to it."""
     if not isinstance(given, Mapping):
-        raise InvalidMemoryError("metadata", f"{shown(given)} is not a mapping")
+        raise InvalidMemoryError("metadata", f"{short_repr(given)} is not a mapping")
     values = {str(key): value for key, value in given.items()}
     texts = {key: _json(value) for key, value in values.items()}
     legal = {key: found for key, value in values.items() if (found := _header_value(key, value)) is not None}
-    short = [key for key in legal if key in CHECKS and len(texts[key]) < 500]
-    for keys in (list(legal), [key for key in legal if key in CHECKS], short):
+    short = [key for key in legal if key in KEY_CHECKS and len(texts[key]) < 500]
+    for keys in (list(legal), [key for key in legal if key in KEY_CHECKS], short):
         header = {key: legal[key] for key in keys}
         rest = [key for key in values if key not in keys or key in OURS or _json(_plain(legal[key])) != texts[key]]
         if rest:
@@ -331,7 +331,7 @@ def header_of(given: Metadata) -> dict[str, Any]:
 
 def metadata_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata in a header, fit for JSON; where a person changed a key since, what the person wrote."""
-    told = {key: _plain(legible(value)) for key, value in values.items() if key not in OURS and key != REST}
+    told = {key: _plain(display_value(value)) for key, value in values.items() if key not in OURS and key != REST}
     for key, value in _rest(values).items():
         legal = _header_value(key, value)
         if legal is None or key not in values or legal == values[key]:
@@ -356,7 +356,7 @@ def _header_value(key: str, value: Any) -> Any:
     if key == "id" or key == REST or key in ARGUMENTS:
         return None
     try:
-        return canonical(key, value)
+        return canonical_value(key, value)
     except InvalidMemoryError:
         return None
 
@@ -374,7 +374,7 @@ def _json(value: Any) -> str:
     """A value as JSON on one line; what JSON does not know becomes text."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=_plain)
-        return text if is_text(text) else json.dumps(value, default=_plain)
+        return text if is_utf8_encodable(text) else json.dumps(value, default=_plain)
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidMemoryError("metadata", f"cannot be written: {error}") from None
 

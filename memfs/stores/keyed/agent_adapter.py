@@ -13,7 +13,7 @@ from memfs.errors import (
     InvalidSetupError,
     MemoryChangedError,
     MemoryNotFoundError,
-    shown,
+    short_repr,
 )
 from memfs.namespace import first_line, slug
 from memfs.privacy.policy import Policy
@@ -77,7 +77,7 @@ class KeyedAgentStore(Curated):
     def _get(self, ref: str) -> Found:
         value = self._guarded(lambda: self.store.get(ref)) if str(ref).startswith(self._prefix) else None
         if value is None:
-            raise MemoryNotFoundError(ref if isinstance(ref, str) else shown(ref))
+            raise MemoryNotFoundError(ref if isinstance(ref, str) else short_repr(ref))
         return self._found(ref, value, most=len(value))
 
     def _found(self, key: str, value: str, score: float | None = None, most: int = 0) -> Found:
@@ -170,7 +170,7 @@ def as_agent_store(
     is_address = isinstance(store, str)
     opened = open_store(store) if isinstance(store, str) else store
     if not isinstance(opened, KeyedStore):
-        raise InvalidSetupError("as_agent_store", f"{shown(store)} is not a KeyedStore, or the address of one")
+        raise InvalidSetupError("as_agent_store", f"{short_repr(store)} is not a KeyedStore, or the address of one")
     vault = getattr(opened, "vault", None)
     return KeyedAgentStore(
         opened,
@@ -195,7 +195,7 @@ def _seen(value: str, meta: Mapping[str, Any]) -> str:
 
 def _text(content: object) -> str:
     if not isinstance(content, str) or not content.strip():
-        raise InvalidMemoryError("text", f"{shown(content)} is not a text with words in it")
+        raise InvalidMemoryError("text", f"{short_repr(content)} is not a text with words in it")
     return content.strip()
 
 

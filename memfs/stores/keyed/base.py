@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
-from memfs.errors import InvalidArgumentsError, shown
-from memfs.namespace import is_text
+from memfs.errors import InvalidArgumentsError, short_repr
+from memfs.namespace import is_utf8_encodable
 
 T = TypeVar("T")
 MAX_TOP_K = 1000
@@ -102,14 +102,14 @@ class KeyedStore(ABC, Generic[T]):
 def check_key(key: object) -> str:
     """A key, or a ValueError that says what is wrong with it."""
     if not isinstance(key, str) or not key.strip() or len(key) > MAX_KEY or not key.isprintable():
-        raise InvalidArgumentsError("key", f"{shown(key)} is not a text of 1 to {MAX_KEY} printable characters")
+        raise InvalidArgumentsError("key", f"{short_repr(key)} is not a text of 1 to {MAX_KEY} printable characters")
     return key
 
 
 def check_value(value: object) -> str:
     """A text to keep, or a ValueError."""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidArgumentsError("value", f"{shown(value)} is not a text with words in it")
+        raise InvalidArgumentsError("value", f"{short_repr(value)} is not a text with words in it")
     _check_storable("value", value)
     if len(value) * 4 > MAX_VALUE and len(value.encode()) > MAX_VALUE:
         raise InvalidArgumentsError("value", f"is larger than {MAX_VALUE >> 20} MiB")
@@ -119,7 +119,7 @@ def check_value(value: object) -> str:
 def check_known(value: object) -> str:
     """A text that somebody read, or a ValueError; any text may be, but some never are there."""
     if not isinstance(value, str):
-        raise InvalidArgumentsError("known", f"{shown(value)} is not a text")
+        raise InvalidArgumentsError("known", f"{short_repr(value)} is not a text")
     return value
 
 
@@ -128,7 +128,7 @@ def check_meta(meta: object) -> dict[str, Any]:
     if meta is None:
         return {}
     if not isinstance(meta, Mapping):
-        raise InvalidArgumentsError("meta", f"{shown(meta)} is not a mapping")
+        raise InvalidArgumentsError("meta", f"{short_repr(meta)} is not a mapping")
     try:
         text = json.dumps({**meta}, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -154,7 +154,7 @@ def read_meta(text: str) -> dict[str, Any]:
 
 def _check_storable(subject: str, text: str) -> None:
     """Refuse what some backend cannot keep."""
-    if not is_text(text):
+    if not is_utf8_encodable(text):
         raise InvalidArgumentsError(subject, "holds a lone surrogate")
     if "\0" in text:
         raise InvalidArgumentsError(subject, "holds a NUL character")
@@ -162,7 +162,7 @@ def _check_storable(subject: str, text: str) -> None:
 
 def is_storable(text: str) -> bool:
     """Tell whether every backend could keep a text, as far as its characters go."""
-    return is_text(text) and "\0" not in text
+    return is_utf8_encodable(text) and "\0" not in text
 
 
 def _texts(value: Any) -> str:
@@ -186,22 +186,22 @@ def check_limit(limit: object) -> int:
 
 def _check_count(subject: str, count: object) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise InvalidArgumentsError(subject, f"{shown(count)} is not a whole number from 1")
+        raise InvalidArgumentsError(subject, f"{short_repr(count)} is not a whole number from 1")
     return min(count, MAX_TOP_K)
 
 
 def check_query(query: object) -> str:
     """A question, or a ValueError."""
     if not isinstance(query, str):
-        raise InvalidArgumentsError("query", f"{shown(query)} is not a text")
+        raise InvalidArgumentsError("query", f"{short_repr(query)} is not a text")
     return query
 
 
 def check_page(prefix: object, after: object, limit: object) -> tuple[str, str, int]:
     """Which keys are wanted, or a ValueError."""
     for subject, text in (("prefix", prefix), ("after", after)):
-        if not isinstance(text, str) or not is_text(text) or "\0" in text:
-            raise InvalidArgumentsError(subject, f"{shown(text)} is not a text that a key can hold")
+        if not isinstance(text, str) or not is_utf8_encodable(text) or "\0" in text:
+            raise InvalidArgumentsError(subject, f"{short_repr(text)} is not a text that a key can hold")
     return str(prefix), str(after), check_limit(limit)
 
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Self
 
-from memfs.errors import InvalidSetupError, shown
+from memfs.errors import InvalidSetupError, short_repr
 from memfs.stores.keyed.base import (
     KeyedStore,
     check_key,
@@ -32,7 +32,7 @@ class InMemoryKeyedStore(KeyedStore[str]):
     def from_url(cls, url: str, **options: Any) -> Self:
         """A new store, for `memory:`."""
         if url.removeprefix("memory:").strip("/"):
-            raise InvalidSetupError("InMemoryKeyedStore", f"{shown(url)}: nothing follows after memory:")
+            raise InvalidSetupError("InMemoryKeyedStore", f"{short_repr(url)}: nothing follows after memory:")
         return cls(**options)
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ import unicodedata
 from hashlib import sha256
 from urllib.parse import unquote
 
-from memfs.namespace import encode, fold
+from memfs.namespace import encode_segment, fold
 
 EMPTY = "%"  # the name of a segment without characters, as in `a//b`
 LONG = "%long"
@@ -57,7 +57,7 @@ def _name(segment: str) -> str:
     """A segment of a key as one legal name."""
     if not segment or _PLAIN.fullmatch(segment):
         return segment or EMPTY
-    name = encode(segment)
+    name = encode_segment(segment)
     if fold(segment) == segment and unicodedata.normalize("NFC", name) == name and unquote(name) == segment:
         return name
     return "".join(char if _SAFE.match(char) else "".join(f"%{byte:02X}" for byte in char.encode()) for char in segment)

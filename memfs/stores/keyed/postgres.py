@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-from memfs.errors import InvalidSetupError, StoreDamagedError, shown
+from memfs.errors import InvalidSetupError, StoreDamagedError, short_repr
 from memfs.postgres_connection import Database, Session, migrate
 from memfs.protocols import Embedder
 from memfs.stores.keyed import postgres_sql
@@ -57,9 +57,13 @@ class PostgresStore(KeyedStore[str]):
         self, url: str, *, name: str = NAME, tenant: str | None = None, embedder: Embedder | None = None
     ) -> None:
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= MAX_NAME:
-            raise InvalidSetupError("PostgresStore", f"name: {shown(name)} is not a name of up to {MAX_NAME} bytes")
+            raise InvalidSetupError(
+                "PostgresStore", f"name: {short_repr(name)} is not a name of up to {MAX_NAME} bytes"
+            )
         if embedder is not None and not (callable(getattr(embedder, "embed", None)) and _model(embedder)):
-            raise InvalidSetupError("PostgresStore", f"embedder: {shown(embedder)} has no name, or no embed(texts)")
+            raise InvalidSetupError(
+                "PostgresStore", f"embedder: {short_repr(embedder)} has no name, or no embed(texts)"
+            )
         self._database = Database(url, tenant=tenant)
         self.address = self._database.address
         self.place = f"{self.address}#{tenant or self._database.user}/{name}"

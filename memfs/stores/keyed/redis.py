@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from memfs.errors import InvalidSetupError, MissingExtraError, StoreDamagedError, StoreUnavailableError, shown
+from memfs.errors import InvalidSetupError, MissingExtraError, StoreDamagedError, StoreUnavailableError, short_repr
 from memfs.stores.keyed import redis_scripts
 from memfs.stores.keyed.base import (
     FOREIGN,
@@ -242,4 +242,4 @@ def _public(url: object) -> tuple[str, str]:
 
 def _check(is_right: bool, name: str, value: object, wanted: str) -> None:
     if not is_right:
-        raise InvalidSetupError("RedisStore", f"{name}: {shown(value)} is not {wanted}")
+        raise InvalidSetupError("RedisStore", f"{name}: {short_repr(value)} is not {wanted}")

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 from urllib.parse import parse_qsl, quote, urlencode
 
-from memfs.errors import InvalidSetupError, MemfsError, StorePluginError, UnknownStoreError, shown
+from memfs.errors import InvalidSetupError, MemfsError, StorePluginError, UnknownStoreError, short_repr
 from memfs.stores.keyed.base import KeyedStore
 
 GROUP = "memfs.stores"  # of entry points: scheme = module:class
@@ -45,10 +45,10 @@ def open_store(url: str | os.PathLike[str], **options: Any) -> KeyedStore[str]:
     What stands behind `?` are options of the class, as `options` are: `redis://host/0?ttl=60`.
     """
     if not isinstance(url, str | os.PathLike) or not str(url).strip():
-        raise InvalidSetupError("open_store", f"{shown(url)} is not the address of a store")
+        raise InvalidSetupError("open_store", f"{short_repr(url)} is not the address of a store")
     address = os.fspath(url)
     if not isinstance(address, str) or not _is_a_name(address):
-        raise InvalidSetupError("open_store", f"{shown(url)} is not the address of a store")
+        raise InvalidSetupError("open_store", f"{short_repr(url)} is not the address of a store")
     found = _SCHEME.match(address) if isinstance(url, str) else None
     if not found:
         return _at_path(address, options)

@@ -19,7 +19,7 @@ from memfs.errors import (
     StoreError,
     StoreLockedError,
     StoreUnavailableError,
-    shown,
+    short_repr,
 )
 from memfs.stores.keyed.base import (
     FOREIGN,
@@ -63,9 +63,11 @@ class SqliteStore(KeyedStore[str]):
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = TIMEOUT) -> None:
         if not isinstance(path, str | os.PathLike) or not str(path) or ":memory:" in str(path):
-            raise InvalidSetupError("SqliteStore", f"{shown(path)} is not the path of a file")
+            raise InvalidSetupError("SqliteStore", f"{short_repr(path)} is not the path of a file")
         if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout <= 3600:
-            raise InvalidSetupError("SqliteStore", f"timeout: {shown(timeout)} is not a number of seconds, 0 to 3600")
+            raise InvalidSetupError(
+                "SqliteStore", f"timeout: {short_repr(timeout)} is not a number of seconds, 0 to 3600"
+            )
         self.path = Path(os.path.abspath(path))
         self.place = str(self.path)
         self._timeout = float(timeout)
@@ -81,7 +83,7 @@ class SqliteStore(KeyedStore[str]):
         """The store in the file of `sqlite:///x.db`; as SQLAlchemy has it, `sqlite:////x.db` begins at the root."""
         start = url[len("sqlite:") :]
         if start.startswith("//") and not start.startswith("///"):
-            raise InvalidSetupError("SqliteStore", f"{shown(url)}: not an address such as sqlite:///memories.db")
+            raise InvalidSetupError("SqliteStore", f"{short_repr(url)}: not an address such as sqlite:///memories.db")
         return cls(start.removeprefix("///"), **options)
 
     def __repr__(self) -> str:

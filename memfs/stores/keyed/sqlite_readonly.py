@@ -29,14 +29,14 @@ def look(path: Path, ask: Callable[[Run], T]) -> T | None:
     """What is asked of one state of a file that we cannot write; None where somebody has it open, or changed it."""
     if not is_locked(path) or any(os.path.exists(f"{path}{end}") for end in (*BESIDE, "-shm")):
         return None
-    before = Stamp.of(os.stat(path))
+    before = Stamp.from_stat(os.stat(path))
     try:
         answer = _answer(path, ask)
     except sqlite3.DatabaseError:
-        if Stamp.of(os.stat(path)) == before:
+        if Stamp.from_stat(os.stat(path)) == before:
             raise
         return None  # parts of what was read are of another state
-    return answer if Stamp.of(os.stat(path)) == before else None
+    return answer if Stamp.from_stat(os.stat(path)) == before else None
 
 
 def _answer(path: Path, ask: Callable[[Run], T]) -> T:

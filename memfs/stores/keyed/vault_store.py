@@ -14,10 +14,10 @@ from memfs.errors import (
     MemoryChangedError,
     MemoryExistsError,
     MemoryNotFoundError,
-    shown,
+    short_repr,
 )
-from memfs.format.edit import canonical, compose
-from memfs.fs.files import open_root, spelled, walk
+from memfs.format.edit import canonical_value, compose
+from memfs.fs.files import open_root, spelling_on_disk, walk
 from memfs.ids import new_id
 from memfs.namespace import SESSIONS, is_conflict_copy
 from memfs.protocols import system_clock
@@ -52,7 +52,7 @@ class VaultKeyedStore(KeyedStore[str]):
         self, vault: Vault | str | os.PathLike[str], namespace: str = NAMESPACE, *, archive: bool = True
     ) -> None:
         if not isinstance(vault, Vault | str | os.PathLike):
-            raise InvalidSetupError("VaultKeyedStore", f"vault: {shown(vault)} is not a vault or a path")
+            raise InvalidSetupError("VaultKeyedStore", f"vault: {short_repr(vault)} is not a vault or a path")
         self._owned: Vault | None = None
         if not isinstance(vault, Vault):
             vault = self._owned = Vault(vault) if os.path.isdir(vault) else Vault.init(vault)
@@ -66,14 +66,16 @@ class VaultKeyedStore(KeyedStore[str]):
         """The store of the vault at `file:///path`, `file:path`, or the same with `vault:`."""
         parts = urlsplit(url)
         if parts.netloc not in {"", "localhost"} or not parts.path or "#" in url:  # a part of the path, as %23
-            raise InvalidSetupError("VaultKeyedStore", f"{shown(url)}: not an address such as file:///path/of/vault")
+            raise InvalidSetupError(
+                "VaultKeyedStore", f"{short_repr(url)}: not an address such as file:///path/of/vault"
+            )
         return cls(unquote(parts.path), **options)
 
     @staticmethod
     def _scope(vault: Vault, namespace: str) -> Vault:
         """The handle through which all goes."""
         if not isinstance(namespace, str):
-            raise InvalidSetupError("VaultKeyedStore", f"namespace: {shown(namespace)} is not a text")
+            raise InvalidSetupError("VaultKeyedStore", f"namespace: {short_repr(namespace)} is not a text")
         try:
             scoped = vault.scope(namespace) if namespace.strip("/") else vault
         except MemfsError as error:
@@ -121,11 +123,11 @@ class VaultKeyedStore(KeyedStore[str]):
     def _write(self, path: str, header: Mapping[str, Any], text: str, there: Memory | None) -> None:
         now = system_clock()
         if there is None:
-            ours = {"id": new_id(now), "created": canonical("created", now)}
+            ours = {"id": new_id(now), "created": canonical_value("created", now)}
             self.vault.create(path, compose({**ours, **header}, text))
             return
         ours = {key: there.header.values[key] for key in ("id", "created") if key in there.header.values}
-        ours["updated"] = canonical("updated", now)
+        ours["updated"] = canonical_value("updated", now)
         self.vault.replace(there.path, compose({**ours, **header}, text), seen=there.stamp)
 
     def get(self, key: str) -> str | None:
@@ -204,7 +206,7 @@ class VaultKeyedStore(KeyedStore[str]):
         root = open_root(self.vault.root)
         try:
             for place in ((),) if below is None else (tuple(below.split("/")), (LONG,)):
-                for listing in walk(root, spelled(root, (*start, *place))):
+                for listing in walk(root, spelling_on_disk(root, (*start, *place))):
                     yield from (listing.prefix + name for name in listing.names if not is_conflict_copy(name))
         finally:
             os.close(root)
@@ -236,7 +238,7 @@ class VaultKeyedStore(KeyedStore[str]):
             return path
         root = open_root(self.vault.root)
         try:
-            real = "/".join(spelled(root, tuple(path.split("/"))))
+            real = "/".join(spelling_on_disk(root, tuple(path.split("/"))))
         finally:
             os.close(root)
         return real if os.path.lexists(self.vault.root / real) else None

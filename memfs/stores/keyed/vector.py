@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
 from memfs.embedding import default_embedder
-from memfs.errors import InvalidSetupError, MissingExtraError, shown
-from memfs.fs.files import STATE
+from memfs.errors import InvalidSetupError, MissingExtraError, short_repr
+from memfs.fs.files import STATE_DIR
 from memfs.protocols import Embedder
 from memfs.stores.keyed.base import KeyedStore, check_key, check_meta, check_query, check_top_k, check_value
 from memfs.stores.keyed.in_memory_store import InMemoryKeyedStore
@@ -45,7 +45,7 @@ class VectorStore(KeyedStore[str]):
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(store, KeyedStore | None):
-            raise InvalidSetupError("VectorStore", f"store: {shown(store)} is not a KeyedStore")
+            raise InvalidSetupError("VectorStore", f"store: {short_repr(store)} is not a KeyedStore")
         self.place = None if store is None else store.place
         self._embedder = _chosen(model_name, embedder)
         self.store = InMemoryKeyedStore() if store is None else store
@@ -67,7 +67,7 @@ class VectorStore(KeyedStore[str]):
         store = open_store(inner) if inner.strip("/") else None
         if isinstance(store, VaultKeyedStore) and "cache" not in options:
             with suppress(InvalidSetupError):  # a vault that cannot be written is searched all the same
-                return cls(store=store, cache=store.vault.root / STATE / CACHE, **options)
+                return cls(store=store, cache=store.vault.root / STATE_DIR / CACHE, **options)
         return cls(store=store, **options)
 
     def __repr__(self) -> str:
@@ -232,10 +232,10 @@ def _chosen(model_name: str | None, embedder: Embedder | None) -> Embedder:
     if embedder is None:
         embedder = default_embedder()
     elif not callable(getattr(embedder, "embed", None)) or not isinstance(getattr(embedder, "name", None), str):
-        raise InvalidSetupError("VectorStore", f"embedder: {shown(embedder)} has no name, or no embed(texts)")
+        raise InvalidSetupError("VectorStore", f"embedder: {short_repr(embedder)} has no name, or no embed(texts)")
     if find_spec("numpy") is None:
         raise MissingExtraError("VectorStore", "semantic")
     if model_name is not None and model_name not in {embedder.name, embedder.name.rpartition("/")[2]}:
         here = f"this is {embedder.name!r}; another one is handed over by embedder="
-        raise InvalidSetupError("VectorStore", f"model_name: {shown(model_name)} is not at hand: {here}")
+        raise InvalidSetupError("VectorStore", f"model_name: {short_repr(model_name)} is not at hand: {here}")
     return embedder

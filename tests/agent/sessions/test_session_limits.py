@@ -13,7 +13,7 @@ from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog
 from memfs.agent.sessions.events import MAX_LINE
 from memfs.agent.sessions.paths import LARGEST
-from memfs.fs.gc_pause import paused
+from memfs.fs.gc_pause import gc_paused
 
 
 def said(text: str) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def test_reading_a_long_log_leaves_the_collector_as_it_was(vault: Vault, runs: b
 
 
 def test_an_error_within_a_pause_ends_it() -> None:
-    with pytest.raises(ValueError, match="invalid literal"), paused():
+    with pytest.raises(ValueError, match="invalid literal"), gc_paused():
         int("no")
 
     assert gc.isenabled()
@@ -155,12 +155,12 @@ def test_an_error_within_a_pause_ends_it() -> None:
 
 FORKED = """
 import gc, threading
-from memfs.fs.gc_pause import paused
+from memfs.fs.gc_pause import gc_paused
 
 inside, leave = threading.Event(), threading.Event()
 
 def pause():
-    with paused():
+    with gc_paused():
         inside.set()
         leave.wait()
 

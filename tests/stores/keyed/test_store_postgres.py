@@ -152,9 +152,9 @@ def test_many_texts_are_counted_now_and_then(store: PostgresStore, postgres: Ser
     )
 
     assert store.search("zebra", top_k=1)[0][0] == "zebra"
-    before = store._database.statements
+    before = store._database.statements_sent
     assert len(store.search("cat", top_k=50)) == 50
-    assert store._database.statements == before + 2, "it was counted just now"
+    assert store._database.statements_sent == before + 2, "it was counted just now"
 
 
 # --- meaning
