@@ -57,3 +57,8 @@ def check_options(subject: str, options: Mapping[str, Any] | None, *keys: str) -
     if unknown := asked.keys() - set(keys):
         raise InvalidArgumentsError(subject, f"unknown option {min(unknown)!r}; known: {', '.join(keys)}")
     return asked
+
+
+def is_positive_int(value: object, maximum: float = float("inf")) -> bool:
+    """Return whether a value is an int from 1 to `maximum`. True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= maximum

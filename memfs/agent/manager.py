@@ -28,12 +28,21 @@ from memfs.argument_checks import (
     check_options,
     check_tool_config,
     expand_toggle,
+    is_positive_int,
     parse_tool_arguments,
 )
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, short_repr
 from memfs.privacy.log_redaction import admitted, policy_of
-from memfs.stores.agent.base import MAX_RESULTS, curation_tools, is_count
-from memfs.stores.agent.protocol import CuratedStore, Found, MemoryStore, check_stores, has_method, place_of
+from memfs.stores.agent.protocol import (
+    MAX_SEARCH_RESULTS,
+    CuratedStore,
+    Found,
+    MemoryStore,
+    check_stores,
+    has_method,
+    store_place,
+)
+from memfs.stores.agent.store_tools import curation_tools
 
 log = logging.getLogger("memfs.agent")
 RESULTS = 3  # of each store, where neither the caller nor the store says how many
@@ -162,8 +171,8 @@ class MemoryManager:
         asked = check_options("search", options, "max_search_results", "stores")
         names = asked.get("stores")
         limit = asked.get("max_search_results")
-        if limit is not None and not is_count(limit, MAX_RESULTS):
-            reason = f"max_search_results must be a whole number from 1 to {MAX_RESULTS}, got {limit!r}"
+        if limit is not None and not is_positive_int(limit, MAX_SEARCH_RESULTS):
+            reason = f"max_search_results must be a whole number from 1 to {MAX_SEARCH_RESULTS}, got {limit!r}"
             raise InvalidArgumentsError("search", reason)
         told = names if names is not None else [store.name for store in self._stores]
         asks = self.redaction.redact(query).value
@@ -296,7 +305,7 @@ class MemoryManager:
 
     def _places(self, stores: Sequence[MemoryStore]) -> dict[str, str]:
         """Where the memories of those stores are that say so, by name."""
-        found = {store.name: place_of(store, self._root) for store in stores} if self._root else {}
+        found = {store.name: store_place(store, self._root) for store in stores} if self._root else {}
         return {name: place for name, place in found.items() if place}
 
     def _take_up(self, coordinator: Coordinator | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memfs.agent.echo_filter import EchoFilter
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
 from memfs.stores.agent.protocol import MemoryStore
-from memfs.stores.agent.store_tools import Tool, schema
+from memfs.stores.agent.store_tools import Tool, object_schema
 
 if TYPE_CHECKING:
     from memfs.agent.manager import MemoryManager
@@ -42,7 +42,7 @@ def search_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Seq
         manager.ledger.note(entry.content for entry in found)
         return [told(entry) for entry in found]
 
-    parameters = schema(
+    parameters = object_schema(
         "query",
         query={**TEXT, "description": "What to look for."},
         max_search_results={**NUMBER, "description": "The most results that each store gives."},
@@ -76,7 +76,7 @@ def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequen
             raise manager.aggregate(f"MemoryManager: failed to add {len(failures)} of {len(entries)} entries", reasons)
         return {"stored": len(entries)}
 
-    parameters = schema(
+    parameters = object_schema(
         "entries",
         entries={
             "type": "array",
@@ -122,7 +122,7 @@ def single_tool(tools: Sequence[Tool], name: str = "memory") -> Tool:
         f"- {action}({', '.join(tool.parameters['required'])}): {tool.description}" for action, tool in actions.items()
     ]
     text = "Long-term memory. Actions, and what each needs:\n" + "\n".join(lines)
-    return Tool(name, text, schema("action", **properties), memory, writes=any(tool.writes for tool in tools))
+    return Tool(name, text, object_schema("action", **properties), memory, writes=any(tool.writes for tool in tools))
 
 
 def name_of(tool: Any) -> str:

@@ -1,14 +1,13 @@
-"""The MemoryStore seam and its backends."""
+"""Stores of memories: `agent`, which an agent searches and writes, and `keyed`, texts under keys."""
 
 from typing import TYPE_CHECKING
 
 from memfs.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from memfs.stores.agent.base import curation_tools
     from memfs.stores.agent.in_memory_store import InMemoryStore
     from memfs.stores.agent.protocol import AddMessagesContext, CuratedStore, Found, MemoryStore, SearchOptions
-    from memfs.stores.agent.store_tools import Tool
+    from memfs.stores.agent.store_tools import Tool, curation_tools
     from memfs.stores.agent.vault_store import VaultStore
 
 __all__ = [
@@ -25,6 +24,6 @@ __getattr__, __dir__ = lazy_attributes(
         "InMemoryStore": "agent.in_memory_store",
         "Tool": "agent.store_tools",
         "VaultStore": "agent.vault_store",
-        "curation_tools": "agent.base",
+        "curation_tools": "agent.store_tools",
     },
 )

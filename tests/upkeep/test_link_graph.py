@@ -653,7 +653,7 @@ def test_the_tool_is_there_for_those_who_ask_for_it(example: Path) -> None:
 
     assert store.get_tools() == []
     assert "memory_graph" in [tool["name"] for tool in MemoryManager([store], read_tools=["graph"]).tool_specs()]
-    with pytest.raises(InvalidSetupError, match="'graph' is nothing the store can do"):
+    with pytest.raises(InvalidSetupError, match="the store does not support 'graph'"):
         InMemoryStore(tools=["graph"])
 
 
@@ -681,9 +681,9 @@ def test_a_graph_is_kept_while_nothing_changes(vault: Vault) -> None:
     store = VaultStore(vault, tools=("graph",))
 
     assert told(store) == [("from", "japan")]
-    before = store._relations._graph()
+    before = store._links._graph()
     assert told(store) == [("from", "japan")]
-    assert store._relations._graph() is before
+    assert store._links._graph() is before
 
 
 def edit_in_place(root: Path) -> None:
@@ -718,11 +718,11 @@ def test_a_graph_is_made_anew_after_any_change(vault: Vault, name: str) -> None:
     store = VaultStore(vault, tools=("graph",))
     change, expected = CHANGES[name]
     told(store)
-    before = store._relations._graph()
+    before = store._links._graph()
 
     change(vault.root)
     assert told(store) == expected
-    assert store._relations._graph() is not before
+    assert store._links._graph() is not before
     assert told(store) == told(VaultStore(vault, tools=("graph",)))
 
 

@@ -150,7 +150,7 @@ class _OneType(VaultStore):
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
         hits = self.vault.search(text.replace('"', " "), type=self.type, limit=limit)
         clear = [hit for hit in hits if not hit.memory.is_encrypted]
-        return [self._found(hit.memory, hit, most=len(hit.memory.body) + 1) for hit in clear]
+        return [self._as_found(hit.memory, hit, max_chars=len(hit.memory.body) + 1) for hit in clear]
 
 
 @dataclass(frozen=True)

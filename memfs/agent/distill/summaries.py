@@ -183,7 +183,7 @@ class SummaryStore(VaultStore):
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
         memory = self._present()
-        return [self._found(memory, most=len(memory.body) + 1)] if memory else []
+        return [self._as_found(memory, max_chars=len(memory.body) + 1)] if memory else []
 
     async def add(self, content: str, metadata: Metadata | None = None) -> Written:
         """Put topics into the summary; what is there of them already stays as it is."""
@@ -194,8 +194,8 @@ class SummaryStore(VaultStore):
         return False
 
     def _merge(self, content: str, keys: dict[str, Any]) -> Written:
-        self.must_be_writable()
-        (content, keys), counts = self._admitted(content, keys)
+        self.check_writable()
+        (content, keys), counts = self._apply_policy(content, keys)
         news = parse(content)[1]
         for _ in range(TRIES):
             memory = self._present()
@@ -204,7 +204,7 @@ class SummaryStore(VaultStore):
             except (MemoryChangedError, MemoryNotFoundError):
                 continue
             if written is not None:
-                return self._told(written, counts)
+                return self._with_redactions(written, counts)
         raise LockTimeoutError(self.namespace, 0)
 
     def _begin(self, news: Sequence[Section], keys: Mapping[str, Any]) -> Written | None:

@@ -27,7 +27,7 @@ from memfs.agent.telemetry import Telemetry, quietly
 from memfs.errors import AggregateMemoryError, ExtractionError
 from memfs.privacy.log_redaction import heard, policy_of
 from memfs.privacy.policy import Policy
-from memfs.stores.agent.protocol import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, place_of
+from memfs.stores.agent.protocol import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, store_place
 
 log = logging.getLogger("memfs.agent")
 FAILURES = 10  # in a row, after which a store is tried less often
@@ -55,7 +55,7 @@ class Coordinator:
         self._configs: dict[int, Extraction] = {id(one.store): one.config for one in bindings}
         self._default_model = default_model
         self.root = root  # of the vault that keeps what is pending
-        places = {id(one.store): place_of(one.store, root) for one in bindings} if root else {}
+        places = {id(one.store): store_place(one.store, root) for one in bindings} if root else {}
         self._places: dict[int, str] = {key: place for key, place in places.items() if place}  # of stores that last
         self._log = PendingLog(root, self._places.values()) if root and self._places else None
         self._ledger = ledger or EchoFilter()

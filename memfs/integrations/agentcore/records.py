@@ -22,7 +22,7 @@ from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_o
 from memfs.namespace import encode_segment, fold
 from memfs.privacy.policy import Policy, report
 from memfs.query.question import MAX_OFFSET
-from memfs.stores.agent.vault_store import header_changes, header_of, metadata_of
+from memfs.stores.agent.header_metadata import header_changes, header_to_metadata, metadata_to_header
 from memfs.vault.vault import Vault
 
 TOP = 10
@@ -183,7 +183,7 @@ class Records:
         header = {
             "type": self._types().get(kind, kind) if kind else "fact",
             "created": record.get("timestamp"),
-            **header_of(_metadata(record)),
+            **metadata_to_header(_metadata(record)),
         }
         (place,) = record["namespaces"]
         return self._vault.add(_content(record), namespace_of(place), header=header).id
@@ -260,7 +260,7 @@ def _summary(memory: Memory, hit: Hit | None = None) -> Answer:
     }
     if hit is not None:
         told["score"] = hit.relevance
-    values = {key: value for key, value in metadata_of(memory.header.values).items() if key not in _TOLD}
+    values = {key: value for key, value in header_to_metadata(memory.header.values).items() if key not in _TOLD}
     if values:
         told["metadata"] = {key: _wrapped(value) for key, value in values.items()}
     return told

@@ -1,4 +1,4 @@
-"""InMemoryStore: the contract of a store in RAM, for tests and for what need not last."""
+"""InMemoryStore: a store for an agent in RAM, for tests and for memories that need not last."""
 
 import copy
 import itertools
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from memfs.argument_checks import is_positive_int
 from memfs.data_types import Outcome, Stamp, Written
 from memfs.errors import InvalidMemoryError, InvalidSearchError, MemoryChangedError, MemoryNotFoundError, short_repr
 from memfs.fs.files import encode_text
@@ -17,30 +18,30 @@ from memfs.privacy.policy import Policy
 from memfs.protocols import Clock, system_clock
 from memfs.query.tokens import STOP_WORDS, prepare
 from memfs.storage.file_names import text_key
-from memfs.stores.agent.base import MAX_RESULTS, Curated, is_count
-from memfs.stores.agent.protocol import Found, Metadata
+from memfs.stores.agent.base import BaseStore
+from memfs.stores.agent.protocol import MAX_SEARCH_RESULTS, Found, Metadata
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ied|ed|es|s|y|e)$")
-PREFIX = 4  # letters from which on a word may stand for one that begins so
-LONGER = 3  # letters that the other may have more
+MIN_PREFIX_CHARS = 4  # of a word that matches a longer one beginning with it
+MAX_EXTRA_CHARS = 3  # of the longer word
 
 
 @dataclass
-class _Kept:
-    """A memory of the store; `turn` grows with every write, and is what the newest is known by."""
+class _Record:
+    """One memory of the store. `version` grows with every write to the store and orders memories by age."""
 
     id: str
     content: str
     metadata: dict[str, Any]
     date: datetime
-    turn: int
+    version: int
     is_forgotten: bool = False
     supersedes: set[str] = field(default_factory=set)
 
     @property
     def stamp(self) -> Stamp:
-        return Stamp(self.turn, 0, 0, 0)
+        return Stamp(self.version, 0, 0, 0)
 
     @property
     def is_pinned(self) -> bool:
@@ -50,7 +51,7 @@ class _Kept:
         return Written(self.id, self.id, outcome, self.stamp)
 
 
-class InMemoryStore(Curated):
+class InMemoryStore(BaseStore):
     """A store that lasts as long as its process. Thread-safe, and bound to no event loop."""
 
     def __init__(
@@ -78,160 +79,163 @@ class InMemoryStore(Curated):
             max_chars=max_chars,
             redaction=redaction,
         )
-        self._kept: dict[str, _Kept] = {}
-        self._lock, self._turns, self._clock = threading.Lock(), itertools.count(1), clock
+        self._records: dict[str, _Record] = {}
+        self._lock, self._versions, self._clock = threading.Lock(), itertools.count(1), clock
 
     @property
     def memories(self) -> Sequence[Found]:
-        """What there is, as it was added: for a test to look at."""
+        """The current memories in the order they were added, for tests."""
         with self._lock:
-            return [self._found(kept) for kept in self._living()]
+            return [self._as_found(record) for record in self._current()]
 
     # --- reading
 
     async def search(self, query: str, options: Mapping[str, Any] | None = None) -> Sequence[Found]:
-        """The memories that share words with a question, best first; of a blank one the newest."""
-        limit = self.limit_of(options)
+        """Return the memories that share words with a query, best first; the newest for a blank query."""
+        limit = self.search_limit(options)
         if not isinstance(query, str):
             raise InvalidSearchError("question", f"{short_repr(query)} is not a text")
         return self._nearest(query, limit, self.min_relevance) if query.strip() else self._newest(limit)
 
     async def get(self, ref: str) -> Found:
-        """One memory, whole; a forgotten one is not there."""
+        """Return one memory, uncut. Raise MemoryNotFoundError if it is forgotten."""
         with self._lock:
-            kept = self._one(ref)
-            return self._found(kept, most=len(kept.content))
+            record = self._get(ref)
+            return self._as_found(record, max_chars=len(record.content))
 
     async def list(self, limit: int = 20, offset: int = 0) -> Sequence[Found]:
-        """What there is, the newest first."""
+        """Return memories, newest first."""
         return self._newest(limit, offset)
 
     async def similar(self, text: str, limit: int = 10) -> Sequence[Found]:
-        """The memories nearest to a text, however far."""
+        """Return the memories nearest to a text, with no threshold."""
         return self._nearest(text, limit, 0.0)
 
     async def pinned(self, limit: int = 5) -> Sequence[Found]:
-        """The memories that are always told, the newest first."""
-        return self._newest(limit, chosen=lambda kept: kept.is_pinned)
+        """Return the pinned memories, newest first."""
+        return self._newest(limit, is_wanted=lambda record: record.is_pinned)
 
     async def is_forgotten(self, content: str) -> bool:
-        """Tell whether this very text was forgotten."""
-        same = text_key(content)
+        """Return whether exactly this text was forgotten."""
+        key = text_key(content)
         with self._lock:
-            return any(kept.is_forgotten and text_key(kept.content) == same for kept in self._kept.values())
+            return any(record.is_forgotten and text_key(record.content) == key for record in self._records.values())
 
-    def _newest(self, limit: int, offset: int = 0, chosen: Callable[[_Kept], bool] = lambda _: True) -> Sequence[Found]:
+    def _newest(
+        self, limit: int, offset: int = 0, is_wanted: Callable[[_Record], bool] = lambda _: True
+    ) -> Sequence[Found]:
         _check_limit(limit)
         with self._lock:
-            found = sorted(filter(chosen, self._living()), key=lambda kept: -kept.turn)
-            return [self._found(kept) for kept in found[offset : offset + limit]]
+            found = sorted(filter(is_wanted, self._current()), key=lambda record: -record.version)
+            return [self._as_found(record) for record in found[offset : offset + limit]]
 
-    def _nearest(self, text: str, limit: int, floor: float) -> Sequence[Found]:
+    def _nearest(self, text: str, limit: int, min_relevance: float) -> Sequence[Found]:
         _check_limit(limit)
-        asked = stems(text, is_question=True)
+        query_words = stems(text, is_question=True)
         with self._lock:
-            scored = [(share(asked, stems(kept.content)), kept) for kept in self._living()]
-            scored = [(score, kept) for score, kept in scored if score and score >= floor]
-            scored.sort(key=lambda pair: (-pair[0], -pair[1].turn))
-            return [self._found(kept, share) for share, kept in scored[:limit]]
+            scored = [(matched_fraction(query_words, stems(record.content)), record) for record in self._current()]
+            scored = [(score, record) for score, record in scored if score and score >= min_relevance]
+            scored.sort(key=lambda pair: (-pair[0], -pair[1].version))
+            return [self._as_found(record, score) for score, record in scored[:limit]]
 
-    def _living(self) -> Sequence[_Kept]:
-        there = [kept for kept in self._kept.values() if not kept.is_forgotten]
-        superseded = {old for kept in there for old in kept.supersedes}
-        return [kept for kept in there if kept.id not in superseded]
+    def _current(self) -> Sequence[_Record]:
+        remembered = [record for record in self._records.values() if not record.is_forgotten]
+        superseded = {old for record in remembered for old in record.supersedes}
+        return [record for record in remembered if record.id not in superseded]
 
-    def _one(self, ref: str) -> _Kept:
-        kept = self._kept.get(ref) if isinstance(ref, str) else None
-        if kept is None or kept.is_forgotten:
+    def _get(self, ref: str) -> _Record:
+        record = self._records.get(ref) if isinstance(ref, str) else None
+        if record is None or record.is_forgotten:
             raise MemoryNotFoundError(ref if isinstance(ref, str) else short_repr(ref))
-        return kept
+        return record
 
-    def _found(self, kept: _Kept, relevance: float | None = None, most: int = 0) -> Found:
-        told: dict[str, Any] = {"id": kept.id, "path": kept.id, "date": _iso(kept.date)}
+    def _as_found(self, record: _Record, relevance: float | None = None, max_chars: int = 0) -> Found:
+        fields: dict[str, Any] = {"id": record.id, "path": record.id, "date": _iso(record.date)}
         if relevance is not None:
-            told["relevance"] = round(relevance, 2)
-        content, most = kept.content, most or self.max_chars
-        if len(content) > most:
-            content = f"{content[:most]}…\n[cut: {len(content):,} characters; the whole is memory {kept.id}]"
+            fields["relevance"] = round(relevance, 2)
+        content, max_chars = record.content, max_chars or self.max_chars
+        if len(content) > max_chars:
+            content = f"{content[:max_chars]}…\n[cut: {len(content):,} characters; the whole is memory {record.id}]"
         return Found(
             content,
-            metadata=told | copy.deepcopy(kept.metadata),
+            metadata=fields | copy.deepcopy(record.metadata),
             relevance=relevance,
-            id=kept.id,
-            seen=str(kept.stamp),
-            pinned=kept.is_pinned,
+            id=record.id,
+            seen=str(record.stamp),
+            pinned=record.is_pinned,
         )
 
     # --- writing
 
     async def add(self, content: str, metadata: Metadata | None = None) -> Written:
-        """Add a memory; the same text twice is there once."""
+        """Add a memory. Adding the same text twice stores it once."""
         with self._lock:
             return self._add(content, metadata)
 
     def _add(self, content: str, metadata: Metadata | None) -> Written:
         text, given, counts = self._checked(content, metadata)
-        same = text_key(text)
-        for kept in self._kept.values():
-            if not kept.is_forgotten and text_key(kept.content) == same:
-                return self._told(self._back_in_force(kept), counts)
+        key = text_key(text)
+        for record in self._records.values():
+            if not record.is_forgotten and text_key(record.content) == key:
+                return self._with_redactions(self._restore_superseded(record), counts)
         now = self._clock()
-        kept = _Kept(new_id(now), text, given, now, next(self._turns))
-        self._kept[kept.id] = kept
-        return self._told(kept.written("created"), counts)
+        record = _Record(new_id(now), text, given, now, next(self._versions))
+        self._records[record.id] = record
+        return self._with_redactions(record.written("created"), counts)
 
-    def _back_in_force(self, kept: _Kept) -> Written:
-        """Have a memory found again that was superseded, and is said again."""
-        over = [other for other in self._kept.values() if kept.id in other.supersedes and not other.is_forgotten]
-        for other in over:
-            other.supersedes.discard(kept.id)
-        if over:
-            kept.metadata.pop("valid_until", None)
-        return kept.written("restored" if over else "duplicate")
+    def _restore_superseded(self, record: _Record) -> Written:
+        """Remove the links that supersede a memory: its text was added again, so it is current again."""
+        remembered = [other for other in self._records.values() if not other.is_forgotten]
+        successors = [other for other in remembered if record.id in other.supersedes]
+        for other in successors:
+            other.supersedes.discard(record.id)
+        if successors:
+            record.metadata.pop("valid_until", None)
+        return record.written("restored" if successors else "duplicate")
 
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
     ) -> Written:
-        """Put another text in the place of a memory's, and set the keys of `metadata`; the other ones stay."""
+        """Replace the text of a memory, and set the keys of `metadata`. Other keys stay."""
         with self._lock:
-            self.must_be_writable()
-            kept = self._one(ref)
-            text, given, counts = self._checked(content, metadata, known=kept.content)
-            if seen is not None and seen != str(kept.stamp):
-                raise MemoryChangedError(kept.id)
-            if (text, kept.metadata | given) == (kept.content, kept.metadata):
-                return kept.written("unchanged")
-            kept.content, kept.metadata = text, kept.metadata | given
-            kept.date, kept.turn = self._clock(), next(self._turns)
-            return self._told(kept.written("updated"), counts)
+            self.check_writable()
+            record = self._get(ref)
+            text, given, counts = self._checked(content, metadata, known=record.content)
+            if seen is not None and seen != str(record.stamp):
+                raise MemoryChangedError(record.id)
+            if (text, record.metadata | given) == (record.content, record.metadata):
+                return record.written("unchanged")
+            record.content, record.metadata = text, record.metadata | given
+            record.date, record.version = self._clock(), next(self._versions)
+            return self._with_redactions(record.written("updated"), counts)
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Written:
-        """Add a memory in the place of one that is no longer true, which is kept, out of the way."""
+        """Add a memory that replaces an outdated one. The outdated one is record, but searches skip it."""
         with self._lock:
             text, *_ = self._checked(content, metadata)
-            old = self._one(ref)
+            old = self._get(ref)
             if text_key(text) == text_key(old.content):
                 return old.written("duplicate")
             written = self._add(content, metadata)
-            new = self._kept[written.id]
+            new = self._records[written.id]
             new.supersedes.add(old.id)
             new.metadata.setdefault("supersedes", [f"[[{old.id}]]"])
             old.metadata["valid_until"] = _iso(self._clock())
             return written
 
     async def forget(self, ref: str) -> Written:
-        """Put a memory out of the way, so that it is not extracted again either."""
-        self.must_be_writable()
+        """Archive a memory, and keep its text from being extracted again."""
+        self.check_writable()
         with self._lock:
-            kept = self._one(ref)
-            kept.is_forgotten = True
-            return kept.written("archived")
+            record = self._get(ref)
+            record.is_forgotten = True
+            return record.written("archived")
 
     def _checked(
         self, content: str, metadata: Metadata | None, *, known: str = ""
     ) -> tuple[str, dict[str, Any], Mapping[str, int]]:
-        self.must_be_writable()
-        (content, metadata), counts = self._admitted(content, metadata, known=known)
+        self.check_writable()
+        (content, metadata), counts = self._apply_policy(content, metadata, known=known)
         encode_text(content, "text")
         if not isinstance(metadata, Mapping | None):
             raise InvalidMemoryError("metadata", f"{short_repr(metadata)} is not a mapping")
@@ -239,8 +243,8 @@ class InMemoryStore(Curated):
 
 
 def _check_limit(limit: int) -> None:
-    if not is_count(limit, MAX_RESULTS):
-        raise InvalidSearchError("limit", f"{short_repr(limit)} is not a whole number from 1 to {MAX_RESULTS}")
+    if not is_positive_int(limit, MAX_SEARCH_RESULTS):
+        raise InvalidSearchError("limit", f"{short_repr(limit)} is not a whole number from 1 to {MAX_SEARCH_RESULTS}")
 
 
 def _iso(when: datetime) -> str:
@@ -248,19 +252,18 @@ def _iso(when: datetime) -> str:
 
 
 def stems(text: str, *, is_question: bool = False) -> set[str]:
-    """The words of a text that say something, without their endings."""
+    """Return the words of a text without stop words and endings."""
     words = set(_WORD.findall(prepare(text, is_question=is_question).lower()))
     return {_ENDING.sub("", word) for word in words - STOP_WORDS}
 
 
-def share(asked: Iterable[str], there: set[str]) -> float:
-    """How many of the words asked for are there, 0..1."""
-    words = [*asked]
-    return sum(any(_alike(word, other) for other in there) for word in words) / len(words) if words else 0.0
+def matched_fraction(query_words: Iterable[str], text_words: set[str]) -> float:
+    """Return which fraction of the query words a text has, 0..1."""
+    words = [*query_words]
+    return sum(any(_is_match(word, other) for other in text_words) for word in words) / len(words) if words else 0.0
 
 
-def _alike(one: str, other: str) -> bool:
+def _is_match(one: str, other: str) -> bool:
     short, long = sorted((one, other), key=len)
-    return one == other or (
-        len(short) >= PREFIX and len(long) - len(short) <= LONGER and short.isalpha() and long.startswith(short)
-    )
+    is_near = len(short) >= MIN_PREFIX_CHARS and len(long) - len(short) <= MAX_EXTRA_CHARS
+    return one == other or (is_near and short.isalpha() and long.startswith(short))

@@ -1,4 +1,4 @@
-"""What a model is told of how a memory is linked with others: plain values, few of them."""
+"""MemoryLinks: the links of one memory as plain values for a model, limited in number and length."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -11,70 +11,70 @@ from memfs.protocols import system_clock
 from memfs.upkeep.link_graph import LOOSE, Graph, Triple, When
 from memfs.vault.vault import Vault
 
-LONGEST = 200  # characters of a title or a note
+MAX_TEXT_CHARS = 200  # of a title or a note
 
 
-class Relations:
-    """How the memories of a vault are linked. The graph is kept, and made anew when any byte or stamp differs."""
+class MemoryLinks:
+    """The links between the memories of a vault. The graph is cached until a file's bytes or stamp change."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._kept: tuple[bytes, Graph] | None = None
+        self._cached: tuple[bytes, Graph] | None = None  # checksum of the memories, and their graph
 
-    def of(self, ref: str, *, relation: str | None, as_of: When, limit: int) -> dict[str, Any]:
-        """What a memory says of others, and they of it, as of now or then; of what is forgotten the link alone."""
-        return _relations(self._graph(), ref, relation, as_of, limit)
+    def describe(self, ref: str, *, relation: str | None, as_of: When, limit: int) -> dict[str, Any]:
+        """Return the links from and to a memory, now or as of a date; for a forgotten target only the link text."""
+        return _describe(self._graph(), ref, relation, as_of, limit)
 
     def _graph(self) -> Graph:
         memories = self._vault.list(archived=True)
-        content, known = _content(memories), self._kept
-        if known is None or known[0] != content:
+        checksum, cached = _checksum(memories), self._cached
+        if cached is None or cached[0] != checksum:
             scope = self._vault.namespace
-            known = self._kept = content, Graph.made_of(memories, scope, scope)
-        return known[1]
+            cached = self._cached = checksum, Graph.made_of(memories, scope, scope)
+        return cached[1]
 
 
-def _content(memories: Iterable[Memory]) -> bytes:
-    """What differs when anything does that a graph is made of."""
-    seen = blake2b(digest_size=32)
+def _checksum(memories: Iterable[Memory]) -> bytes:
+    """Return a checksum over the path, stamp and bytes of each memory."""
+    checksum = blake2b(digest_size=32)
     for memory in memories:
         path = os.fsencode(memory.path)
-        seen.update(f"{len(path)} {len(memory.data)} {memory.stamp} ".encode())
-        seen.update(path)
-        seen.update(memory.data)
-    return seen.digest()
+        checksum.update(f"{len(path)} {len(memory.data)} {memory.stamp} ".encode())
+        checksum.update(path)
+        checksum.update(memory.data)
+    return checksum.digest()
 
 
-def _relations(graph: Graph, ref: str, relation: str | None, as_of: When, limit: int) -> dict[str, Any]:
+def _describe(graph: Graph, ref: str, relation: str | None, as_of: When, limit: int) -> dict[str, Any]:
     path = graph.find(ref)
     if graph.nodes[path].is_archived:
         raise MemoryNotFoundError(ref)
     when = system_clock() if as_of is None else as_of
-    out = [*graph.triples(path, relation, as_of=when), *graph.unknown(path, relation, as_of=when)]
-    into = graph.triples(None, relation, path, as_of=when)
-    told = [_told(graph, one, one.object) for one in _first(out)]
-    heard = [_told(graph, one, one.subject) for one in _first(into)]
-    left_out = max(len(told) - limit, 0) + max(len(heard) - limit, 0)
-    memory = {"id": graph.nodes[path].id, "title": plain(graph.nodes[path].title)}
-    return {**memory, "out": told[:limit], "in": heard[:limit], "left_out": left_out}
+    outgoing = [*graph.triples(path, relation, as_of=when), *graph.unknown(path, relation, as_of=when)]
+    incoming = graph.triples(None, relation, path, as_of=when)
+    out_links = [_link_fields(graph, triple, triple.object) for triple in _unique(outgoing)]
+    in_links = [_link_fields(graph, triple, triple.subject) for triple in _unique(incoming)]
+    left_out = max(len(out_links) - limit, 0) + max(len(in_links) - limit, 0)
+    memory = {"id": graph.nodes[path].id, "title": one_line(graph.nodes[path].title)}
+    return {**memory, "out": out_links[:limit], "in": in_links[:limit], "left_out": left_out}
 
 
-def _first(triples: Iterable[Triple]) -> Sequence[Triple]:
-    """Each thing that is said once, what says most first."""
-    once = {(one.relation, one.subject, one.object or one.target): one for one in reversed([*triples])}
-    return sorted(once.values(), key=lambda one: (one.relation in LOOSE, one.subject, one.line))
+def _unique(triples: Iterable[Triple]) -> Sequence[Triple]:
+    """Return the triples without duplicates, those with a specific relation first."""
+    unique = {(one.relation, one.subject, one.object or one.target): one for one in reversed([*triples])}
+    return sorted(unique.values(), key=lambda one: (one.relation in LOOSE, one.subject, one.line))
 
 
-def _told(graph: Graph, triple: Triple, path: str) -> dict[str, Any]:
+def _link_fields(graph: Graph, triple: Triple, path: str) -> dict[str, Any]:
     node = graph.nodes.get(path)
-    facts: dict[str, Any] = {"relation": plain(triple.relation), "id": None, "title": plain(triple.target)}
+    fields: dict[str, Any] = {"relation": one_line(triple.relation), "id": None, "title": one_line(triple.target)}
     if node and not node.is_archived:
-        facts |= {"id": node.id, "title": plain(node.title)}
-    return facts | ({"note": plain(triple.note)} if triple.note else {})
+        fields |= {"id": node.id, "title": one_line(node.title)}
+    return fields | ({"note": one_line(triple.note)} if triple.note else {})
 
 
-def plain(text: str) -> str:
-    """A text on one line, not too long, without characters that do not show."""
-    line = " ".join(text[: 10 * LONGEST].split())
+def one_line(text: str) -> str:
+    """Return a text on one line, cut to MAX_TEXT_CHARS, without unprintable characters."""
+    line = " ".join(text[: 10 * MAX_TEXT_CHARS].split())
     line = "".join(char for char in line if char == " " or char.isprintable())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= MAX_TEXT_CHARS else f"{line[: MAX_TEXT_CHARS - 1]}…"

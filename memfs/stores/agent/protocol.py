@@ -1,4 +1,4 @@
-"""The store seam: what an agent searches and adds to. A class needs the right methods, not a base class."""
+"""The interface between an agent and a store. A store needs the right methods, not a base class."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,37 +7,41 @@ from typing import Any, Protocol, TypedDict
 
 from memfs.errors import InvalidSetupError, short_repr
 
+MAX_SEARCH_RESULTS = 1000
 Metadata = Mapping[str, Any]
 
 
 @dataclass
 class Found:
-    """What a store found: a memory as an agent sees it."""
+    """One memory as a search returns it to an agent."""
 
     content: str
     store_name: str | None = None  # set by the manager
     metadata: dict[str, Any] | None = None
-    relevance: float | None = field(default=None, kw_only=True)  # 0..1; None where a store cannot tell
+    relevance: float | None = field(default=None, kw_only=True)  # 0..1; None where a store computes none
     id: str | None = field(default=None, kw_only=True)
     seen: str | None = field(default=None, kw_only=True, repr=False)  # the stamp of the file it was read from
     pinned: bool = field(default=False, kw_only=True)
 
 
 class SearchOptions(TypedDict, total=False):
-    """What a store's search takes besides the question."""
+    """Options of a store's search besides the query."""
 
     max_search_results: int
 
 
 @dataclass
 class AddMessagesContext:
-    """What comes with a batch of messages: a number for each, the same on a retry, with gaps where one was left out."""
+    """Context of a batch of messages: one sequence number per message.
+
+    The numbers are the same on a retry, with gaps where a message was left out.
+    """
 
     sequence_numbers: list[int] | None = None
 
 
 class MemoryStore(Protocol):
-    """What every store has; the methods below `search` are there or not, see `has_method`.
+    """A store that an agent can search. The methods below `search` are optional, see `has_method`.
 
     `writable` stores have `add`, `add_messages` or both. `extraction` says whether and how conversations are
     distilled into the store: False, True, or a mapping with `trigger`, `extractor` and `filter`.
@@ -50,88 +54,88 @@ class MemoryStore(Protocol):
     extraction: Any
 
     async def search(self, query: str, options: Any = None) -> Sequence[Any]:
-        """The memories that answer a question, best first."""
+        """Return the memories that match a query, best first."""
         ...
 
     async def add(self, content: str, metadata: Metadata | None = None) -> Any:
-        """Add a memory; the same text twice is there once."""
-        raise missing(self, "add")
+        """Add a memory. Adding the same text twice stores it once."""
+        raise not_implemented(self, "add")
 
     async def add_messages(self, messages: Any, context: AddMessagesContext | None = None) -> Any:
-        """Take the turns of a conversation as they are."""
-        raise missing(self, "add_messages")
+        """Store the turns of a conversation as they are."""
+        raise not_implemented(self, "add_messages")
 
     async def initialize(self) -> None:
-        """Get ready; what raises here stops the agent from being made."""
+        """Prepare the store. An exception raised here stops the agent from being created."""
         return None  # noqa: RET501  a body, so that a type checker does not take it for abstract
 
     def get_tools(self) -> list[Any]:
-        """Tools of the store's own."""
+        """Return the tools that the store itself offers to the model."""
         return []
 
 
 class CuratedStore(MemoryStore, Protocol):
-    """A store whose memories can be looked at and changed one by one: what extraction and the tools use."""
+    """A store whose memories can be read and changed one by one. Extraction and the tools use these methods."""
 
     async def get(self, ref: str) -> Found:
-        """One memory, whole."""
-        raise missing(self, "get")
+        """Return one memory, uncut."""
+        raise not_implemented(self, "get")
 
     async def list(self, limit: int = 20, offset: int = 0) -> Sequence[Found]:
-        """What there is, the newest first."""
-        raise missing(self, "list")
+        """Return memories, newest first."""
+        raise not_implemented(self, "list")
 
     async def update(self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None) -> Any:
-        """Put another text in the place of a memory's; one that changed since it was `seen` is refused."""
-        raise missing(self, "update")
+        """Replace the text of a memory. With `seen`, refuse if the memory changed since it was read."""
+        raise not_implemented(self, "update")
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Any:
-        """Add a memory in the place of one that is no longer true, which is kept, out of the way."""
-        raise missing(self, "supersede")
+        """Add a memory that replaces an outdated one. The outdated one is kept, but searches skip it."""
+        raise not_implemented(self, "supersede")
 
     async def forget(self, ref: str) -> Any:
-        """Put a memory out of the way, so that it is not extracted again either."""
-        raise missing(self, "forget")
+        """Archive a memory, and keep its text from being extracted again."""
+        raise not_implemented(self, "forget")
 
     async def is_forgotten(self, content: str) -> bool:
-        """Tell whether this very text was forgotten."""
-        raise missing(self, "is_forgotten")
+        """Return whether exactly this text was forgotten."""
+        raise not_implemented(self, "is_forgotten")
 
     async def similar(self, text: str, limit: int = 10) -> Sequence[Found]:
-        """The memories nearest to a text, however far."""
-        raise missing(self, "similar")
+        """Return the memories nearest to a text, with no relevance threshold."""
+        raise not_implemented(self, "similar")
 
     async def pinned(self, limit: int = 5) -> Sequence[Found]:
-        """The memories that are always told."""
-        raise missing(self, "pinned")
+        """Return the pinned memories, which are injected into every turn."""
+        raise not_implemented(self, "pinned")
 
 
 class LinkedStore(CuratedStore, Protocol):
-    """A curated store that knows how its memories are linked."""
+    """A curated store that can return the links between its memories."""
 
     async def graph(
         self, ref: str, *, relation: str | None = None, as_of: str | None = None, limit: int = 30
     ) -> dict[str, Any]:
-        """What a memory says of others, and they of it."""
-        raise missing(self, "graph")
+        """Return the links from a memory to others, and from others to it."""
+        raise not_implemented(self, "graph")
 
 
-def missing(store: object, method: str) -> NotImplementedError:
-    """The error of a method that a store inherits and does not have."""
+def not_implemented(store: object, method: str) -> NotImplementedError:
+    """Return the error for a method that a store inherits from a protocol and does not implement."""
     return NotImplementedError(f"{type(store).__name__} does not implement {method}.")
 
 
 def has_method(store: object, name: str) -> bool:
-    """Tell whether a store has a method of its own, by its type; one inherited from a protocol is none."""
+    """Return whether the type of a store implements a method. One inherited from a protocol does not count."""
     home = next((kind for kind in type(store).__mro__ if name in vars(kind)), object)
     return callable(getattr(type(store), name, None)) and not vars(home).get("_is_protocol", False)
 
 
-def place_of(store: MemoryStore, root: Path) -> str | None:
-    """What tells a store from all others, as seen from a vault; None of one that says not where its memories are.
+def store_place(store: MemoryStore, root: Path) -> str | None:
+    """Return the text that identifies a store to later processes of a vault, or None if the store has no `place`.
 
-    Only what is meant for such a store can be handed on to a later process: by its name alone, a store may be that of
-    another person.
+    Pending turns are handed on to a later process only by this text: a store of the same name may belong to another
+    person.
     """
     place = getattr(store, "place", None)
     home = getattr(store, "vault_root", root)
@@ -145,14 +149,14 @@ def check_stores(given: Iterable[Any]) -> list[MemoryStore]:
     stores = list(given)
     if not stores:
         raise InvalidSetupError("MemoryManager", "at least one store is required")
-    seen: set[str] = set()
+    names: set[str] = set()
     for store in stores:
         if isinstance(store, type) or not isinstance(getattr(store, "name", None), str):
             reason = f"{short_repr(store)} is not a store; VaultStore(vault, namespace) makes one"
             raise InvalidSetupError("MemoryManager", reason)
-        if store.name in seen:
+        if store.name in names:
             raise InvalidSetupError("MemoryManager", f"duplicate store name {store.name!r}")
-        seen.add(store.name)
+        names.add(store.name)
         if store.writable and not has_method(store, "add") and not has_method(store, "add_messages"):
             raise InvalidSetupError(f"store {store.name!r}", "is writable but has no add or add_messages method")
     return stores

@@ -18,7 +18,7 @@ from memfs.errors import (
 from memfs.namespace import first_line, slug
 from memfs.privacy.policy import Policy
 from memfs.storage.file_names import text_key
-from memfs.stores.agent.base import Curated
+from memfs.stores.agent.base import BaseStore
 from memfs.stores.agent.protocol import Found, Metadata
 from memfs.stores.keyed.base import MAX_TOP_K, KeyedStore
 from memfs.stores.keyed.registry import open_store
@@ -28,7 +28,7 @@ T = TypeVar("T")
 FEWEST = 20  # hits that are asked for, at least
 
 
-class KeyedAgentStore(Curated):
+class KeyedAgentStore(BaseStore):
     """What an agent sees of a keyed store. The id of a memory is its key."""
 
     def __init__(self, store: KeyedStore[str], *, owns: bool, prefix: str, name: str, **settings: Any) -> None:
@@ -47,7 +47,7 @@ class KeyedAgentStore(Curated):
 
     async def search(self, query: str, options: Mapping[str, Any] | None = None) -> list[Found]:
         """The memories that answer a question, best first."""
-        return await asyncio.to_thread(self._recalled, query, self.limit_of(options))
+        return await asyncio.to_thread(self._recalled, query, self.search_limit(options))
 
     def _recalled(self, query: str, limit: int) -> list[Found]:
         found = self._nearest(query, limit, self.min_relevance)
@@ -67,7 +67,7 @@ class KeyedAgentStore(Curated):
             found = [hit for hit in hits if hit[0].startswith(self._prefix) and hit[2] >= floor]
             is_far = all(score < floor for _, _, score in hits[seen:])  # a vault's best is not always the nearest
             if len(found) >= limit or len(hits) < wanted or is_far or wanted >= MAX_TOP_K:
-                return [self._found(key, value, score) for key, value, score in found[:limit]]
+                return [self._as_found(key, value, score) for key, value, score in found[:limit]]
             wanted, seen = wanted * 4, len(hits)
 
     async def get(self, ref: str) -> Found:
@@ -78,16 +78,18 @@ class KeyedAgentStore(Curated):
         value = self._guarded(lambda: self.store.get(ref)) if str(ref).startswith(self._prefix) else None
         if value is None:
             raise MemoryNotFoundError(ref if isinstance(ref, str) else short_repr(ref))
-        return self._found(ref, value, most=len(value))
+        return self._as_found(ref, value, max_chars=len(value))
 
-    def _found(self, key: str, value: str, score: float | None = None, most: int = 0) -> Found:
+    def _as_found(self, key: str, value: str, score: float | None = None, max_chars: int = 0) -> Found:
         meta = self.store.meta(key)
-        told: dict[str, Any] = {"id": key} | ({} if score is None else {"relevance": round(score, 2)})
-        content, most = value, most or self.max_chars
-        if len(content) > most:
-            content = f"{content[:most]}…\n[cut: {len(value):,} characters; the whole is memory {key}]"
+        fields: dict[str, Any] = {"id": key} | ({} if score is None else {"relevance": round(score, 2)})
+        content, max_chars = value, max_chars or self.max_chars
+        if len(content) > max_chars:
+            content = f"{content[:max_chars]}…\n[cut: {len(value):,} characters; the whole is memory {key}]"
         is_pinned = meta.get("pinned") is True
-        return Found(content, metadata=told | meta, relevance=score, id=key, seen=_seen(value, meta), pinned=is_pinned)
+        return Found(
+            content, metadata=fields | meta, relevance=score, id=key, seen=_seen(value, meta), pinned=is_pinned
+        )
 
     # --- writing
 
@@ -96,8 +98,8 @@ class KeyedAgentStore(Curated):
         return await asyncio.to_thread(self._add, content, metadata)
 
     def _add(self, content: str, metadata: Metadata | None) -> Written:
-        self.must_be_writable()
-        (content, metadata), counts = self._admitted(content, metadata)
+        self.check_writable()
+        (content, metadata), counts = self._apply_policy(content, metadata)
         text, meta = _text(content), _plain(metadata)
         same = text_key(text)
         stem = f"{self._prefix}{slug(first_line(text))}-{sha256(same.encode()).hexdigest()[:12]}"
@@ -108,7 +110,7 @@ class KeyedAgentStore(Curated):
             number += 1  # it got another text since
             key = f"{stem}-{number}"
         self._guarded(lambda: self.store.add(key, text, meta))
-        return self._told(Written(key, key, "created"), counts)
+        return self._with_redactions(Written(key, key, "created"), counts)
 
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
@@ -117,9 +119,9 @@ class KeyedAgentStore(Curated):
         return await asyncio.to_thread(self._update, ref, content, metadata, seen)
 
     def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
-        self.must_be_writable()
+        self.check_writable()
         found = self._get(ref)
-        (content, metadata), counts = self._admitted(content, metadata, known=found.content)
+        (content, metadata), counts = self._apply_policy(content, metadata, known=found.content)
         text, given = _text(content), _plain(metadata)
         if seen is not None and seen != found.seen:
             raise MemoryChangedError(ref)
@@ -128,14 +130,14 @@ class KeyedAgentStore(Curated):
             self._guarded(lambda: self.store.add(ref, text, meta))
         elif not self._guarded(lambda: self.store.revise(ref, text, meta, known=found.content)):
             raise MemoryChangedError(ref)
-        return self._told(Written(ref, ref, "updated"), counts)
+        return self._with_redactions(Written(ref, ref, "updated"), counts)
 
     async def forget(self, ref: str) -> Written:
         """Let go of a memory."""
         return await asyncio.to_thread(self._forget, ref)
 
     def _forget(self, ref: str) -> Written:
-        self.must_be_writable()
+        self.check_writable()
         self._get(ref)
         self.store.forget(ref)
         return Written(ref, ref, "removed")

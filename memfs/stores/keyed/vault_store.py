@@ -21,7 +21,7 @@ from memfs.fs.files import open_root, spelling_on_disk, walk
 from memfs.ids import new_id
 from memfs.namespace import SESSIONS, is_conflict_copy
 from memfs.protocols import system_clock
-from memfs.stores.agent.vault_store import header_of, metadata_of
+from memfs.stores.agent.header_metadata import header_to_metadata, metadata_to_header
 from memfs.stores.keyed.base import (
     KeyedStore,
     check_key,
@@ -118,7 +118,7 @@ class VaultKeyedStore(KeyedStore[str]):
         """The path of a key, and the header and the text of its file."""
         path = self._prefix + path_of(check_key(key))
         text, given = check_value(value), check_meta(meta)
-        return path, header_of({"key": key, "meta": given} if is_long(path_of(key)) else given), text
+        return path, metadata_to_header({"key": key, "meta": given} if is_long(path_of(key)) else given), text
 
     def _write(self, path: str, header: Mapping[str, Any], text: str, there: Memory | None) -> None:
         now = system_clock()
@@ -213,7 +213,7 @@ class VaultKeyedStore(KeyedStore[str]):
 
     def _told(self, memory: Memory) -> tuple[str | None, dict[str, Any]]:
         """The key of a file, and what it says about its text."""
-        path, told = self._below(memory.path), metadata_of(memory.header.values)
+        path, told = self._below(memory.path), header_to_metadata(memory.header.values)
         if not is_long(path):
             return key_of(path), told
         key, meta = told.get("key"), told.get("meta", {})

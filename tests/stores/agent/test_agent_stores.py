@@ -32,8 +32,8 @@ from memfs.errors import (
 )
 from memfs.privacy.policy import DEFAULTS, Policy
 from memfs.stores import AddMessagesContext, CuratedStore, Found, InMemoryStore, MemoryStore, VaultStore, curation_tools
+from memfs.stores.agent.header_metadata import metadata_to_header
 from memfs.stores.agent.protocol import has_method
-from memfs.stores.agent.vault_store import header_of
 
 T = TypeVar("T")
 Store = VaultStore | InMemoryStore
@@ -612,7 +612,7 @@ class TestVaultStore(StoreContract):
 
     @given(metadata=metadatas)
     def test_metadata_is_valid_in_a_header(self, metadata: dict[str, Any]) -> None:
-        assert not header_of(metadata).keys() & {"id", "namespace", "text"}
+        assert not metadata_to_header(metadata).keys() & {"id", "namespace", "text"}
 
     # --- namespace
 
@@ -892,7 +892,7 @@ class TestSeveralStores:
         for stores in ([VaultStore(vault, writable=False)], [Bare()], []):
             with pytest.raises(InvalidSetupError):
                 curation_tools(stores, ["forget"])  # type: ignore[arg-type]
-        with pytest.raises(InvalidSetupError, match="nothing the store can do"):
+        with pytest.raises(InvalidSetupError, match="the store does not support 'get'"):
             curation_tools([Bare()], ["get"])  # type: ignore[list-item]
         assert curation_tools([Bare()], []) == []  # type: ignore[list-item]
 
