@@ -31,7 +31,7 @@ def parameters(function: Any) -> Iterator[str]:
 
 
 def missing(value: Any, members: dict[str, list[str] | None]) -> Iterator[str]:
-    """Yield the members that a documented name has lost, and the parameters that a member has lost."""
+    """Yield the documented members that a name has lost, and the documented parameters that a member has lost."""
     fields = {name for kind in getattr(value, "__mro__", ()) for name in getattr(kind, "__annotations__", ())}
     for member, wanted in members.items():
         if member != "()" and not hasattr(value, member) and member not in fields:

@@ -1,4 +1,4 @@
-"""Branches of a log: the events of one branch, and their filters, pages and states. Pure."""
+"""History: which events of a log a branch has, and which of them were asked for. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -8,11 +8,11 @@ from memfs.errors import InvalidSearchError, SessionNotFoundError, short_repr
 from memfs.query.filter_operators import Condition
 
 T = TypeVar("T")
-CONVERSATION_KINDS = ("message", "payload")  # the kinds of events that make up a conversation
+SPOKEN = ("message", "payload")  # the kinds of events that a conversation is made of
 
 
 class Branch(NamedTuple):
-    """A branch of a log: its name, the branch it was forked from, and the last event that both share."""
+    """A way on from an event: its name, the branch it left, and the last event that both have."""
 
     name: str
     parent: str = ""
@@ -20,7 +20,7 @@ class Branch(NamedTuple):
 
 
 def branches(events: Iterable[Event]) -> dict[str, Branch]:
-    """Return the branches of a log by name; the trunk has an empty name, and the first fork of a name counts."""
+    """The branches of a log by name, the first fork of a name counting; the trunk is the one without a name."""
     found = {"": Branch("")}
     for event in events:
         match event.record.get("fork"):
@@ -32,10 +32,7 @@ def branches(events: Iterable[Event]) -> dict[str, Branch]:
 
 
 def history(events: Sequence[Event], branch: str = "", *, parents: bool = True) -> list[Event]:
-    """Return the events of a branch: its parent's up to the fork, then its own; SessionNotFoundError if it is unknown.
-
-    Without `parents`, only its own.
-    """
+    """The events of a branch: its parent's up to the fork, then its own."""
     if not any("branch" in event.record or event.kind == "fork" for event in events):
         if branch:
             raise SessionNotFoundError(branch)
@@ -43,36 +40,36 @@ def history(events: Sequence[Event], branch: str = "", *, parents: bool = True) 
     known = branches(events)
     if branch not in known:
         raise SessionNotFoundError(branch)
-    positions = {event.id: position for position, event in enumerate(events)}
+    places = {event.id: place for place, event in enumerate(events)}
     ends, end = {branch: len(events)}, len(events)
     while parents and branch and (fork := known[branch]).parent in known and fork.parent not in ends:
-        end = min(end, positions.get(fork.at, -1))
+        end = min(end, places.get(fork.at, -1))
         branch = fork.parent
         ends[branch] = end
-    return [event for position, event in enumerate(events) if position <= ends.get(event.branch, -1)]
+    return [event for place, event in enumerate(events) if place <= ends.get(event.branch, -1)]
 
 
-def parse_conditions(where: Iterable[Any]) -> list[Condition]:
-    """Return conditions on metadata; InvalidSearchError if one is not valid."""
+def conditions(where: Iterable[Any]) -> list[Condition]:
+    """Conditions on metadata, checked."""
     return [Condition.make(one) for one in where]
 
 
-def filter_events(events: Iterable[Event], conditions: Sequence[Condition]) -> list[Event]:
-    """Return the events whose metadata, role, kind or time meet every condition."""
-    if not conditions:
+def matching(events: Iterable[Event], wanted: Sequence[Condition]) -> list[Event]:
+    """The events whose metadata, role, kind or time fulfil every condition."""
+    if not wanted:
         return list(events)
-    return [event for event in events if all(condition.fulfilled_by(event.facts) for condition in conditions)]
+    return [event for event in events if all(one.fulfilled_by(event.facts) for one in wanted)]
 
 
 def page(found: list[T], limit: int | None, offset: int) -> list[T]:
-    """Return at most `limit` items from `offset` on; InvalidSearchError if one is not a whole number from 0."""
+    """Some of many."""
     for name, value in (("limit", limit), ("offset", offset)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise InvalidSearchError(name, f"{short_repr(value)} is not a whole number from 0")
     return found[offset:] if limit is None else found[offset : offset + limit]
 
 
-def last_state(events: Sequence[Event], name: str) -> Event | None:
-    """Return the last state event with this name, or None."""
-    found = (event for event in reversed(events) if event.kind == "state" and event.record.get("name", "") == name)
+def state_of(events: Sequence[Event], name: str) -> Event | None:
+    """The last state of this name."""
+    found = (one for one in reversed(events) if one.kind == "state" and one.record.get("name", "") == name)
     return next(found, None)
