@@ -21,7 +21,7 @@ from memfs.agent.extraction.config import Fact
 from memfs.agent.sessions.session_log import SessionLog
 from memfs.errors import InvalidSetupError
 from memfs.integrations.agentcore import AgentCoreVault, DataPlane
-from memfs.integrations.agentcore.control import strategy_of
+from memfs.integrations.agentcore.control_plane import strategy_of
 from memfs.integrations.strands import MemoryManager, ScriptedModel
 
 with warnings.catch_warnings():  # of pydantic, about their classes

@@ -86,7 +86,7 @@ def asked_of(one: Agent) -> str:
     return one.model.calls[0].text
 
 
-def store_of(memory: ModuleType, root: Path, **options: Any) -> Any:
+def make_store(memory: ModuleType, root: Path, **options: Any) -> Any:
     """The file store of each side."""
     if memory is ours:
         return VaultStore(Vault.init(root), "/facts", **options)
@@ -193,7 +193,7 @@ def _a_crash(memory: ModuleType, root: Path) -> None:
 def _a_partial_failure(memory: ModuleType, root: Path) -> None:
     facts = json.dumps([{"content": "# Tea\nAlice likes tea."}, {"content": "# Milk\nBob likes milk."}])
     extraction = {"trigger": memory.InvocationTrigger(), "extractor": memory.ModelExtractor(model(facts, facts))}
-    store = store_of(memory, root, extraction=extraction)
+    store = make_store(memory, root, extraction=extraction)
     add, writes = store.add, itertools.count()
 
     async def failing(content: str, metadata: Any = None) -> Any:
@@ -279,7 +279,7 @@ def _told(memory: ModuleType, store: Any, words: str, **injection: Any) -> str:
 
 
 def _prompts_about_something_else(memory: ModuleType, root: Path) -> None:
-    store = store_of(memory, root)
+    store = make_store(memory, root)
     for file in sorted((Path(__file__).parents[2] / "example-vault").rglob("*.md")):
         asyncio.run(store.add(file.read_text().rpartition("---\n")[2].strip() or file.stem))
 
@@ -290,7 +290,7 @@ def _prompts_about_something_else(memory: ModuleType, root: Path) -> None:
 
 
 def _a_long_memory(memory: ModuleType, root: Path) -> None:
-    store = store_of(memory, root)
+    store = make_store(memory, root)
     asyncio.run(store.add("Alice likes tea. " + "And so on. " * 55_000))
 
     told = _told(memory, store, "Does Alice like tea?")

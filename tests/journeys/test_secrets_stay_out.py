@@ -20,7 +20,13 @@ from support.secret_samples import EACH, PEM, SPOKEN, body, leaks, pieces
 from memfs import MemoryManager, Vault
 from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, WorkingMemory
 from memfs.agent.distill.config import VaultMemoryConfig
-from memfs.agent.distill.strategies import EpisodeStrategy, FactStrategy, PreferenceStrategy, SummaryStrategy, store_of
+from memfs.agent.distill.strategies import (
+    EpisodeStrategy,
+    FactStrategy,
+    PreferenceStrategy,
+    SummaryStrategy,
+    make_store,
+)
 from memfs.agent.extraction_queue.pending_log import failures, retry
 from memfs.agent.models.clients import ScriptedModel as PlainModel
 from memfs.agent.sessions.session_log import SessionLog
@@ -335,7 +341,7 @@ def test_every_way_to_write_to_a_store_is_looked_at(vault: Vault, make: Callable
 
 
 def test_a_summary_refuses_a_secret_too(vault: Vault) -> None:
-    store = store_of(SummaryStrategy(), vault, actor="alice", session="s-1")
+    store = make_store(SummaryStrategy(), vault, actor="alice", session="s-1")
 
     with pytest.raises(SecretRefusedError, match="holds github-token on line 3"):
         asyncio.run(store.add(f"## Keys\n\n{TOKEN}"))

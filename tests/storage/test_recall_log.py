@@ -20,7 +20,7 @@ from memfs import MemoryManager, Vault
 from memfs.agent.distill.config import RetrievalConfig
 from memfs.agent.distill.retrieval import Retriever
 from memfs.data_types import Change
-from memfs.integrations.agentcore.records import Records
+from memfs.integrations.agentcore.records_api import RecordsApi
 from memfs.storage.recall_log import COMPACT, NEVER, Ratio, RecallLog, Recalls, Tally
 from memfs.stores import VaultStore
 
@@ -412,7 +412,7 @@ def test_what_a_session_retrieves_is_counted_once_a_turn(vault: Vault) -> None:
 
 def test_what_a_client_of_agentcore_retrieves_is_counted(vault: Vault) -> None:
     tea = vault.add("Alice drinks green tea at five.", "/facts/alice")
-    records = Records(vault, dict)
+    records = RecordsApi(vault, dict)
     criteria = {"searchQuery": "green tea"}
     records.retrieve_memory_records(memoryId="m", namespace="/facts/alice", searchCriteria=criteria)
     records.list_memory_records(memoryId="m", namespace="/facts/alice")

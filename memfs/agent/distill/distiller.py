@@ -1,4 +1,4 @@
-"""From the turns of a session to what a strategy is shown, and from what it says to memories with a source."""
+"""From the turns of a session to what a strategy is short_repr, and from what it says to memories with a source."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from memfs.stores.agent.vault_store import VaultStore
 if TYPE_CHECKING:
     from memfs.agent.distill.strategies import Strategy
 
-TALKERS = frozenset({"user", "assistant"})
+CONVERSATION_ROLES = frozenset({"user", "assistant"})
 LONGEST = 2_000  # characters of what a tool was told, or answered
 _WORD = re.compile(r"[^\W_]+")
 _ENDING = re.compile(r"(?<=\w{3})(?:s|ed|ing)$")
@@ -29,7 +29,7 @@ class StrategyContext(ExtractorContext):
     store: VaultStore | None = None
 
 
-def recorded(message: Message, session: str, number: int, agent: str = "") -> Message:
+def with_position(message: Message, session: str, number: int, agent: str = "") -> Message:
     """A message as it is taken down for strategies: it knows its session, its agent, and its number there."""
     return {**message, "session": session, "number": number, **({"agent": agent} if agent else {})}
 
@@ -50,7 +50,7 @@ class Distiller:
         facts = await call(self.strategy.extract, turns, self._context(context))
         if odd := [fact for fact in facts if not isinstance(fact, Fact)]:
             raise InvalidSetupError(f"strategy {self.strategy.name}", f"extract: {short_repr(odd[0])} is not a Fact")
-        return [sourced(fact, turns) for fact in facts]
+        return [with_source(fact, turns) for fact in facts]
 
     def _context(self, given: Any) -> StrategyContext:
         known = given if isinstance(given, ExtractorContext) else ExtractorContext()
@@ -60,16 +60,18 @@ class Distiller:
 
     def _shown(self, messages: Sequence[Message]) -> list[Message]:
         """The turns that the strategy reads, in words; those without a word are left out."""
-        texts = ((message, spoken(message) if self._reads_all else talk(message)) for message in messages)
+        texts = (
+            (message, full_text(message) if self._reads_all else conversation_text(message)) for message in messages
+        )
         return [_worded(message, text) for message, text in texts if text]
 
 
-def talk(message: Message) -> str:
+def conversation_text(message: Message) -> str:
     """What a person or the agent said; nothing of what tools were told and answered."""
-    return text_of(message) if message.get("role") in TALKERS else ""
+    return text_of(message) if message.get("role") in CONVERSATION_ROLES else ""
 
 
-def spoken(message: Message) -> str:
+def full_text(message: Message) -> str:
     """All of a message in words, also what tools were told and answered."""
     return "\n".join(filter(None, map(_words_of, blocks_of(message)))).strip()
 
@@ -104,15 +106,15 @@ def _worded(message: Message, text: str) -> Message:
     return {"role": message.get("role", "unknown"), "content": text, **where}
 
 
-def sourced(fact: Fact, turns: Sequence[Message]) -> Fact:
+def with_source(fact: Fact, turns: Sequence[Message]) -> Fact:
     """A fact with the message it comes from, unless it names a source itself."""
-    source = source_of(fact.content, turns)
+    source = find_source(fact.content, turns)
     if source is None or (fact.metadata and "source" in fact.metadata):
         return fact
     return replace(fact, metadata={**(fact.metadata or {}), "source": source})
 
 
-def source_of(text: str, turns: Sequence[Message]) -> str | None:
+def find_source(text: str, turns: Sequence[Message]) -> str | None:
     """The turn that has most of a text's words, the earliest of several; without a common word the last of a person."""
     known = [turn for turn in turns if isinstance(turn.get("session"), str) and isinstance(turn.get("number"), int)]
     if not known:

@@ -6,9 +6,16 @@ from typing import Any
 
 from memfs.agent.conversation_state import Attachment
 from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
-from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.retrieval import Retriever
-from memfs.agent.distill.strategies import Strategy, SummaryStrategy, is_off, store_of, with_companions, with_models
+from memfs.agent.distill.strategies import (
+    Strategy,
+    SummaryStrategy,
+    lacks_model,
+    make_store,
+    with_companions,
+    with_models,
+)
 from memfs.agent.extraction_queue.coordinator import amend
 from memfs.agent.extraction_queue.turns import Amendment
 from memfs.agent.manager import MemoryManager
@@ -52,7 +59,7 @@ class LongTerm:
         """The strategies that can do something, with models that can be asked."""
         chosen = with_models(with_companions(self.config.strategies), self._adapt)
         has_model = self._lends or self._model is not None
-        off = [strategy.name for strategy in chosen if is_off(strategy, has_model=has_model)]
+        off = [strategy.name for strategy in chosen if lacks_model(strategy, has_model=has_model)]
         kept = [strategy for strategy in chosen if strategy.name not in off]
         plain = [strategy.name for strategy in kept if isinstance(strategy, SummaryStrategy) and not strategy.model]
         said = [f"{', '.join(off)} off"] * bool(off) + [f"{', '.join(plain)} extractive"] * bool(plain)
@@ -63,7 +70,7 @@ class LongTerm:
     def _store(self, strategy: Strategy) -> VaultStore:
         config = self.config
         about = {"actor": config.actor_id, "session": config.session_id}
-        return store_of(strategy, self.vault, **about, redaction=config.redaction)
+        return make_store(strategy, self.vault, **about, redaction=config.redaction)
 
     def model_for(self, lent: Any) -> Any:
         """The model for strategies without one of their own, where an agent lends this one; or None."""
@@ -77,7 +84,7 @@ class LongTerm:
         """Have a message of the session be another one, or none, wherever it waits to be distilled."""
         session = self.config.session_id
         policy = self.config.redaction or Policy.of(self.vault)
-        instead = None if message is None else recorded(policy.redact(message).value, session, number, agent)
+        instead = None if message is None else with_position(policy.redact(message).value, session, number, agent)
         amend(self.vault.root, Amendment(session, agent, number, instead))
 
     def retriever(self) -> Retriever | None:

@@ -4,15 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memfs.agent.distill.distiller import recorded
-from memfs.agent.distill.strategies import ModelStrategy, Strategy, is_off, store_of, with_companions, with_models
+from memfs.agent.distill.distiller import with_position
+from memfs.agent.distill.strategies import (
+    ModelStrategy,
+    Strategy,
+    lacks_model,
+    make_store,
+    with_companions,
+    with_models,
+)
 from memfs.agent.extraction_queue.pending_log import failures
 from memfs.agent.manager import MemoryManager
 from memfs.agent.messages import Message
 from memfs.agent.models.clients import as_model
 from memfs.agent.run_sync import wait
 from memfs.agent.sessions.session_log import SessionLog
-from memfs.agent.sessions.transcript import said_in
+from memfs.agent.sessions.transcript import messages_in
 from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.data_types import Stamp
 from memfs.errors import SettingsError
@@ -31,7 +38,7 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Distilled:
+class StrategyResult:
     """What became of a strategy: `state` is done, extractive, off (it has no model) or failed (the turns are kept)."""
 
     name: str
@@ -40,7 +47,7 @@ class Distilled:
     changes: Sequence[tuple[str, str]] = ()  # "created" or "updated", and a path
 
 
-def conversations(vault: Vault, session: str) -> list[Conversation]:
+def load_conversations(vault: Vault, session: str) -> list[Conversation]:
     """What was said in a session, agent by agent."""
     return [found for log in Sessions(vault).logs(session) if (found := _conversation(log)).messages]
 
@@ -50,14 +57,14 @@ def _conversation(log: SessionLog) -> Conversation:
     found, last = [], -1
     for event in log.events():
         own = event.record.get("index")
-        for message in said_in(event):
+        for message in messages_in(event):
             last = own if isinstance(own, int) and own > last else last + 1
-            found.append(recorded(message, log.session, last, log.agent))
-    head = log.read().head
+            found.append(with_position(message, log.session, last, log.agent))
+    head = log.read().header
     return Conversation(head.actor if head else "", log.agent, found)
 
 
-def by_actor(said: Sequence[Conversation], *, only: str = "", default: str = "") -> dict[str, list[Conversation]]:
+def group_by_actor(said: Sequence[Conversation], *, only: str = "", default: str = "") -> dict[str, list[Conversation]]:
     """Conversations by whom they were had with: all, or `only` one's; what is nobody's is that one's, or `default`'s.
 
     SettingsError if it is neither's.
@@ -85,20 +92,20 @@ def rerun(
     actor: str,
     session: str,
     model: Any = None,
-) -> list[Distilled]:
+) -> list[StrategyResult]:
     """Have strategies distil conversations of one actor, one after the other; what is there is not there twice."""
     lent = None if model is None else as_model(model)
     results = []
     for strategy in with_models(with_companions(list(strategies))):
-        store = store_of(strategy, vault, actor=actor, session=session)
-        if is_off(strategy, has_model=lent is not None):
-            results.append(Distilled(strategy.name, store.namespace, "off"))
+        store = make_store(strategy, vault, actor=actor, session=session)
+        if lacks_model(strategy, has_model=lent is not None):
+            results.append(StrategyResult(strategy.name, store.namespace, "off"))
             continue
         before = _stamps(store)
         is_done = _distil(store, said, lent)
         is_plain = lent is None and isinstance(strategy, ModelStrategy) and strategy.model is None
         state = "failed" if not is_done else "extractive" if is_plain else "done"
-        results.append(Distilled(strategy.name, store.namespace, state, _changes(before, _stamps(store))))
+        results.append(StrategyResult(strategy.name, store.namespace, state, _changes(before, _stamps(store))))
     return results
 
 

@@ -39,7 +39,7 @@ class Retriever:
 
         All calls of a turn are told the same, also those that answer a tool.
         """
-        at = turn_of(messages)
+        at = find_user_turn(messages)
         text = "" if at is None else await self._told_on(at, plain(messages[at]))
         if at is None or not text:
             return list(messages)
@@ -90,7 +90,7 @@ class Retriever:
         return sorted(hits, key=lambda hit: -hit.relevance)
 
 
-def turn_of(messages: Sequence[Message]) -> int | None:
+def find_user_turn(messages: Sequence[Message]) -> int | None:
     """Where a person spoke last; None if that turn is over, or nobody did."""
     for at in range(len(messages) - 1, -1, -1):
         message = plain(messages[at])

@@ -5,9 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from memfs.agent.distill.distiller import Distiller, StrategyContext, source_of
+from memfs.agent.distill.distiller import Distiller, StrategyContext, find_source
 from memfs.agent.distill.prompts import EpisodeExtractor, PreferenceExtractor, ReflectionExtractor, SummaryExtractor
-from memfs.agent.distill.summaries import HIGHLIGHTS, SummaryStore, edited, highlights, marks_of, parse, section
+from memfs.agent.distill.summaries import (
+    HIGHLIGHTS,
+    SummaryStore,
+    edited_titles,
+    highlights,
+    parse,
+    section,
+    section_marks,
+)
 from memfs.agent.extraction.config import CONTEXT, TURNS, Fact, MessageFilter
 from memfs.agent.extraction.extractor import ModelExtractor
 from memfs.agent.messages import Message, transcript
@@ -20,8 +28,8 @@ from memfs.stores.agent.protocol import Found
 from memfs.stores.agent.vault_store import VaultStore
 from memfs.vault.vault import Vault
 
-EPISODES = 5  # that a reflection is shown
-MOST_CONTEXT = 100
+REFLECTION_EPISODES = 5  # that a reflection is short_repr
+MAX_CONTEXT_MESSAGES = 100
 _Extractor = type[ModelExtractor]
 _Store = type[VaultStore]
 _LABELS = ("situation", "intent", "actions", "outcome")
@@ -131,20 +139,20 @@ class SummaryStrategy(ModelStrategy):
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
         """The topics that are new or have changed, as one text."""
         found: Sequence[Found] = context.similar
-        present, marks = (found[0].content, marks_of(found[0].metadata or {})) if found else ("", {})
+        present, marks = (found[0].content, section_marks(found[0].metadata or {})) if found else ("", {})
         if self.model is None and context.default_model is None:
             before = next((one.text for one in parse(present)[1] if fold(one.title) == fold(HIGHLIGHTS)), "")
             topics = [highlights(messages, before)]
         else:
-            facts = await self._asked(messages, context, _hands_off(edited(present, marks)))
+            facts = await self._asked(messages, context, _hands_off(edited_titles(present, marks)))
             topics = [section(_text((fact.metadata or {}).get("topic")), fact.content) for fact in facts]
         topics = [topic for topic in topics if topic.text]
-        source = source_of("", messages[-1:])
+        source = find_source("", messages[-1:])
         content = "\n".join(topic.raw for topic in topics)
         return [Fact(content, {"source": source} if source else None)] if topics else []
 
 
-class _OneType(VaultStore):
+class _SingleTypeStore(VaultStore):
     """A store in which only memories of its own type may be rewritten: below it lie others."""
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
@@ -163,7 +171,7 @@ class ReflectionStrategy(ModelStrategy):
     type: ClassVar[str] = "reflection"
     reads: ClassVar[Literal["talk", "all"]] = "all"
     extractor: ClassVar[_Extractor] = ReflectionExtractor
-    store: ClassVar[_Store] = _OneType
+    store: ClassVar[_Store] = _SingleTypeStore
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
         """The lessons of the turns, and of the episodes that are near."""
@@ -227,8 +235,8 @@ def check_strategy(subject: str, strategy: Any) -> None:
     if trigger is not None and (isinstance(trigger, type) or not callable(getattr(trigger, "attach", None))):
         raise InvalidSetupError(subject, f"trigger: {short_repr(trigger)} is not a trigger such as IntervalTrigger(5)")
     count = getattr(strategy, "context_messages", CONTEXT)
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_CONTEXT:
-        reason = f"context_messages: {short_repr(count)} is not a whole number from 0 to {MOST_CONTEXT}"
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MAX_CONTEXT_MESSAGES:
+        reason = f"context_messages: {short_repr(count)} is not a whole number from 0 to {MAX_CONTEXT_MESSAGES}"
         raise InvalidSetupError(subject, reason)
     if getattr(strategy, "reads", "talk") not in ("talk", "all"):
         raise InvalidSetupError(subject, f"reads: {short_repr(strategy.reads)} is not 'talk' or 'all'")
@@ -257,12 +265,12 @@ def _with_model(strategy: ModelStrategy, adapt: Callable[[Any], Any]) -> ModelSt
         raise InvalidSetupError(f"strategy {strategy.name}", f"model: {error}").with_hint(error.hint) from error
 
 
-def is_off(strategy: Strategy, *, has_model: bool) -> bool:
+def lacks_model(strategy: Strategy, *, has_model: bool) -> bool:
     """Tell whether a strategy can do nothing: it needs a model, and there is neither its own nor another."""
     return isinstance(strategy, ModelStrategy) and strategy.needs_model and strategy.model is None and not has_model
 
 
-def store_of(
+def make_store(
     strategy: Strategy, vault: Vault, *, actor: str, session: str, redaction: Policy | None = None
 ) -> VaultStore:
     """The store where the memories of a strategy go, which gets the turns of a session."""
@@ -316,5 +324,5 @@ def _hands_off(titles: Sequence[str]) -> str:
 
 def _episodes(store: VaultStore, text: str) -> list[Message]:
     """Episodes near a text, as turns."""
-    hits = store.vault.search(text.replace('"', " "), type="episode", limit=EPISODES)
+    hits = store.vault.search(text.replace('"', " "), type="episode", limit=REFLECTION_EPISODES)
     return [{"role": "earlier episode", "content": hit.memory.legible.strip()} for hit in hits]

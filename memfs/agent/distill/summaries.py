@@ -83,7 +83,7 @@ def _read(lines: Sequence[str]) -> Section:
     return Section(title[1] if title else "", "".join(lines[1:]).strip(), "".join(lines))
 
 
-def merged(body: str, news: Iterable[Section], ours: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+def merge_sections(body: str, news: Iterable[Section], ours: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """A summary with topics put in, and the marks of what is memfs's own in it; `ours` are those so far."""
     head, parts = parse(body)
     marks = dict(ours)
@@ -129,12 +129,12 @@ def _plain(line: str) -> str:
     return " ".join(line.casefold().split())
 
 
-def edited(body: str, ours: Mapping[str, str]) -> list[str]:
+def edited_titles(body: str, ours: Mapping[str, str]) -> list[str]:
     """The titles of the topics that a person wrote, or changed."""
     return [one.title for one in parse(body)[1] if ours.get(fold(one.title)) != one.mark]
 
 
-def marks_of(values: Mapping[str, Any]) -> dict[str, str]:
+def section_marks(values: Mapping[str, Any]) -> dict[str, str]:
     """The marks in a header, by folded title."""
     held = values.get(KEY)
     lines = [line for line in held if isinstance(line, str)] if isinstance(held, list | tuple) else []
@@ -209,7 +209,7 @@ class SummaryStore(VaultStore):
 
     def _begin(self, news: Sequence[Section], keys: Mapping[str, Any]) -> Written | None:
         """Make the file; None if somebody else did meanwhile."""
-        body, marks = merged(f"{HEADING}\n\n", news, {})
+        body, marks = merge_sections(f"{HEADING}\n\n", news, {})
         written = self.vault.add(body.rstrip(), **{"type": self.type, **keys, KEY: list(marks.values())})
         if written.path == self._expected() or written.outcome != "created":
             return written
@@ -217,8 +217,8 @@ class SummaryStore(VaultStore):
         return None
 
     def _go_on(self, memory: Memory, news: Sequence[Section], keys: Mapping[str, Any]) -> Written:
-        before = marks_of(memory.header.values)
-        body, marks = merged(memory.body, news, before)
+        before = section_marks(memory.header.values)
+        body, marks = merge_sections(memory.body, news, before)
         if body == memory.body and marks == before:
             return Written(memory.id, memory.path, "unchanged", memory.stamp)
         return self.vault.update(memory.path, body=body, seen=memory.stamp, **{**keys, KEY: list(marks.values())})

@@ -1,4 +1,4 @@
-"""History: which events of a log a branch has, and which of them were asked for. Pure."""
+"""Branches of a log: the events of one branch, and their filters, pages and states. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -8,11 +8,11 @@ from memfs.errors import InvalidSearchError, SessionNotFoundError, short_repr
 from memfs.query.filter_operators import Condition
 
 T = TypeVar("T")
-SPOKEN = ("message", "payload")  # the kinds of events that a conversation is made of
+CONVERSATION_KINDS = ("message", "payload")  # the kinds of events that make up a conversation
 
 
 class Branch(NamedTuple):
-    """A way on from an event: its name, the branch it left, and the last event that both have."""
+    """A branch of a log: its name, the branch it was forked from, and the last event that both share."""
 
     name: str
     parent: str = ""
@@ -20,7 +20,7 @@ class Branch(NamedTuple):
 
 
 def branches(events: Iterable[Event]) -> dict[str, Branch]:
-    """The branches of a log by name, the first fork of a name counting; the trunk is the one without a name."""
+    """Return the branches of a log by name; the trunk has an empty name, and the first fork of a name counts."""
     found = {"": Branch("")}
     for event in events:
         match event.record.get("fork"):
@@ -32,7 +32,10 @@ def branches(events: Iterable[Event]) -> dict[str, Branch]:
 
 
 def history(events: Sequence[Event], branch: str = "", *, parents: bool = True) -> list[Event]:
-    """The events of a branch: its parent's up to the fork, then its own."""
+    """Return the events of a branch: its parent's up to the fork, then its own; SessionNotFoundError if it is unknown.
+
+    Without `parents`, only its own.
+    """
     if not any("branch" in event.record or event.kind == "fork" for event in events):
         if branch:
             raise SessionNotFoundError(branch)
@@ -40,36 +43,36 @@ def history(events: Sequence[Event], branch: str = "", *, parents: bool = True) 
     known = branches(events)
     if branch not in known:
         raise SessionNotFoundError(branch)
-    places = {event.id: place for place, event in enumerate(events)}
+    positions = {event.id: position for position, event in enumerate(events)}
     ends, end = {branch: len(events)}, len(events)
     while parents and branch and (fork := known[branch]).parent in known and fork.parent not in ends:
-        end = min(end, places.get(fork.at, -1))
+        end = min(end, positions.get(fork.at, -1))
         branch = fork.parent
         ends[branch] = end
-    return [event for place, event in enumerate(events) if place <= ends.get(event.branch, -1)]
+    return [event for position, event in enumerate(events) if position <= ends.get(event.branch, -1)]
 
 
-def conditions(where: Iterable[Any]) -> list[Condition]:
-    """Conditions on metadata, checked."""
+def parse_conditions(where: Iterable[Any]) -> list[Condition]:
+    """Return conditions on metadata; InvalidSearchError if one is not valid."""
     return [Condition.make(one) for one in where]
 
 
-def matching(events: Iterable[Event], wanted: Sequence[Condition]) -> list[Event]:
-    """The events whose metadata, role, kind or time fulfil every condition."""
-    if not wanted:
+def filter_events(events: Iterable[Event], conditions: Sequence[Condition]) -> list[Event]:
+    """Return the events whose metadata, role, kind or time meet every condition."""
+    if not conditions:
         return list(events)
-    return [event for event in events if all(one.fulfilled_by(event.facts) for one in wanted)]
+    return [event for event in events if all(condition.fulfilled_by(event.facts) for condition in conditions)]
 
 
 def page(found: list[T], limit: int | None, offset: int) -> list[T]:
-    """Some of many."""
+    """Return at most `limit` items from `offset` on; InvalidSearchError if one is not a whole number from 0."""
     for name, value in (("limit", limit), ("offset", offset)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             raise InvalidSearchError(name, f"{short_repr(value)} is not a whole number from 0")
     return found[offset:] if limit is None else found[offset : offset + limit]
 
 
-def state_of(events: Sequence[Event], name: str) -> Event | None:
-    """The last state of this name."""
-    found = (one for one in reversed(events) if one.kind == "state" and one.record.get("name", "") == name)
+def last_state(events: Sequence[Event], name: str) -> Event | None:
+    """Return the last state event with this name, or None."""
+    found = (event for event in reversed(events) if event.kind == "state" and event.record.get("name", "") == name)
     return next(found, None)

@@ -1,4 +1,4 @@
-"""KeptHold: the lock of one directory, with its descriptors kept at hand from one use to the next."""
+"""CachedLock: the lock of one directory whose descriptors stay open from one use to the next."""
 
 import os
 import time
@@ -10,63 +10,66 @@ from memfs.fs.files import open_directory_fd, open_root
 from memfs.fs.locks import acquire
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 
-_kept: "WeakSet[KeptHold]" = WeakSet()  # of this process
+_locks: "WeakSet[CachedLock]" = WeakSet()  # of this process
 
 
-def _forked() -> None:
-    """Have a child hold nothing of its parent's: a lock lasts as long as anybody has its descriptor."""
-    for one in list(_kept):
-        one.drop()
+def _close_in_child() -> None:
+    """Close the descriptors inherited by a forked child: a lock lasts as long as any process has its descriptor."""
+    for lock in list(_locks):
+        lock.close()
 
 
-after_fork(_forked)
+after_fork(_close_in_child)
 
 
-class KeptHold:
-    """Locks a directory of a vault again and again, for less than `Tree.hold`, whose lock it is. Not thread-safe."""
+class CachedLock:
+    """Locks a directory of a vault repeatedly, and more cheaply than MemoryFiles.hold, with the same lock.
 
-    def __init__(self, tree: MemoryFiles, root: str, segments: tuple[str, ...], *, timeout: float) -> None:
-        self._tree, self._root, self._segments, self._timeout = tree, root, segments, timeout
+    Not thread-safe.
+    """
+
+    def __init__(self, files: MemoryFiles, root: str, segments: tuple[str, ...], *, timeout: float) -> None:
+        self._files, self._root, self._segments, self._timeout = files, root, segments, timeout
         self._path, self._label = "/".join((root, *segments)), "/" + "/".join(segments)
-        self._hold: LockedDirectory | None = None
+        self._directory: LockedDirectory | None = None
         self._inode = (0, 0)
-        _kept.add(self)
+        _locks.add(self)
 
     def take(self) -> LockedDirectory | None:
-        """Lock it, until it is released; None if it has to be opened first."""
-        hold = self._hold
-        if hold is None:
+        """Lock the directory until it is released; None if no descriptors are cached, or the directory was replaced."""
+        directory = self._directory
+        if directory is None:
             return None
-        acquire(hold.parent, hold.gate, self._label, self._timeout, time.monotonic() + self._timeout)
+        acquire(directory.parent, directory.gate, self._label, self._timeout, time.monotonic() + self._timeout)
         try:
-            there = os.stat(self._path)
-            if (there.st_dev, there.st_ino) == self._inode:
-                return hold
+            status = os.stat(self._path)
+            if (status.st_dev, status.st_ino) == self._inode:
+                return directory
         except OSError:
             pass
-        self.drop()
+        self.close()
         return None
 
-    def keep(self, hold: LockedDirectory) -> None:
-        """Have descriptors for the next time, of a directory that is locked now."""
-        self.drop()
+    def cache(self, directory: LockedDirectory) -> None:
+        """Open descriptors of a directory that is locked now, for the next use."""
+        self.close()
         with ExitStack() as opened:
             root = open_root(self._root)
             opened.callback(os.close, root)
-            parent = open_directory_fd(root, hold.segments)
+            parent = open_directory_fd(root, directory.segments)
             opened.callback(os.close, parent)
             status = os.fstat(parent)
-            self._hold = LockedDirectory(root, parent, os.dup(hold.gate), hold.segments)
+            self._directory = LockedDirectory(root, parent, os.dup(directory.gate), directory.segments)
             self._inode = status.st_dev, status.st_ino
             opened.pop_all()
 
-    def drop(self) -> None:
-        """Have nothing at hand."""
-        hold, self._hold = self._hold, None
-        if hold:
-            for fd in hold[:3]:
+    def close(self) -> None:
+        """Close the cached descriptors, and with them release the lock."""
+        directory, self._directory = self._directory, None
+        if directory:
+            for fd in directory[:3]:
                 os.close(fd)
 
     def __del__(self) -> None:
-        with suppress(Exception):  # of a log that nobody closed
-            self.drop()
+        with suppress(Exception):  # of a log that was not closed
+            self.close()

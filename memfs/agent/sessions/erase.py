@@ -1,24 +1,27 @@
-"""Erasing: the bytes of a log without an event, and without what damage left of its line elsewhere. Pure."""
+"""Erasing: the bytes of a log without one event, also without its remnants in damaged lines. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memfs.agent.sessions.events import KINDS, Event, line_of, understand
+from memfs.agent.sessions.events import EVENT_KINDS, Event
+from memfs.agent.sessions.line_encoder import encode_line
+from memfs.agent.sessions.log_parser import parse_log
 
-PIECE = 16  # bytes of a text by which a damaged line is known to hold some of it
-SHORT = 8  # a text below this says too little to be known by
+PIECE_BYTES = 16  # length of a piece of text that identifies a damaged line as a remnant
+MIN_TEXT_BYTES = 8  # a shorter text is too common to identify a remnant
 
 
-def with_line(data: bytes, event: Event, line: bytes) -> bytes:
-    """The bytes of a log with one line in the place of all that have the id of an event, or hold some of its text."""
+def replace_line(data: bytes, event: Event, line: bytes) -> bytes:
+    """Return the bytes of a log with one line instead of every line that has the event's id or some of its text."""
     lines, is_placed = [], False
-    left = _Left(event)
-    damaged = {problem.line for problem in understand(data, "").problems}
+    matcher = _RemnantMatcher(event)
+    damaged = {problem.line for problem in parse_log(data, "").problems}
     for number, old in enumerate(data.split(b"\n"), 1):
-        found = understand(old, "") if number in damaged or left.names(old) else None
-        events = found.events if found else []
-        if found is None or found.head or (events and events[0].id != event.id) or not (events or left.is_in(old)):
+        parsed = parse_log(old, "") if number in damaged or matcher.has_id(old) else None
+        events = parsed.events if parsed else []
+        is_other = parsed is None or parsed.header or (events and events[0].id != event.id)
+        if is_other or not (events or matcher.is_remnant(old)):
             lines.append(old)
         elif events and not is_placed:
             lines.append(line.removesuffix(b"\n"))
@@ -26,41 +29,42 @@ def with_line(data: bytes, event: Event, line: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-class _Left:
-    """Knows what is left of the line of an event."""
+class _RemnantMatcher:
+    """Recognises lines that contain parts of one event."""
 
     def __init__(self, event: Event) -> None:
-        self._ids = {b'"%b"' % one for one in _spellings(event.id)}
-        self._line = line_of(event.record)
-        said = {one for kind in KINDS for text in _texts(event.record.get(kind)) for one in _spellings(text)}
-        self._short = {one for one in said if SHORT <= len(one) < PIECE}
-        self._pieces = {one[at : at + PIECE] for one in said for at in range(0, len(one) - PIECE + 1, PIECE)}
+        self._ids = {b'"%b"' % encoded for encoded in _encodings(event.id)}
+        self._line = encode_line(event.record)
+        texts = {found for kind in EVENT_KINDS for text in _texts(event.record.get(kind)) for found in _encodings(text)}
+        self._short = {text for text in texts if MIN_TEXT_BYTES <= len(text) < PIECE_BYTES}
+        starts = ((text, at) for text in texts for at in range(0, len(text) - PIECE_BYTES + 1, PIECE_BYTES))
+        self._pieces = {text[at : at + PIECE_BYTES] for text, at in starts}
 
-    def names(self, line: bytes) -> bool:
-        """Tell whether the id is in a line."""
-        return any(one in line for one in self._ids)
+    def has_id(self, line: bytes) -> bool:
+        """Return whether the line contains the event's id."""
+        return any(encoded in line for encoded in self._ids)
 
-    def is_in(self, line: bytes) -> bool:
-        """Tell whether a line that is no event holds some of the event."""
+    def is_remnant(self, line: bytes) -> bool:
+        """Return whether a line that is not an event contains a part of the event."""
         if not line.strip():
             return False
-        if self.names(line) or line.strip() in self._line or any(one in line for one in self._short):
+        if self.has_id(line) or line.strip() in self._line or any(text in line for text in self._short):
             return True
-        return any(line[at : at + PIECE] in self._pieces for at in range(len(line) - PIECE + 1))
+        return any(line[at : at + PIECE_BYTES] in self._pieces for at in range(len(line) - PIECE_BYTES + 1))
 
 
-def _spellings(text: str) -> set[bytes]:
-    """A text as it may stand in a line."""
+def _encodings(text: str) -> set[bytes]:
+    """Return the ways in which a text can be encoded in a line."""
     plain = json.dumps(text, ensure_ascii=False)[1:-1].encode(errors="surrogatepass")
     return {json.dumps(text)[1:-1].encode(), plain}
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a value, bytes as they are spelled."""
+    """Yield the texts in a value, and bytes in their encoded form."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, bytes | bytearray):
-        yield line_of({"": value}).decode().rpartition(":")[2].strip('"}\n')
+        yield encode_line({"": value}).decode().rpartition(":")[2].strip('"}\n')
     elif isinstance(value, Mapping):
         for inner in value.values():
             yield from _texts(inner)

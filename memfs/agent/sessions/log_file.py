@@ -1,7 +1,7 @@
 """LogFile: the lines of a log on disk, appended and replaced under the lock of its directory.
 
-What was appended by this process is known, so an append reads nothing; what others appended is read when the size of
-the file tells of it, from there on.
+The process remembers the ids and the end of the file after its own append, so the next append reads nothing. If other
+processes appended since, the file has grown, and only the new part is read.
 """
 
 import os
@@ -12,21 +12,12 @@ from time import time_ns
 from typing import Any
 
 from memfs.after_fork import Mutex
-from memfs.agent.sessions.cached_lock import KeptHold
-from memfs.agent.sessions.erase import with_line
-from memfs.agent.sessions.events import (
-    KIND,
-    VERSION,
-    Draft,
-    Event,
-    Reading,
-    last_id,
-    line_of,
-    lines_with,
-    time_at,
-    understand,
-)
-from memfs.agent.sessions.paths import LARGEST, check_file, is_of
+from memfs.agent.sessions.cached_lock import CachedLock
+from memfs.agent.sessions.erase import replace_line
+from memfs.agent.sessions.events import EVENT_ID_KIND, SCHEMA_VERSION, Event, format_milliseconds, last_id
+from memfs.agent.sessions.line_encoder import EventDraft, encode_line
+from memfs.agent.sessions.log_parser import ParsedLog, parse_log, select_lines
+from memfs.agent.sessions.paths import MAX_LOG_BYTES, check_log_file, is_owned_by
 from memfs.errors import (
     InvalidNamespaceError,
     MemoryChangedError,
@@ -46,32 +37,32 @@ from memfs.storage.state_dir import Settled, settled
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS
 _READ = os.O_RDONLY | FILE_FLAGS
-MANY = 256 * 1024  # bytes of lines from which on reading them makes a great many values
-Check = Callable[[Sequence[Event]], None]
+_GC_PAUSE_BYTES = 256 * 1024  # parsing more than this creates so many objects that the garbage collector is gc_paused
+AppendCheck = Callable[[Sequence[Event]], None]
 
 
-class _Known:
-    """What is known of the file as it was left: which one it is, how far it was read, and the ids in it."""
+class _FileState:
+    """The file as this process last saw it: its inode, the offset up to which it was read, and the ids in it."""
 
     def __init__(self) -> None:
-        self.left = 0, 0  # inode and size
-        self.last = ""
+        self.end = 0, 0  # inode and size
+        self.last_id = ""
         self.ids: set[str] = set()
 
-    def position(self, status: os.stat_result) -> int:
-        """Where what is not known begins."""
-        inode, size = self.left
+    def unread_offset(self, status: os.stat_result) -> int:
+        """Return the offset of the part that was not read yet; 0 if the file is another one or was shortened."""
+        inode, size = self.end
         return size if inode == status.st_ino and size <= status.st_size else 0
 
     def add(self, events: Sequence[Event]) -> None:
         self.ids.update([event.id for event in events])
-        self.last = max(self.last, last_id(events))
+        self.last_id = max(self.last_id, last_id(events))
 
 
 class LogFile:
     """A file of events in a directory of the vault. Thread-safe; any number of processes may append to it.
 
-    With an `actor`, one whose first line names another is refused.
+    With an `actor`, a file whose header names another one is refused (OtherActorError).
     """
 
     def __init__(
@@ -80,193 +71,203 @@ class LogFile:
         segments: tuple[str, ...],
         name: str,
         *,
-        head: Callable[[], bytes],
+        make_header: Callable[[], bytes],
         clock: Clock,
         timeout: float,
         actor: str = "",
     ) -> None:
         self._root, self._segments, self._name = root, segments, name
         self.path = "/".join((*segments, name))
-        self._head, self._now, self._actor = head, _counting(clock), actor
-        self._tree = MemoryFiles(root, clock=clock, lock_timeout=timeout)
-        self._kept = KeptHold(self._tree, str(root), segments, timeout=timeout)
-        self._known, self._mutex = _Known(), Mutex()
-        self._is_named = False  # whether the name of the file is known to be on the disk
+        self._make_header, self._now, self._actor = make_header, _millisecond_clock(clock), actor
+        self._files = MemoryFiles(root, clock=clock, lock_timeout=timeout)
+        self._lock = CachedLock(self._files, str(root), segments, timeout=timeout)
+        self._state, self._mutex = _FileState(), Mutex()
+        self._is_entry_synced = False  # whether the directory was fsynced after the file was created
 
     def close(self) -> None:
-        """Give back what writing holds; the file can still be used."""
+        """Close the cached descriptors; the file can still be used."""
         with self._mutex:
-            self._kept.drop()
-        self._tree.close()
+            self._lock.close()
+        self._files.close()
 
     def exists(self) -> bool:
-        """Tell whether there is such a file."""
+        """Return whether the file exists; StorageError if that cannot be determined."""
         try:
-            with self._folder() as parent:
+            with self._open_directory() as parent:
                 os.stat(self._name, dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise _unreadable(self.path, error) from error
+            raise _unreadable_error(self.path, error) from error
         return True
 
-    def read(self, *, only: bytes = b"") -> Reading:
-        """Everything the file says, or the lines that hold `only`; of no file, nothing. StorageError if it cannot."""
-        try:
-            with self._folder() as parent:
-                return self._reading(parent, only)
-        except FileNotFoundError:
-            return Reading(None, [], [])
-        except OSError as error:
-            raise _unreadable(self.path, error) from error
+    def read(self, *, only: bytes = b"") -> ParsedLog:
+        """Parse the file, or its header and the lines that contain `only`; a missing file is empty.
 
-    def append(self, drafts: Sequence[Draft], check: Check | None = None) -> list[Event]:
-        """Add events durably, all or none; `check` is shown all there are under the lock, and may raise."""
+        StorageError if the file cannot be read.
+        """
+        try:
+            with self._open_directory() as parent:
+                return self._read(parent, only)
+        except FileNotFoundError:
+            return ParsedLog(None, [], [])
+        except OSError as error:
+            raise _unreadable_error(self.path, error) from error
+
+    def append(self, drafts: Sequence[EventDraft], check: AppendCheck | None = None) -> list[Event]:
+        """Append events durably, all or none; `check` is called with all events under the lock, and may raise."""
         with self._mutex:
             try:
-                if hold := self._kept.take():
+                if directory := self._lock.take():
                     try:
-                        return self._write(hold, drafts, check)
+                        return self._write(directory, drafts, check)
                     finally:
-                        release(hold.parent)
+                        release(directory.parent)
             except OSError as error:
                 raise translate_os_error(self.path, error) from error
-            except _GoneError:
+            except _DirectoryGoneError:
                 pass
-            return self._append_anew(drafts, check)
+            return self._append_uncached(drafts, check)
 
-    def _append_anew(self, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
-        """Append where nothing is at hand, or is not there any more."""
+    def _append_uncached(self, drafts: Sequence[EventDraft], check: AppendCheck | None) -> list[Event]:
+        """Append with a new lock, because none is cached or the cached directory is gone."""
         for _ in range(OPEN_ATTEMPTS):
-            with suppress(_GoneError), self._held(create=True) as hold:
-                events = self._write(hold, drafts, check)
-                with suppress(OSError, VaultError):  # the events are there, also where no descriptor is left to keep
-                    self._kept.keep(hold)
+            with suppress(_DirectoryGoneError), self._locked(create=True) as directory:
+                events = self._write(directory, drafts, check)
+                with suppress(OSError, VaultError):  # the events are written, even if there are no free descriptors
+                    self._lock.cache(directory)
                 return events
-        raise StorageError(self.path, "its directory is deleted again and again")
+        raise StorageError(self.path, "its directory was deleted again after each attempt")
 
     def replace(self, name: str, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Event:
-        """Have another line in the place of an event's; nothing of the file as it was is left."""
-        with self._mutex, self._held() as hold:
+        """Replace the line of an event durably; nothing of the original file is left on the disk.
+
+        SessionNotFoundError if there is no such event, or it was removed.
+        """
+        with self._mutex, self._locked() as directory:
             for _ in range(OPEN_ATTEMPTS):
-                with suppress(MemoryChangedError), self._settled(hold, name) as old:
-                    event = find(self._understood(old.content.data).events, name)
+                with suppress(MemoryChangedError), self._stable_file(directory, name) as old:
+                    event = find_event(self._parse(old.content.data).events, name)
                     if event.kind == "removed":
                         raise SessionNotFoundError(name)
                     record = change(event.record)
-                    data = with_line(old.content.data, event, line_of(record))
-                    if len(data) > LARGEST:
-                        raise _full(self.path)
-                    self._tree.state.erase(hold.root, hold.parent, self._name, old, data)
-                    os.fsync(hold.parent)
-                    self._known = _Known()
+                    data = replace_line(old.content.data, event, encode_line(record))
+                    if len(data) > MAX_LOG_BYTES:
+                        raise _log_full_error(self.path)
+                    self._files.state.erase(directory.root, directory.parent, self._name, old, data)
+                    os.fsync(directory.parent)
+                    self._state = _FileState()
                     return Event(name, kind, record)
         raise MemoryChangedError(self.path)
 
     @contextmanager
-    def _settled(self, hold: LockedDirectory, name: str) -> Iterator[Settled]:
+    def _stable_file(self, directory: LockedDirectory, name: str) -> Iterator[Settled]:
         try:
-            with settled(hold.parent, self._name, LARGEST) as old:
+            with settled(directory.parent, self._name, MAX_LOG_BYTES) as old:
                 yield old
         except FileNotFoundError:
             raise SessionNotFoundError(name) from None
 
-    def _write(self, hold: LockedDirectory, drafts: Sequence[Draft], check: Check | None) -> list[Event]:
-        """Append under the lock; what is durable is not reported as failed any more."""
+    def _write(
+        self, directory: LockedDirectory, drafts: Sequence[EventDraft], check: AppendCheck | None
+    ) -> list[Event]:
+        """Append under the lock; once the events are durable, no error is raised any more."""
         if check:
-            check(self._reading(hold.parent).events)
+            check(self._read(directory.parent).events)
         try:
-            fd = os.open(self._name, _APPEND, 0o666, dir_fd=hold.parent)
+            fd = os.open(self._name, _APPEND, 0o666, dir_fd=directory.parent)
         except FileNotFoundError:
-            raise _GoneError(self._name) from None
-        begun = False
+            raise _DirectoryGoneError(self._name) from None
+        has_started = False
         try:
             status = os.fstat(fd)
-            size, seal = status.st_size, b""
-            if not size or self._known.left != (status.st_ino, size):
-                seal = self._catch_up(fd, status)
-            events, lines = self._numbered(drafts)
+            size, separator = status.st_size, b""
+            if not size or self._state.end != (status.st_ino, size):
+                separator = self._read_appended(fd, status)
+            events, lines = self._assign_ids(drafts)
             if not size:
-                lines.insert(0, self._head())
-            data = seal + b"".join(lines) if lines else b""
-            if not self._is_named:
-                os.fsync(hold.parent)
-                self._is_named = True
-            if size + len(data) > LARGEST:
-                raise _full(self.path)
+                lines.insert(0, self._make_header())
+            data = separator + b"".join(lines) if lines else b""
+            if not self._is_entry_synced:
+                os.fsync(directory.parent)
+                self._is_entry_synced = True
+            if size + len(data) > MAX_LOG_BYTES:
+                raise _log_full_error(self.path)
             if lines:
-                begun = True
+                has_started = True
                 write_all(fd, data)
-            if lines or not seal:
-                self._known.left = status.st_ino, size + len(data)
+            if lines or not separator:
+                self._state.end = status.st_ino, size + len(data)
             return events
         except BaseException:
-            self._known = _Known()  # it may have ids that are not there
-            if begun:
+            self._state = _FileState()  # it may contain ids that are not in the file
+            if has_started:
                 with suppress(OSError):
                     os.ftruncate(fd, size)
             raise
         finally:
-            try:  # noqa: SIM105  this is cheaper, and done for every message
+            try:  # noqa: SIM105  cheaper than suppress(), and runs for every message
                 os.close(fd)
             except OSError:
                 pass
 
-    def _numbered(self, drafts: Sequence[Draft]) -> tuple[list[Event], list[bytes]]:
-        """Events with their ids and times, and the lines of those that are not there yet."""
-        events, lines, known = [], [], self._known
+    def _assign_ids(self, drafts: Sequence[EventDraft]) -> tuple[list[Event], list[bytes]]:
+        """Return the events with their ids and times, and the lines of those that are not in the file yet."""
+        events, lines, state = [], [], self._state
         for draft in drafts:
             now = self._now()
-            name, time = draft.id or id_at_milliseconds(now, KIND, known.last), draft.time or time_at(now)
-            event, line = draft.numbered(name, time)
+            name = draft.id or id_at_milliseconds(now, EVENT_ID_KIND, state.last_id)
+            event, line = draft.finish(name, draft.time or format_milliseconds(now))
             events.append(event)
-            if name not in known.ids:
+            if name not in state.ids:
                 lines.append(line)
-                known.ids.add(name)
-                if name > known.last and (not draft.id or is_id(name, KIND)):
-                    known.last = name
+                state.ids.add(name)
+                if name > state.last_id and (not draft.id or is_id(name, EVENT_ID_KIND)):
+                    state.last_id = name
         return events, lines
 
-    def _catch_up(self, fd: int, status: os.stat_result) -> bytes:
-        """Take in what others appended, and no more; what to write first, where the last line was cut short."""
-        check_file(status, self.path)
-        start = self._known.position(status)
+    def _read_appended(self, fd: int, status: os.stat_result) -> bytes:
+        """Read the part that others appended; return a newline to write first if the last line was cut short."""
+        check_log_file(status, self.path)
+        start = self._state.unread_offset(status)
         if start and os.pread(fd, 1, start - 1) != b"\n":
             start = 0
         if not start:
-            self._known = _Known()
-        data = _span(fd, start, status.st_size)
-        self._known.add(self._understood(data).events)
+            self._state = _FileState()
+        data = _read_range(fd, start, status.st_size)
+        self._state.add(self._parse(data).events)
         return b"" if data.endswith(b"\n") or not data else b"\n"
 
-    def _reading(self, parent: int, only: bytes = b"") -> Reading:
+    def _read(self, parent: int, only: bytes = b"") -> ParsedLog:
         fd = os.open(self._name, _READ, dir_fd=parent)
         try:
-            check_file(os.fstat(fd), self.path)
-            data, status = read_fd(fd, LARGEST)
+            check_log_file(os.fstat(fd), self.path)
+            data, status = read_fd(fd, MAX_LOG_BYTES)
         finally:
             os.close(fd)
         if only:
-            return self._understood(b"\n".join(lines_with(data, only)))
-        reading = self._understood(data)
+            return self._parse(b"\n".join(select_lines(data, only)))
+        parsed = self._parse(data)
         with self._mutex:
-            if not self._known.left[0] and data.endswith(b"\n") and len(data) == status.st_size:
-                self._known.add(reading.events)
-                self._known.left = status.st_ino, status.st_size
-        return reading
+            if not self._state.end[0] and data.endswith(b"\n") and len(data) == status.st_size:
+                self._state.add(parsed.events)
+                self._state.end = status.st_ino, status.st_size
+        return parsed
 
-    def _understood(self, data: bytes) -> Reading:
-        with gc_paused() if len(data) > MANY else nullcontext():
-            reading = understand(data, self.path)
-        if reading.head and reading.head.version > VERSION:
-            error = StorageError(self.path, f"of schema version {reading.head.version}: made by a newer memfs")
+    def _parse(self, data: bytes) -> ParsedLog:
+        """Parse lines; StorageError if a newer memfs wrote them, OtherActorError if they belong to another actor."""
+        with gc_paused() if len(data) > _GC_PAUSE_BYTES else nullcontext():
+            parsed = parse_log(data, self.path)
+        header = parsed.header
+        if header and header.version > SCHEMA_VERSION:
+            error = StorageError(self.path, f"of schema version {header.version}: made by a newer memfs")
             raise error.with_hint("Install a later memfs: pip install --upgrade memfs-vault.")
-        if reading.head and self._actor and not is_of(reading.head.actor, self._actor):
-            raise OtherActorError(self.path, reading.head.actor, self._actor)
-        return reading
+        if header and self._actor and not is_owned_by(header.actor, self._actor):
+            raise OtherActorError(self.path, header.actor, self._actor)
+        return parsed
 
     @contextmanager
-    def _folder(self) -> Iterator[int]:
+    def _open_directory(self) -> Iterator[int]:
         root = open_root(self._root)
         try:
             with open_directory(root, self._segments) as parent:
@@ -275,49 +276,49 @@ class LogFile:
             os.close(root)
 
     @contextmanager
-    def _held(self, *, create: bool = False) -> Iterator[LockedDirectory]:
-        """Lock the session's directory; one whose name differs in case only is another's."""
+    def _locked(self, *, create: bool = False) -> Iterator[LockedDirectory]:
+        """Lock the session's directory; InvalidNamespaceError if an existing one differs in case only."""
         try:
-            with self._tree.hold(self._segments, create=create) as hold:
-                if hold.segments != self._segments:
-                    reason = f"the same name as {hold.segments[-1]!r} but for case"
+            with self._files.hold(self._segments, create=create) as directory:
+                if directory.segments != self._segments:
+                    reason = f"the same name as {directory.segments[-1]!r} but for case"
                     raise InvalidNamespaceError(self._segments[-1], reason)
-                yield hold
+                yield directory
         except MemoryNotFoundError:
             raise SessionNotFoundError("/".join(self._segments)) from None
         except OSError as error:
             raise translate_os_error(self.path, error) from error
 
 
-class _GoneError(VaultError):
-    """The directory was deleted while its lock was held: by git, say, which has no empty ones."""
+class _DirectoryGoneError(VaultError):
+    """The directory was deleted while its lock was held, for example by git, which removes empty directories."""
 
 
-def _counting(clock: Clock) -> Callable[[], int]:
-    """A clock that tells the milliseconds from 1970; that of the system does so for less."""
+def _millisecond_clock(clock: Clock) -> Callable[[], int]:
+    """Return a clock in milliseconds since 1970; the one of the system clock avoids the datetime."""
     return (lambda: time_ns() // 1_000_000) if clock is system_clock else lambda: unix_milliseconds(clock())
 
 
-def _full(path: str) -> StorageError:
-    error = StorageError(path, f"full: no log is larger than {LARGEST // (1024 * 1024)} MiB")
-    error.hint = "Go on in another session."
+def _log_full_error(path: str) -> StorageError:
+    error = StorageError(path, f"full: a log may have {MAX_LOG_BYTES // (1024 * 1024)} MiB at most")
+    error.hint = "Continue in another session."
     return error
 
 
-def _unreadable(path: str, error: OSError) -> StorageError:
+def _unreadable_error(path: str, error: OSError) -> StorageError:
     return StorageError(path, f"cannot be read: {error.strerror or error}")
 
 
-def find(events: Iterable[Event], name: str) -> Event:
-    """The event with this id."""
+def find_event(events: Iterable[Event], name: str) -> Event:
+    """Return the event with this id; SessionNotFoundError if there is none."""
     for event in events:
         if event.id == name:
             return event
     raise SessionNotFoundError(name)
 
 
-def _span(fd: int, start: int, end: int) -> bytes:
-    """The bytes of an open file from here to there."""
+def _read_range(fd: int, start: int, end: int) -> bytes:
+    """Read the bytes of an open file between two offsets."""
     pieces = []
     while start < end and (piece := os.pread(fd, end - start, start)):
         pieces.append(piece)

@@ -1,4 +1,4 @@
-"""Names of sessions and their logs in a vault, and which files may be read as one."""
+"""Names of session directories and log files in a vault, and the check of a file before it is read as a log."""
 
 import errno
 import os
@@ -8,45 +8,45 @@ from urllib.parse import unquote
 from memfs.errors import InvalidNamespaceError
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, encode_segment, fold, is_utf8_encodable
 
-LOG = ".agent.jsonl"
-MULTI = ".multi.jsonl"  # the state of several agents that work together
-SESSION = "session.jsonl"  # of a session itself, which some frameworks make before any of its agents
-LARGEST = 256 * 1024 * 1024  # bytes of a log that is read
+AGENT_LOG = ".agent.jsonl"
+MULTI_AGENT_LOG = ".multi.jsonl"  # the state of several agents that work together
+SESSION_LOG = "session.jsonl"  # of the session itself, which some frameworks create before any of its agents
+MAX_LOG_BYTES = 256 * 1024 * 1024
 
 
-def place_of(*, archived: bool = False) -> tuple[str, ...]:
-    """The directory of all sessions, or of those that expired."""
+def sessions_directory(*, archived: bool = False) -> tuple[str, ...]:
+    """Return the directory of all sessions, or of the expired ones."""
     return (ARCHIVE, SESSIONS) if archived else (SESSIONS,)
 
 
-def segments_of(session: str, *, archived: bool = False) -> tuple[str, ...]:
-    """The directory of a session."""
-    return (*place_of(archived=archived), _segment(session, "a session"))
+def session_segments(session: str, *, archived: bool = False) -> tuple[str, ...]:
+    """Return the directory of a session; InvalidNamespaceError if its name is not valid."""
+    return (*sessions_directory(archived=archived), _segment(session, "a session"))
 
 
-def file_of(agent: str, suffix: str = LOG) -> str:
-    """The file of an agent's log, or of the session's own."""
-    return suffix if suffix == SESSION else _segment(agent, "an agent") + suffix
+def log_file_name(agent: str, suffix: str = AGENT_LOG) -> str:
+    """Return the file name of an agent's log, or of the session's own log."""
+    return suffix if suffix == SESSION_LOG else _segment(agent, "an agent") + suffix
 
 
-def parts_of(file: str) -> tuple[str, str] | None:
-    """Agent and suffix of the file of a log; None if it is none that memfs makes."""
-    if file == SESSION:
-        return "", SESSION
-    for suffix in (LOG, MULTI):
-        if file.endswith(suffix) and (agent := name_of(file.removesuffix(suffix))):
+def parse_log_file_name(file: str) -> tuple[str, str] | None:
+    """Return the agent and the suffix of a log's file name; None if memfs would not create such a name."""
+    if file == SESSION_LOG:
+        return "", SESSION_LOG
+    for suffix in (AGENT_LOG, MULTI_AGENT_LOG):
+        if file.endswith(suffix) and (agent := decode_segment(file.removesuffix(suffix))):
             return agent, suffix
     return None
 
 
-def name_of(segment: str) -> str | None:
-    """The name that has this segment; None if it is not one that memfs makes."""
+def decode_segment(segment: str) -> str | None:
+    """Return the name of a session or agent from its path segment; None if memfs would not create such a segment."""
     name = unquote(segment, errors="surrogateescape")
     return name if name.strip() and is_utf8_encodable(name) and encode_segment(name) == segment else None
 
 
-def is_of(owner: str, actor: str) -> bool:
-    """Tell whether the log of an owner is an actor's; a name in another case is the same, as in a namespace."""
+def is_owned_by(owner: str, actor: str) -> bool:
+    """Return whether an actor may use a log of this owner, which may be empty; case is ignored, as in a namespace."""
     return owner in ("", actor) or fold(owner) == fold(actor)
 
 
@@ -57,9 +57,9 @@ def _segment(name: str, what: str) -> str:
     return segment
 
 
-def check_file(status: os.stat_result, path: str) -> None:
-    """Refuse what is not a regular file, or beyond all measure."""
+def check_log_file(status: os.stat_result, path: str) -> None:
+    """Raise OSError if a file is not a regular file, or is too large to be read."""
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
-    if status.st_size > LARGEST:
-        raise OSError(errno.EFBIG, f"larger than {LARGEST // (1024 * 1024)} MiB", path)
+    if status.st_size > MAX_LOG_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {MAX_LOG_BYTES // (1024 * 1024)} MiB", path)

@@ -1,4 +1,4 @@
-"""Sessions: all the sessions of a vault: which there are, whose, what is wrong with them, and which have expired."""
+"""Sessions: list, check, expire and remove the sessions of a vault, and list their actors."""
 
 import os
 import shutil
@@ -7,11 +7,18 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from memfs.agent.sessions.branches import conditions
-from memfs.agent.sessions.events import Event, moment
-from memfs.agent.sessions.paths import LOG, is_of, name_of, parts_of, place_of, segments_of
+from memfs.agent.sessions.branches import parse_conditions
+from memfs.agent.sessions.events import Event, parse_time
+from memfs.agent.sessions.paths import (
+    AGENT_LOG,
+    decode_segment,
+    is_owned_by,
+    parse_log_file_name,
+    session_segments,
+    sessions_directory,
+)
 from memfs.agent.sessions.session_log import SessionLog, root_of
-from memfs.agent.sessions.transcript import is_content, said_in
+from memfs.agent.sessions.transcript import is_message_content, messages_in
 from memfs.data_types import Problem, Stamp
 from memfs.errors import (
     InvalidNamespaceError,
@@ -28,30 +35,30 @@ from memfs.protocols import Clock, system_clock
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 from memfs.vault.vault import LOCK_TIMEOUT, Vault
 
-NEVER = datetime.min.replace(tzinfo=UTC)
-COPY = "a copy of a log, or a file of an editor: not read"
+NO_TIME = datetime.min.replace(tzinfo=UTC)
+NOT_A_LOG = "a copy of a log, or a file of an editor: not read"
 
 
 class Session(NamedTuple):
-    """One conversation, as a listing tells of it."""
+    """One conversation, as it is listed."""
 
     name: str
     actor: str
     agents: tuple[str, ...]
     messages: int
     created: datetime
-    updated: datetime  # when its last event happened
+    updated: datetime  # the time of its last event
     path: str
-    actors: tuple[str, ...] = ()  # all that its logs name; `actor` is the first
+    actors: tuple[str, ...] = ()  # of all its logs; `actor` is the first
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a filter can ask for."""
+        """The values that a filter can test."""
         return {"session" if key == "name" else key: value for key, value in self._asdict().items()}
 
 
 class Actor(NamedTuple):
-    """Somebody sessions are had with."""
+    """A person or program that takes part in sessions."""
 
     name: str
     sessions: int
@@ -59,18 +66,18 @@ class Actor(NamedTuple):
     updated: datetime
 
 
-Found = list[Session]  # inside of the class, `list` is its method
+SessionList = list[Session]  # inside the class, `list` is its method
 Actors = list[Actor]
 Logs = list[SessionLog]
 Problems = list[Problem]
 Names = list[str]
 Stamps = list[Stamp]
 Events = list[Event]
-Heads = list[Mapping[str, Any]]
+HeaderRecords = list[Mapping[str, Any]]
 
 
 class Sessions:
-    """The sessions of a vault; of those that expired, with `archived`."""
+    """The sessions of a vault, or with `archived` its expired ones."""
 
     def __init__(
         self,
@@ -83,114 +90,115 @@ class Sessions:
         self._root, self._archived = root_of(vault), archived
         self._clock, self._timeout = clock, lock_timeout
 
-    def list(self, *, actor: str | None = None, where: Iterable[Any] = ()) -> Found:
-        """The sessions, by the time of their last event; `where` are conditions on what a listing tells."""
-        wanted = conditions(where)
+    def list(self, *, actor: str | None = None, where: Iterable[Any] = ()) -> SessionList:
+        """Return the sessions by the time of their last event; `where` are conditions on the fields of Session."""
+        conditions = parse_conditions(where)
         segments: Names = []
-        with suppress(InvalidNamespaceError):  # not a directory: a problem that `check` tells
-            segments = self._entries(place_of(archived=self._archived))
-        found = [one for segment in segments if (name := name_of(segment)) and (one := self._session(name))]
+        with suppress(InvalidNamespaceError):  # not a directory: `check` reports it
+            segments = self._entries(sessions_directory(archived=self._archived))
+        names = filter(None, map(decode_segment, segments))
+        found = [session for name in names if (session := self._session(name))]
         own = [one for one in found if actor is None or fold(actor) in map(fold, one.actors or ("",))]
-        kept = [one for one in own if all(it.fulfilled_by(one.facts) for it in wanted)]
-        return sorted(kept, key=lambda one: (one.updated, one.name))
+        matching = [one for one in own if all(condition.fulfilled_by(one.facts) for condition in conditions)]
+        return sorted(matching, key=lambda one: (one.updated, one.name))
 
     def read(self, session: str) -> Session:
-        """One session by its name."""
+        """Return one session by its name; SessionNotFoundError if there is none."""
         if found := self._session(session):
             return found
         raise SessionNotFoundError(session)
 
     def actors(self) -> Actors:
-        """Who sessions are had with, by name."""
+        """Return the actors of all sessions, by name."""
         found: dict[str, Actor] = {}
         for session in self.list():
             for name in session.actors:
-                said = (len(session.actors) > 1 and self._session(session.name, name)) or session
-                old = found.get(name, Actor(name, 0, 0, NEVER))
-                counts = old.sessions + 1, old.messages + said.messages
-                found[name] = Actor(name, *counts, max(old.updated, said.updated))
+                own = (len(session.actors) > 1 and self._session(session.name, name)) or session
+                old = found.get(name, Actor(name, 0, 0, NO_TIME))
+                counts = old.sessions + 1, old.messages + own.messages
+                found[name] = Actor(name, *counts, max(old.updated, own.updated))
         return [found[name] for name in sorted(found)]
 
     def logs(self, session: str, *, actor: str | None = None) -> Logs:
-        """The logs of a session's agents, by name; with an actor, those that name no other."""
-        found = [log for log, suffix in self._logs(session) if suffix == LOG]
+        """Return the logs of a session's agents, by name; with an actor, only those that it owns or nobody does."""
+        found = [log for log, suffix in self._logs(session) if suffix == AGENT_LOG]
         if not found and not self._session(session):
             raise SessionNotFoundError(session)
-        return [log for log in found if actor is None or is_of(log.owner, actor)]
+        return [log for log in found if actor is None or is_owned_by(log.owner, actor)]
 
     def stamp(self, session: str) -> Stamps:
-        """A token that differs when a log of a session does."""
-        place = os.path.join(self._root, *segments_of(session, archived=self._archived))
-        with suppress(OSError), os.scandir(place) as entries:
-            logs = [entry for entry in entries if parts_of(entry.name)]
+        """Return a token that changes when a log of the session changes."""
+        directory = os.path.join(self._root, *session_segments(session, archived=self._archived))
+        with suppress(OSError), os.scandir(directory) as entries:
+            logs = [entry for entry in entries if parse_log_file_name(entry.name)]
             return sorted(Stamp.from_stat(entry.stat(follow_symlinks=False)) for entry in logs)
         return []
 
     def check(self) -> Problems:
-        """What in the logs could not be understood, and what lies among them that is none."""
+        """Return the problems of all logs, and of files among them that are not logs."""
         try:
-            segments = self._entries(place_of())
+            segments = self._entries(sessions_directory())
         except (InvalidNamespaceError, StorageError) as error:
-            return [Problem("/".join(place_of()), 1, f"{error.reason}: not read")]
-        return [one for segment in segments for one in self._check(segment)]
+            return [Problem("/".join(sessions_directory()), 1, f"{error.reason}: not read")]
+        return [problem for segment in segments for problem in self._check(segment)]
 
-    def expired(self, days: float) -> Found:
-        """The sessions whose last event is older than so many days."""
+    def expired(self, days: float) -> SessionList:
+        """Return the sessions whose last event is older than `days` days."""
         if not isinstance(days, int | float) or isinstance(days, bool) or not 0 <= days < 1e6:
             error = InvalidSearchError("days", f"{short_repr(days)} is not a number of days")
             error.hint = "Give a number from 0, such as 90."
             raise error
         oldest = self._clock() - timedelta(days=days)
-        return [one for one in self.list() if NEVER < one.updated < oldest]
+        return [one for one in self.list() if NO_TIME < one.updated < oldest]
 
-    def expire(self, days: float) -> Found:
-        """Move them to `archive/sessions/`; what was moved, with its new path."""
+    def expire(self, days: float) -> SessionList:
+        """Move the expired sessions to `archive/sessions/`; return them with their new paths."""
         moved = []
         for one in self.expired(days):
-            with suppress(SessionNotFoundError), self._held(one.name) as hold:
-                if self._session(one.name) == one:  # nobody went on with it meanwhile
-                    moved.append(one._replace(path=_archive(hold)))
+            with suppress(SessionNotFoundError), self._locked(one.name) as directory:
+                if self._session(one.name) == one:  # not continued since it was listed
+                    moved.append(one._replace(path=_archive(directory)))
         return moved
 
     def remove(self, session: str) -> None:
-        """Delete a session with all its logs, and whatever lies beside them."""
-        with self._held(session) as hold, open_directory(hold.root, hold.segments[:-1]) as top:
-            shutil.rmtree(hold.segments[-1], dir_fd=top)
-            os.fsync(top)
+        """Delete a session with all its logs, and every other file in its directory."""
+        with self._locked(session) as directory, open_directory(directory.root, directory.segments[:-1]) as parent:
+            shutil.rmtree(directory.segments[-1], dir_fd=parent)
+            os.fsync(parent)
 
     # --- the directories
 
     def _session(self, name: str, actor: str | None = None) -> Session | None:
-        """What there is to know of a session, or of an actor's part in it; None if no log of it can be read."""
-        heads: Heads = []
+        """Return a session, or an actor's part of it; None if no log of it can be read."""
+        headers: HeaderRecords = []
         events: Events = []
         agents: Names = []
         for log, suffix in self._logs(name):
             with suppress(StorageError):
-                reading = log.read()
-                if actor is not None and (reading.head is None or reading.head.actor != actor):
+                parsed = log.read()
+                if actor is not None and (parsed.header is None or parsed.header.actor != actor):
                     continue
-                heads.append(reading.head.record if reading.head else {})
-                events += reading.events
-                agents += [log.agent] if suffix == LOG else []
-        if not heads:
+                headers.append(parsed.header.record if parsed.header else {})
+                events += parsed.events
+                agents += [log.agent] if suffix == AGENT_LOG else []
+        if not headers:
             return None
         times = [event.time for event in events]
-        begun = [time for head in heads if (time := moment(head.get("created"))) > NEVER] or times
-        created = min(begun, default=NEVER)
-        actors = tuple(dict.fromkeys(str(head["actor"]) for head in heads if head.get("actor")))
-        messages = sum(len(said_in(event)) for event in events)
-        path = "/".join(segments_of(name, archived=self._archived))
-        whose = actors[0] if actors else ""
-        return Session(name, whose, tuple(agents), messages, created, max([*times, created]), path, actors)
+        starts = [time for header in headers if (time := parse_time(header.get("created"))) > NO_TIME] or times
+        created = min(starts, default=NO_TIME)
+        actors = tuple(dict.fromkeys(str(header["actor"]) for header in headers if header.get("actor")))
+        messages = sum(len(messages_in(event)) for event in events)
+        path = "/".join(session_segments(name, archived=self._archived))
+        first = actors[0] if actors else ""
+        return Session(name, first, tuple(agents), messages, created, max([*times, created]), path, actors)
 
     def _logs(self, session: str) -> Iterator[tuple[SessionLog, str]]:
-        """The logs in the directory of a session, and what kind of log each is."""
+        """Yield the logs in the directory of a session, each with its suffix."""
         try:
-            entries = self._entries(segments_of(session, archived=self._archived))
+            entries = self._entries(session_segments(session, archived=self._archived))
         except InvalidNamespaceError:
             return
-        for agent, suffix in filter(None, map(parts_of, entries)):
+        for agent, suffix in filter(None, map(parse_log_file_name, entries)):
             yield self._log(session, agent, suffix), suffix
 
     def _log(self, session: str, agent: str, suffix: str) -> SessionLog:
@@ -200,28 +208,28 @@ class Sessions:
         )  # fmt: skip
 
     def _check(self, segment: str) -> Iterator[Problem]:
-        """What is wrong in one entry of `sessions/`."""
-        path, session = "/".join((*place_of(), segment)), name_of(segment)
+        """Yield the problems of one entry of `sessions/`."""
+        path, session = "/".join((*sessions_directory(), segment)), decode_segment(segment)
         try:
-            entries = self._entries((*place_of(), segment))
+            entries = self._entries((*sessions_directory(), segment))
         except (InvalidNamespaceError, StorageError) as error:
             if isinstance(error, StorageError) or ".jsonl" in segment:
-                yield Problem(path, 1, error.reason if isinstance(error, StorageError) else COPY)
+                yield Problem(path, 1, error.reason if isinstance(error, StorageError) else NOT_A_LOG)
             return
         for entry in (entry for entry in entries if ".jsonl" in entry):
-            parts = parts_of(entry) if session else None
+            parts = parse_log_file_name(entry) if session else None
             if session and parts:
                 yield from _problems(self._log(session, *parts))
             else:
-                yield Problem(f"{path}/{entry}", 1, COPY, hint="Take over what you need, then remove it.")
+                yield Problem(f"{path}/{entry}", 1, NOT_A_LOG, hint="Copy what you need, then remove it.")
 
     def _entries(self, segments: tuple[str, ...]) -> Names:
-        """The names in a directory, sorted; none if it is not there."""
+        """Return the names in a directory, sorted; none if it does not exist."""
         try:
             root = open_root(self._root)
             try:
-                with open_directory(root, segments) as place:
-                    return sorted(os.listdir(place))
+                with open_directory(root, segments) as directory:
+                    return sorted(os.listdir(directory))
             finally:
                 os.close(root)
         except FileNotFoundError:
@@ -230,49 +238,52 @@ class Sessions:
             raise StorageError("/".join(segments), f"cannot be read: {error.strerror}") from error
 
     @contextmanager
-    def _held(self, session: str) -> Iterator[LockedDirectory]:
-        """Lock a session's directory."""
-        tree, segments = MemoryFiles(self._root, clock=self._clock, lock_timeout=self._timeout), segments_of(session)
+    def _locked(self, session: str) -> Iterator[LockedDirectory]:
+        """Lock a session's directory; SessionNotFoundError if it does not exist."""
+        files, segments = (
+            MemoryFiles(self._root, clock=self._clock, lock_timeout=self._timeout),
+            session_segments(session),
+        )
         try:
-            with tree.hold(segments) as hold:
-                if hold.segments != segments:
+            with files.hold(segments) as directory:
+                if directory.segments != segments:
                     raise SessionNotFoundError(session)
-                yield hold
+                yield directory
         except MemoryNotFoundError:
             raise SessionNotFoundError(session) from None
         except OSError as error:
             raise translate_os_error("/".join(segments), error) from error
         finally:
-            tree.close()
+            files.close()
 
 
 def _problems(log: SessionLog) -> Problems:
     try:
         _, events, problems = log.read()
-        return [*problems, *[_unheld(log.path, event) for event in events if _is_odd(event)]]
+        return [*problems, *[_content_problem(log.path, event) for event in events if _has_invalid_content(event)]]
     except MemfsError as error:
         return [Problem(log.path, 1, str(error).removeprefix(f"{log.path}: "))]
 
 
-def _is_odd(event: Event) -> bool:
-    return event.kind == "message" and not is_content(event.message.get("content"))
+def _has_invalid_content(event: Event) -> bool:
+    return event.kind == "message" and not is_message_content(event.message.get("content"))
 
 
-def _unheld(path: str, event: Event) -> Problem:
-    """A message that somebody wrote by hand, perhaps, and that no agent can be told."""
-    said = short_repr(event.message.get("content"))
-    return Problem(path, 0, f"message {event.id}: content {said} is neither a text nor a list of blocks: left out")
+def _content_problem(path: str, event: Event) -> Problem:
+    """Return the problem of a message, perhaps written by hand, that no agent can load."""
+    content = short_repr(event.message.get("content"))
+    return Problem(path, 0, f"message {event.id}: content {content} is neither a text nor a list of blocks: left out")
 
 
-def _archive(hold: LockedDirectory) -> str:
-    """Move a locked session to the archive, under a name that is free there; its new path."""
-    place = place_of(archived=True)
-    with open_directory(hold.root, place, create=True) as archive, open_directory(hold.root, hold.segments[:-1]) as top:
-        taken, name, number = {fold(other) for other in os.listdir(archive)}, hold.segments[-1], 1
+def _archive(directory: LockedDirectory) -> str:
+    """Move a locked session to the archive, under a name that is free there; return its new path."""
+    target, root, segments = sessions_directory(archived=True), directory.root, directory.segments
+    with open_directory(root, target, create=True) as archive, open_directory(root, segments[:-1]) as parent:
+        taken, name, number = {fold(other) for other in os.listdir(archive)}, segments[-1], 1
         while fold(name) in taken:
             number += 1
-            name = f"{hold.segments[-1]}-{number}"
-        rename_without_replacing(top, hold.segments[-1], archive, name)
+            name = f"{segments[-1]}-{number}"
+        rename_without_replacing(parent, segments[-1], archive, name)
         os.fsync(archive)
-        os.fsync(top)
-    return "/".join((*place, name))
+        os.fsync(parent)
+    return "/".join((*target, name))

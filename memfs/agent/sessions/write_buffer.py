@@ -1,4 +1,4 @@
-"""Batching: what waits in memory to be written, in its order."""
+"""WriteBuffer: items that wait in memory, in order, to be written in batches."""
 
 import logging
 import threading
@@ -12,105 +12,105 @@ from memfs.after_fork import after_fork
 T = TypeVar("T")
 
 log = logging.getLogger("memfs.agent")
-_buffers: "WeakSet[Buffer[Any]]" = WeakSet()  # of this process
+_buffers: "WeakSet[WriteBuffer[Any]]" = WeakSet()  # of this process
 
 
-def _forked() -> None:
-    """Have nothing wait in a child: its parent writes what waited."""
+def _reset_in_child() -> None:
+    """Empty the buffers of a forked child: the parent writes the buffered items."""
     for buffer in list(_buffers):
-        buffer.begin()
+        buffer.reset()
 
 
-after_fork(_forked)
+after_fork(_reset_in_child)
 
 
-class Buffer(Generic[T]):
-    """Things on their way to `write`, which is given all that wait, writes some from the front and tells how many.
+class WriteBuffer(Generic[T]):
+    """Items on their way to `write`, which receives all buffered items, writes some from the front, returns how many.
 
-    It is flushed when `size` of those that count wait, and `interval` seconds after the first of them; what a flush
-    that fails did not write stays at the front. No thread runs while nothing waits. Thread-safe; a forked child begins
-    with nothing that waits.
+    The buffer is flushed when `size` counted items are in it, and `interval` seconds after the first of them. Items
+    that a failed flush did not write stay at the front. No thread runs while the buffer is empty. Thread-safe; a forked
+    child starts with an empty buffer.
     """
 
     def __init__(self, write: Callable[[Sequence[T]], int], size: int, interval: float | None = None) -> None:
         self._write, self._size = write, size
         self._interval = None if interval is None else min(interval, threading.TIMEOUT_MAX)
-        self.begin()
+        self.reset()
         _buffers.add(self)
 
-    def begin(self) -> None:
-        """Have nothing wait, and no lock be held."""
-        self._waiting: deque[tuple[T, bool]] = deque()
-        self._lock = threading.Lock()  # of what waits
-        self._writing = threading.RLock()  # one flush at a time, so that none overtakes another
+    def reset(self) -> None:
+        """Drop all items, and replace the locks by new ones."""
+        self._items: deque[tuple[T, bool]] = deque()  # with whether they count
+        self._lock = threading.Lock()  # of the items
+        self._flushing = threading.RLock()  # one flush at a time, so that none overtakes another
         self._timer: threading.Timer | None = None
 
     @property
     def count(self) -> int:
-        """How many of those that count wait."""
+        """The number of counted items in the buffer."""
         with self._lock:
-            return sum(counts for _, counts in self._waiting)
+            return sum(counts for _, counts in self._items)
 
-    def add(self, thing: T, *, counts: bool = True, instead_of: Callable[[T], bool] = lambda _: False) -> None:
-        """Have a thing written, and those that wait and that it is instead of not; what a full batch raises is raised.
+    def add(self, item: T, *, counts: bool = True, replaces: Callable[[T], bool] = lambda _: False) -> None:
+        """Add an item, drop the items that it replaces, and flush if the batch is full.
 
-        The thing waits all the same.
+        If that flush raises, the error is raised here, and the item stays in the buffer.
         """
-        with self._writing, self._lock:
-            kept = [(one, counted) for one, counted in self._waiting if not instead_of(one)]
-            self._waiting = deque([*kept, (thing, counts)])
+        with self._flushing, self._lock:
+            kept = [(old, counted) for old, counted in self._items if not replaces(old)]
+            self._items = deque([*kept, (item, counts)])
         if self._size == 1 or self.count >= self._size:
             self.flush()
         else:
-            self._arm()
+            self._start_timer()
 
-    def change(self, change: Callable[[T], T]) -> bool:
-        """Put others in the place of things that wait; tell whether any is another now."""
-        with self._writing, self._lock:
-            before = list(self._waiting)
-            self._waiting = deque((change(thing), counts) for thing, counts in before)
-            return any(new[0] is not old[0] for new, old in zip(self._waiting, before, strict=True))
+    def update(self, change: Callable[[T], T]) -> bool:
+        """Replace each item by the result of `change`; return whether any item is a different object now."""
+        with self._flushing, self._lock:
+            before = list(self._items)
+            self._items = deque((change(item), counts) for item, counts in before)
+            return any(new[0] is not old[0] for new, old in zip(self._items, before, strict=True))
 
     def flush(self) -> None:
-        """Write all that waits."""
-        with self._writing:
-            self._disarm()
+        """Write all items."""
+        with self._flushing:
+            self._cancel_timer()
             while batch := self._batch():
-                done = self._write(batch)
+                written = self._write(batch)
                 with self._lock:
-                    for _ in batch[:done]:
-                        self._waiting.popleft()
+                    for _ in batch[:written]:
+                        self._items.popleft()
 
     def close(self) -> None:
-        """Write all that waits, and wait for nothing more; also where that fails, no thread is left."""
+        """Write all items and cancel the timer, also if the write fails, so that no thread is left."""
         try:
             self.flush()
         finally:
-            self._disarm()
+            self._cancel_timer()
 
     def _batch(self) -> list[T]:
         with self._lock:
-            return [thing for thing, _ in self._waiting]
+            return [item for item, _ in self._items]
 
-    def _arm(self) -> None:
-        """Have what waits written after a while."""
+    def _start_timer(self) -> None:
+        """Schedule a flush, unless one is scheduled or the buffer is empty."""
         with self._lock:
-            if self._interval is None or self._timer is not None or not self._waiting:
+            if self._interval is None or self._timer is not None or not self._items:
                 return
-            self._timer = threading.Timer(self._interval, self._elapsed)
+            self._timer = threading.Timer(self._interval, self._flush_in_background)
             self._timer.name, self._timer.daemon = "memfs-flush", True
             self._timer.start()
 
-    def _disarm(self) -> None:
+    def _cancel_timer(self) -> None:
         with self._lock:
             timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
 
-    def _elapsed(self) -> None:
-        """Flush in the background; what fails is tried again after another while."""
+    def _flush_in_background(self) -> None:
+        """Flush; after a failure, try again in `interval` seconds."""
         try:
             self.flush()
         except Exception as error:
             log.error("messages of a session are not written yet: %s", error)
-            self._arm()
+            self._start_timer()

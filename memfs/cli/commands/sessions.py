@@ -13,9 +13,10 @@ from operator import itemgetter
 from shlex import quote
 from typing import Any
 
-from memfs.agent.sessions.events import Event, line_of
+from memfs.agent.sessions.events import Event
+from memfs.agent.sessions.line_encoder import encode_line
 from memfs.agent.sessions.session_log import SessionLog
-from memfs.agent.sessions.transcript import markdown, stamp_of, text_of
+from memfs.agent.sessions.transcript import event_text, format_timestamp, render_markdown
 from memfs.agent.sessions.vault_sessions import Session, Sessions
 from memfs.cli.arguments import ACTIONS
 from memfs.cli.inputs import conditions, open_vault
@@ -193,7 +194,7 @@ def _show(sessions: Sessions, args: argparse.Namespace) -> int:
     print(f"session {plain(session.name)}{actor}, {count(session.messages, 'message')}{others}")
     for turn in turns:
         print(f"\n{paint(plain(_heading(turn, are_several=len(session.agents) > 1)), 'bold')}")
-        print("".join(f"    {line}\n" for line in plain_lines(text_of(turn[1])).split("\n")), end="")
+        print("".join(f"    {line}\n" for line in plain_lines(event_text(turn[1])).split("\n")), end="")
     return _found(turns, args)
 
 
@@ -222,7 +223,7 @@ def _are_several(sessions: Sessions, args: argparse.Namespace) -> bool:
 def _heading(turn: Turn, *, are_several: bool) -> str:
     """Who said it, and when."""
     event, who = turn[1], _speaker(turn, are_several=are_several)
-    return f"{who}, {stamp_of(event.time)}{', redacted' if event.is_redacted else ''}"
+    return f"{who}, {format_timestamp(event.time)}{', redacted' if event.is_redacted else ''}"
 
 
 def _limited(turns: list[Turn], limit: int | None) -> list[Turn]:
@@ -236,11 +237,11 @@ def _export(sessions: Sessions, args: argparse.Namespace) -> int:
     if args.format == "markdown" and not args.json:
         are_several = _are_several(sessions, args)
         headed = [(_heading(turn, are_several=are_several), turn[1]) for turn in turns]
-        page = markdown(f"Session {args.session}", headed)
+        page = render_markdown(f"Session {args.session}", headed)
         print(plain_lines(page) if is_seen else page, end="")
         return _found(turns, args)
     for _, event in turns:
-        line = line_of(event.record).decode().removesuffix("\n")
+        line = encode_line(event.record).decode().removesuffix("\n")
         print(plain(line) if is_seen else line)
     return _found(turns, args)
 
@@ -290,12 +291,12 @@ def _print_turns(turns: Sequence[Turn], args: argparse.Namespace, *, are_several
             print_json(_event_facts(turn))
         else:
             who = plain(_speaker(turn, are_several=are_several))
-            print(cut(f"{stamp_of(event.time)} {who}: {phrase(text_of(event))}", room))
+            print(cut(f"{format_timestamp(event.time)} {who}: {phrase(event_text(event))}", room))
     sys.stdout.flush()
 
 
 def _event_facts(turn: Turn) -> dict[str, Any]:
     """An event as the log has it, and whose log that is."""
     log, event = turn
-    facts: dict[str, Any] = json.loads(line_of(event.record))
+    facts: dict[str, Any] = json.loads(encode_line(event.record))
     return {"agent": log.agent, **facts}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from memfs.agent.distill.rerun import Conversation, Distilled, by_actor, conversations, rerun
+from memfs.agent.distill.rerun import Conversation, StrategyResult, group_by_actor, load_conversations, rerun
 from memfs.agent.distill.strategies import (
     EpisodeStrategy,
     FactStrategy,
@@ -46,8 +46,8 @@ def run_strategies(args: argparse.Namespace) -> int:
     model = _model(args)
     with open_vault(args.vault) as vault:
         chosen = [_strategy(kind, vault) for kind in dict.fromkeys(args.strategy or BY_DEFAULT)]
-        found = conversations(vault, args.session)
-        said = by_actor(found, only=args.actor or "", default=_actor(vault))
+        found = load_conversations(vault, args.session)
+        said = group_by_actor(found, only=args.actor or "", default=_actor(vault))
         done = {
             actor: rerun(chosen, own, vault=vault, actor=actor, session=args.session, model=model)
             for actor, own in said.items()
@@ -69,7 +69,7 @@ def _messages(said: Sequence[Conversation]) -> int:
 
 
 def _print_facts(
-    session: str, model: Any, said: Mapping[str, Sequence[Conversation]], done: Mapping[str, Sequence[Distilled]]
+    session: str, model: Any, said: Mapping[str, Sequence[Conversation]], done: Mapping[str, Sequence[StrategyResult]]
 ) -> None:
     facts = {
         "session": session,
@@ -81,14 +81,14 @@ def _print_facts(
     print_json(facts)
 
 
-def _show(one: Distilled) -> None:
+def _show(one: StrategyResult) -> None:
     said = _WORDS[one.state] or ("" if one.changes else "nothing new")
     print(f"{plain(one.name)} {plain(one.namespace)}" + (f": {said}" if said else ""))
     for outcome, path in one.changes:
         print(f"  {outcome} {plain(path)}")
 
 
-def _facts(one: Distilled) -> dict[str, Any]:
+def _facts(one: StrategyResult) -> dict[str, Any]:
     return asdict(one) | {"changes": [{"outcome": outcome, "path": path} for outcome, path in one.changes]}
 
 

@@ -17,7 +17,7 @@ except ModuleNotFoundError:
 from memfs.after_fork import Mutex
 from memfs.agent.conversation_state import Attachment
 from memfs.agent.distill.config import VaultMemoryConfig
-from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.long_term import LongTerm
 from memfs.agent.distill.strategies import Strategy, with_models
 from memfs.agent.extraction_queue.coordinator import amend
@@ -25,9 +25,9 @@ from memfs.agent.extraction_queue.turns import Amendment
 from memfs.agent.models.clients import as_model
 from memfs.agent.run_sync import wait
 from memfs.errors import InvalidSetupError
-from memfs.integrations.agentcore.control import ControlPlane
-from memfs.integrations.agentcore.events import Events
-from memfs.integrations.agentcore.records import Records
+from memfs.integrations.agentcore.control_plane import ControlPlane
+from memfs.integrations.agentcore.events_api import EventsApi
+from memfs.integrations.agentcore.records_api import RecordsApi
 from memfs.vault.vault import Vault
 
 __all__ = ["AgentCoreVault", "ControlPlane", "DataPlane"]
@@ -35,7 +35,7 @@ DATA, CONTROL = "bedrock-agentcore", "bedrock-agentcore-control"
 REGION = "vault"
 
 
-class DataPlane(Events, Records):
+class DataPlane(EventsApi, RecordsApi):
     """The client `bedrock-agentcore`, as far as memory goes: its calls, with its words, on a vault.
 
     A vault is one memory, whatever its `memoryId` is called.
@@ -44,8 +44,8 @@ class DataPlane(Events, Records):
     meta = SimpleNamespace(region_name=REGION)
 
     def __init__(self, vault: Vault, owner: "AgentCoreVault") -> None:
-        Events.__init__(self, vault, owner)
-        Records.__init__(self, vault, owner.types)
+        EventsApi.__init__(self, vault, owner)
+        RecordsApi.__init__(self, vault, owner.types)
 
 
 class AgentCoreVault:
@@ -117,7 +117,7 @@ class AgentCoreVault:
             attachment = self._heard[actor, session][1]
             for number, message in enumerate(messages, first):
                 if attachment is not None:
-                    attachment.record(recorded(message, session, number, actor))
+                    attachment.record(with_position(message, session, number, actor))
 
     def flush(self) -> None:
         """Distil what was said, and wait for it; what fails stays pending. Never raises."""

@@ -13,10 +13,11 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 from memfs.after_fork import Mutex
 from memfs.agent.messages import Message
 from memfs.agent.sessions.branches import page
-from memfs.agent.sessions.events import Draft, Event
-from memfs.agent.sessions.paths import LOG, MULTI, SESSION, is_of
+from memfs.agent.sessions.events import Event
+from memfs.agent.sessions.line_encoder import EventDraft
+from memfs.agent.sessions.paths import AGENT_LOG, MULTI_AGENT_LOG, SESSION_LOG, is_owned_by
 from memfs.agent.sessions.session_log import SessionLog
-from memfs.agent.sessions.transcript import is_content
+from memfs.agent.sessions.transcript import is_message_content
 from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.errors import InvalidMemoryError, OtherActorError, SessionNotFoundError
 from memfs.fs.gc_pause import gc_paused
@@ -42,7 +43,7 @@ class VaultSessionRepository(SessionRepository):
         self._logs: dict[tuple[str, str, str], SessionLog] = {}
         self._written: set[tuple[str, str, int, str]] = set()  # messages that this repository created
         self._begun: dict[tuple[str, str], str] = {}  # when agents were created
-        self._states: dict[tuple[str, str], Draft] = {}  # of agents, as they were last
+        self._states: dict[tuple[str, str], EventDraft] = {}  # of agents, as they were last
         self._missed: set[str] = set()  # sessions that were not there when they were asked for
         self._mutex = Mutex()
 
@@ -67,12 +68,12 @@ class VaultSessionRepository(SessionRepository):
             if session.session_id not in self._missed:
                 raise SessionException(f"Session {session.session_id} already exists")
             return there
-        self._log(session.session_id, "", SESSION).set_state(session.to_dict())
+        self._log(session.session_id, "", SESSION_LOG).set_state(session.to_dict())
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
         """A session; None if there is none."""
-        state = self._log(session_id, "", SESSION).state()
+        state = self._log(session_id, "", SESSION_LOG).state()
         if isinstance(state, dict):
             return Session.from_dict({"session_id": session_id, "session_type": SessionType.AGENT, **state})
         try:
@@ -87,7 +88,7 @@ class VaultSessionRepository(SessionRepository):
         """Delete a session with all its logs; with an actor, one that only it has."""
         try:
             for log in self._sessions.logs(session_id) if self._actor else ():
-                if not is_of(log.owner, self._actor):
+                if not is_owned_by(log.owner, self._actor):
                     raise OtherActorError(log.path, log.owner, self._actor)
             self._sessions.remove(session_id)
         except SessionNotFoundError:
@@ -138,7 +139,7 @@ class VaultSessionRepository(SessionRepository):
         about = {"agent_id": log.agent, "created_at": created, "updated_at": created}
         return {**about, "state": {}, "conversation_manager_state": manager}
 
-    def _stated(self, session_id: str, agent: SessionAgent) -> Draft:
+    def _stated(self, session_id: str, agent: SessionAgent) -> EventDraft:
         """The state of an agent that is there, as it is to be written."""
         key = session_id, agent.agent_id
         if key not in self._begun and self.read_agent(*key) is None:
@@ -160,7 +161,7 @@ class VaultSessionRepository(SessionRepository):
                 self._append(session_id, agent_id, [self._drafted(session_id, agent_id, session_message)])
                 self._written.add(key)
 
-    def _drafted(self, session_id: str, agent_id: str, said: SessionMessage, **about: Any) -> Draft:
+    def _drafted(self, session_id: str, agent_id: str, said: SessionMessage, **about: Any) -> EventDraft:
         """A message as it is to be written; InvalidMemoryError, which names it, if it cannot be."""
         facts = {"time": said.created_at, "index": said.message_id, "updated": said.updated_at, **about}
         try:
@@ -171,7 +172,7 @@ class VaultSessionRepository(SessionRepository):
             refused.hint = "It is not in the session; say it without that part."
             raise refused from error
 
-    def _append(self, session_id: str, agent_id: str, drafts: Sequence[Draft]) -> None:
+    def _append(self, session_id: str, agent_id: str, drafts: Sequence[EventDraft]) -> None:
         """Write to the log of an agent; one that was moved away or deleted meanwhile begins with the agent's state."""
         log, state = self._log(session_id, agent_id), self._states.get((session_id, agent_id))
         if state is not None and state not in drafts and not log.exists():
@@ -214,22 +215,22 @@ class VaultSessionRepository(SessionRepository):
     def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Keep the state of several agents."""
         self._want_session(session_id)
-        self._log(session_id, multi_agent.id, MULTI).set_state(multi_agent.serialize_state())
+        self._log(session_id, multi_agent.id, MULTI_AGENT_LOG).set_state(multi_agent.serialize_state())
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
         """The state of several agents as it was last; None if they have none."""
-        state = self._log(session_id, multi_agent_id, MULTI).state()
+        state = self._log(session_id, multi_agent_id, MULTI_AGENT_LOG).state()
         return state if isinstance(state, dict) else None
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Have another state of several agents."""
         if self.read_multi_agent(session_id, multi_agent.id) is None:
             raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
-        self._log(session_id, multi_agent.id, MULTI).set_state(multi_agent.serialize_state())
+        self._log(session_id, multi_agent.id, MULTI_AGENT_LOG).set_state(multi_agent.serialize_state())
 
     # ---
 
-    def _log(self, session_id: str, name: str, suffix: str = LOG) -> SessionLog:
+    def _log(self, session_id: str, name: str, suffix: str = AGENT_LOG) -> SessionLog:
         with self._mutex:
             key = (session_id, name, suffix)
             if key not in self._logs:
@@ -250,7 +251,7 @@ class VaultSessionRepository(SessionRepository):
         for event in self._log(session_id, agent_id).events(kinds=("message",)):
             content = event.record["message"].get("content")
             if content.__class__ is not list or len(content) != 1 or content[0].__class__ is not dict:
-                if not is_content(content):
+                if not is_message_content(content):
                     continue
                 event = _in_blocks(event)  # noqa: PLW2901  most are one block, which is seen at once
             own = event.record.get("index")

@@ -8,19 +8,19 @@ from typing import Any
 from strands.types.session import Session, SessionAgent, SessionMessage
 
 from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
-from memfs.agent.sessions.events import Draft
+from memfs.agent.sessions.line_encoder import EventDraft
 from memfs.agent.sessions.session_log import SessionLog
-from memfs.agent.sessions.write_buffer import Buffer
+from memfs.agent.sessions.write_buffer import WriteBuffer
 from memfs.integrations.strands.session import VaultSessionRepository
 from memfs.vault.vault import Vault
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PendingLine:
     """A line on its way to the log of an agent: a message with its number and metadata, or a state, which has none."""
 
     agent_id: str
-    draft: Draft
+    draft: EventDraft
     number: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -33,7 +33,9 @@ class BufferedRepository(VaultSessionRepository):
         self._config = config
         self._defaults: dict[str, dict[str, Any]] = {}  # of agents whose state is not known
         self._writes = config.persistence_mode is PersistenceMode.FULL
-        self._buffer: Buffer[Waiting] = Buffer(self._write, config.batch_size, config.flush_interval_seconds)
+        self._buffer: WriteBuffer[PendingLine] = WriteBuffer(
+            self._write, config.batch_size, config.flush_interval_seconds
+        )
 
     @property
     def pending(self) -> int:
@@ -58,7 +60,7 @@ class BufferedRepository(VaultSessionRepository):
     def _assumed(self, log: SessionLog) -> dict[str, Any]:
         return {**super()._assumed(log), **self._defaults.get(log.agent, {})}
 
-    def _write(self, batch: Sequence[Waiting]) -> int:
+    def _write(self, batch: Sequence[PendingLine]) -> int:
         """Write some from the front, all or none of them; how many."""
         agent_id = batch[0].agent_id
         together = [one.draft for one in takewhile(lambda one: one.agent_id == agent_id, batch)]
@@ -78,8 +80,8 @@ class BufferedRepository(VaultSessionRepository):
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         if self._writes:
             agent_id = session_agent.agent_id
-            state = Waiting(agent_id, self._stated(session_id, session_agent))
-            self._buffer.add(state, counts=False, instead_of=lambda old: (old.agent_id, old.number) == (agent_id, None))
+            state = PendingLine(agent_id, self._stated(session_id, session_agent))
+            self._buffer.add(state, counts=False, replaces=lambda old: (old.agent_id, old.number) == (agent_id, None))
 
     # --- messages
 
@@ -87,7 +89,7 @@ class BufferedRepository(VaultSessionRepository):
         if self._writes:
             metadata = self._config.metadata()
             draft = self._drafted(session_id, agent_id, session_message, metadata=metadata)
-            self._buffer.add(Waiting(agent_id, draft, session_message.message_id, metadata))
+            self._buffer.add(PendingLine(agent_id, draft, session_message.message_id, metadata))
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         self.flush()
@@ -95,10 +97,10 @@ class BufferedRepository(VaultSessionRepository):
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Have another text of a message; of one that waits, nothing of the first is ever written."""
-        if self._writes and not self._buffer.change(lambda one: self._changed(one, agent_id, session_message)):
+        if self._writes and not self._buffer.update(lambda one: self._changed(one, agent_id, session_message)):
             super().update_message(session_id, agent_id, session_message, **kwargs)
 
-    def _changed(self, waiting: Waiting, agent_id: str, message: SessionMessage) -> Waiting:
+    def _changed(self, waiting: PendingLine, agent_id: str, message: SessionMessage) -> PendingLine:
         """What waits, with the text that a message has now."""
         if (waiting.agent_id, waiting.number) != (agent_id, message.message_id):
             return waiting

@@ -18,7 +18,7 @@ from strands.types.session import SessionAgent, SessionMessage
 
 from memfs.agent.conversation_state import Attachment
 from memfs.agent.distill.config import VaultMemoryConfig
-from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.long_term import LongTerm
 from memfs.agent.distill.retrieval import Retriever
 from memfs.agent.messages import Message
@@ -117,7 +117,7 @@ class VaultSessionManager(RepositorySessionManager):
 
     def _noted(self, agent_id: str, said: SessionMessage) -> Message:
         """A message as strategies are given it."""
-        return recorded(cast("Any", said.to_message()), self.session_id, said.message_id, agent_id)
+        return with_position(cast("Any", said.to_message()), self.session_id, said.message_id, agent_id)
 
     # --- what waits
 

@@ -152,12 +152,12 @@ def test_a_vault_may_be_given_by_its_path(tmp_path: Path) -> None:
 def test_a_call_within_an_event_loop(vault: Vault) -> None:
     strategy = PreferenceStrategy(model=memfs.agent.ScriptedModel([SUSHI]))
 
-    async def talk() -> None:
+    async def run_turn() -> None:
         with VaultSessionManager(config(vault, batch_size=10, strategies=[strategy])) as manager:
             await agent(manager, "ok").invoke_async("I like sushi with tuna")
             assert manager.pending_message_count() == 0
 
-    asyncio.run(talk())
+    asyncio.run(run_turn())
 
     assert texts(vault) == ["I like sushi with tuna", "ok"]
     assert len(vault.list("/preferences/alice")) == 1
@@ -623,7 +623,7 @@ def test_a_message_that_cannot_be_stored_fails_its_turn_alone(vault: Vault, batc
             talker([{"text": "two"}, {"text": Decimal("1.5")}])  # type: ignore[arg-type]
         assert str(caught.value) == (
             "message 2 of agent 'default' in session 's-1': cannot be stored: message.content[1].text:"
-            " JSON has no word for Decimal"
+            " JSON has no type for Decimal"
         )
         assert caught.value.hint == "It is not in the session; say it without that part."
         with pytest.raises(

@@ -10,7 +10,7 @@ from support.people import CODING, fill
 
 from memfs import Vault
 from memfs.agent.distill.config import RetrievalConfig, VaultMemoryConfig
-from memfs.agent.distill.retrieval import LONGEST, Retriever, turn_of
+from memfs.agent.distill.retrieval import LONGEST, Retriever, find_user_turn
 from memfs.agent.messages import Message
 
 SUSHI = "Alice likes sushi with tuna."
@@ -38,7 +38,7 @@ def retriever(vault: Vault, retrieval: dict[str, RetrievalConfig] | None = None,
 def told(found: Retriever, *messages: Message) -> str:
     """What stands behind the words of the person who spoke last."""
     seen = asyncio.run(found.inject(messages))
-    at = turn_of(messages)
+    at = find_user_turn(messages)
     if at is None:
         assert seen == list(messages)
         return ""

@@ -12,7 +12,7 @@ from memfs import Vault
 from memfs.agent import Fact, InvocationTrigger, ScriptedModel, wait
 from memfs.agent.conversation_state import Attachment
 from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
-from memfs.agent.distill.distiller import recorded
+from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.long_term import LongTerm
 from memfs.agent.distill.strategies import (
     EpisodeStrategy,
@@ -20,9 +20,9 @@ from memfs.agent.distill.strategies import (
     PreferenceStrategy,
     Strategy,
     SummaryStrategy,
-    store_of,
+    make_store,
 )
-from memfs.agent.distill.summaries import edited, marks_of, parse
+from memfs.agent.distill.summaries import edited_titles, parse, section_marks
 from memfs.agent.messages import Message
 from memfs.data_types import Memory
 
@@ -56,7 +56,7 @@ def distil(
     """Have a session of these messages, and its end."""
     memory, attachment = begin(vault, *strategies, session=session, **how)
     for number, message in enumerate(messages, first):
-        attachment.record(recorded(message, session, number))
+        attachment.record(with_position(message, session, number))
     wait(memory.close())
 
 
@@ -158,9 +158,9 @@ def test_context_messages_are_those_before_and_as_many_as_asked_for(vault: Vault
     )
     memory, attachment = begin(vault, *strategies)
     for number in range(15):
-        attachment.record(recorded(user(f"word{number} is said"), "s-1", number))
+        attachment.record(with_position(user(f"word{number} is said"), "s-1", number))
     wait(attachment.flush())
-    attachment.record(recorded(user("the end"), "s-1", 15))
+    attachment.record(with_position(user("the end"), "s-1", 15))
     wait(memory.close())
 
     assert [word for word in range(15) if f"word{word} " in asked(few)] == [14]
@@ -190,7 +190,7 @@ def test_what_was_told_from_memory_is_not_remembered_once_more(vault: Vault) -> 
     model = ScriptedModel([[{"content": "Alice likes tea."}, {"content": "Alice drinks it at four."}]])
     memory, attachment = begin(vault, FactStrategy("all", "/preferences/alice", model=model))
     memory._note(["Alice likes tea."])
-    attachment.record(recorded(said("Alice likes tea. At four?"), "s-1", 0))
+    attachment.record(with_position(said("Alice likes tea. At four?"), "s-1", 0))
     wait(memory.close())
 
     assert len(vault.list("/preferences/alice")) == 2
@@ -198,7 +198,7 @@ def test_what_was_told_from_memory_is_not_remembered_once_more(vault: Vault) -> 
 
 def test_turns_of_a_session_that_crashed_keep_their_own_source(vault: Vault) -> None:
     _, attachment = begin(vault, FactStrategy(model=ScriptedModel([])), session="first")
-    attachment.record(recorded(user("I work on Atlas."), "first", 7))
+    attachment.record(with_position(user("I work on Atlas."), "first", 7))
     assert attachment.coordinator is not None
     attachment.coordinator.close()  # the process is gone; its turns wait in .memfs/pending
     model = ScriptedModel([[{"content": "Alice works on Atlas."}]])
@@ -328,7 +328,7 @@ def test_many_that_begin_a_summary_at_once_have_one_file(vault: Vault) -> None:
     ready = threading.Barrier(count)
 
     def add(number: int) -> None:
-        store = store_of(SummaryStrategy(), Vault(vault.root), actor="alice", session="s-1")
+        store = make_store(SummaryStrategy(), Vault(vault.root), actor="alice", session="s-1")
         ready.wait(LIMIT)
         for part in range(3):
             wait(store.add(f"## Topic {number}-{part}\n\nText {number}-{part}.\n"))
@@ -341,7 +341,7 @@ def test_many_that_begin_a_summary_at_once_have_one_file(vault: Vault) -> None:
     assert sorted((one.title, one.text) for one in parse(memory.body)[1]) == [
         (f"Topic {number}-{part}", f"Text {number}-{part}.") for number in range(count) for part in range(3)
     ]
-    assert edited(memory.body, marks_of(memory.header.values)) == []
+    assert edited_titles(memory.body, section_marks(memory.header.values)) == []
 
 
 # --- episodes
@@ -443,7 +443,7 @@ def test_without_a_model_a_summary_is_extractive_and_the_others_are_off(
             vault, SummaryStrategy("sum"), PreferenceStrategy("wishes"), FactStrategy("facts"), EpisodeStrategy("past")
         )
         for number, text in enumerate(["I like sushi with tuna.", "Atlas is due on 25 November 2026."]):
-            attachment.record(recorded(user(text), "s-1", number))
+            attachment.record(with_position(user(text), "s-1", number))
             wait(attachment.flush())
         wait(memory.close())
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memfs.agent.distill.summaries import LINES, Section, highlights, merged, parse, section
+from memfs.agent.distill.summaries import LINES, Section, highlights, merge_sections, parse, section
 from memfs.agent.messages import Message
 
 WORDS = "Atlas is due in November and Bob leads it with great care for details of every kind".split()
@@ -16,7 +16,7 @@ topics = st.lists(st.builds(section, titles, texts), max_size=5)
 
 
 def text(*parts: Section) -> str:
-    return merged("# Summary\n\n", parts, {})[0]
+    return merge_sections("# Summary\n\n", parts, {})[0]
 
 
 def test_a_heading_in_fenced_code_is_no_topic() -> None:
@@ -27,44 +27,44 @@ def test_a_heading_in_fenced_code_is_no_topic() -> None:
 
 
 def test_code_that_is_never_closed_swallows_no_other_topic() -> None:
-    body, marks = merged("", [section("A", "```\ncode"), section("B", "two")], {})
+    body, marks = merge_sections("", [section("A", "```\ncode"), section("B", "two")], {})
 
     assert [one.title for one in parse(body)[1]] == ["A", "B"]
-    assert merged(body, [section("B", "three")], marks)[0] == "## A\n\n```\ncode\n```\n\n## B\n\nthree\n"
+    assert merge_sections(body, [section("B", "three")], marks)[0] == "## A\n\n```\ncode\n```\n\n## B\n\nthree\n"
 
 
 def test_a_topic_that_is_said_again_is_replaced_where_it_stands() -> None:
-    body, marks = merged("# Summary\n\n", [section("A", "one"), section("B", "two")], {})
+    body, marks = merge_sections("# Summary\n\n", [section("A", "one"), section("B", "two")], {})
 
-    assert merged(body, [section("a", "three")], marks)[0] == "# Summary\n\n## a\n\nthree\n\n## B\n\ntwo\n"
+    assert merge_sections(body, [section("a", "three")], marks)[0] == "# Summary\n\n## a\n\nthree\n\n## B\n\ntwo\n"
 
 
 def test_two_topics_of_one_title_both_stay() -> None:
     body = "## A\n\nmine\n\n## A\n\nmine too\n"
 
-    assert merged(body, [section("A", "ours")], {})[0] == "## A\n\nmine\n\nours\n\n## A\n\nmine too\n"
+    assert merge_sections(body, [section("A", "ours")], {})[0] == "## A\n\nmine\n\nours\n\n## A\n\nmine too\n"
 
 
 def test_a_title_that_a_person_changed_is_the_persons() -> None:
-    body, marks = merged("", [section("Trips", "Porto.")], {})
+    body, marks = merge_sections("", [section("Trips", "Porto.")], {})
     renamed = body.replace("## Trips", "## TRIPS")
 
-    assert merged(renamed, [section("Trips", "Rome.")], marks)[0] == "## TRIPS\n\nPorto.\n\nRome.\n"
+    assert merge_sections(renamed, [section("Trips", "Rome.")], marks)[0] == "## TRIPS\n\nPorto.\n\nRome.\n"
 
 
 def test_lines_go_to_the_list_that_a_person_made_of_them() -> None:
     body = "## A\n\n- one\n- two, by hand\n\nand after\n\n## B\n"
 
-    assert merged(body.replace("\nand after\n", ""), [section("A", "- one\n- three")], {})[0] == (
+    assert merge_sections(body.replace("\nand after\n", ""), [section("A", "- one\n- three")], {})[0] == (
         "## A\n\n- one\n- two, by hand\n- three\n\n## B\n"
     )
 
 
 @given(topics, topics, topics)
 def test_what_a_person_has_is_there_byte_for_byte(mine: list[Section], one: list[Section], two: list[Section]) -> None:
-    written, marks = merged("# Summary\n\n", one, {})
+    written, marks = merge_sections("# Summary\n\n", one, {})
     by_hand = written + "\n" + "\n".join(f"## Own {at}\n\n{each.text}\n" for at, each in enumerate(mine))
-    after, _ = merged(by_hand, two, marks)
+    after, _ = merge_sections(by_hand, two, marks)
 
     for at, each in enumerate(mine):
         assert f"## Own {at}\n\n{each.text}\n" in after
@@ -73,8 +73,8 @@ def test_what_a_person_has_is_there_byte_for_byte(mine: list[Section], one: list
 
 @given(topics, topics)
 def test_the_same_again_changes_nothing(one: list[Section], two: list[Section]) -> None:
-    once = merged(*_swapped(merged("# Summary\n\n", one, {}), two))
-    twice = merged(*_swapped(once, two[-1:]))
+    once = merge_sections(*_swapped(merge_sections("# Summary\n\n", one, {}), two))
+    twice = merge_sections(*_swapped(once, two[-1:]))
 
     assert twice == once
 

@@ -11,8 +11,8 @@ from conftest import Script
 
 from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog
-from memfs.agent.sessions.events import MAX_LINE
-from memfs.agent.sessions.paths import LARGEST
+from memfs.agent.sessions.events import MAX_LINE_BYTES
+from memfs.agent.sessions.paths import MAX_LOG_BYTES
 from memfs.fs.gc_pause import gc_paused
 
 
@@ -81,7 +81,7 @@ def filled(path: Path, size: int) -> None:
     """Have a log of this size: of few lines, each a state."""
     with path.open("ab") as file:
         while (room := size - file.tell()) > 0:
-            length = min(room, MAX_LINE) if room - MAX_LINE > 1000 or room <= MAX_LINE else room // 2
+            length = min(room, MAX_LINE_BYTES) if room - MAX_LINE_BYTES > 1000 or room <= MAX_LINE_BYTES else room // 2
             opening = f'{{"id":"filler-{file.tell()}","state":"'.encode()
             file.write(opening + b"x" * (length - len(opening) - 3) + b'"}\n')
 
@@ -89,19 +89,19 @@ def filled(path: Path, size: int) -> None:
 def test_a_log_is_never_larger_than_can_be_read(vault: Vault) -> None:
     log = SessionLog(vault, "s-1")
     first = log.append(said("first"))
-    filled(vault.root / log.path, LARGEST - 1000)
+    filled(vault.root / log.path, MAX_LOG_BYTES - 1000)
     log.append(said("still fits"))
 
     for other in (log, SessionLog(vault, "s-1")):
         with pytest.raises(errors.StorageError, match=r"sessions/s-1/main\.agent\.jsonl: full") as caught:
             other.append(said("x" * 1000))
-        assert caught.value.hint == "Go on in another session."
+        assert caught.value.hint == "Continue in another session."
     with pytest.raises(errors.StorageError, match="full"):
         log.redact(first.id, said("y" * 2000))
 
     assert [one["content"] for one in SessionLog(vault, "s-1").messages()] == ["first", "still fits"]
     log.append(said("small"), id="own")
-    assert os.stat(vault.root / log.path).st_size <= LARGEST
+    assert os.stat(vault.root / log.path).st_size <= MAX_LOG_BYTES
 
 
 @pytest.mark.parametrize("name", ["", "own", "\u00e9" * 500])
@@ -110,7 +110,7 @@ def test_the_longest_line_that_is_written_is_read(vault: Vault, name: str) -> No
     known = log.append(said(""), id=name and f"{name}-")
     with (vault.root / log.path).open("rb") as file:
         short = len(file.read().splitlines()[-1]) + 1
-    room = MAX_LINE - short + bool(name)
+    room = MAX_LINE_BYTES - short + bool(name)
     with pytest.raises(errors.InvalidMemoryError, match="larger than 32 MiB"):
         log.append(said("x" * (room + 1)), id=name)
 

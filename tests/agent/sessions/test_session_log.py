@@ -19,7 +19,8 @@ from hypothesis import strategies as some
 
 from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog
-from memfs.agent.sessions.events import lines_with, time_text, understand
+from memfs.agent.sessions.events import format_time
+from memfs.agent.sessions.log_parser import parse_log, select_lines
 from memfs.ids import is_id, new_id
 
 KEYS = ["memfs:bytes", "memfs::bytes", "memfs:::bytes", "id", "message"]
@@ -39,7 +40,7 @@ def said(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": [{"text": text}]}
 
 
-def file_of(vault: Vault, log: SessionLog) -> Path:
+def log_path(vault: Vault, log: SessionLog) -> Path:
     return vault.root / log.path
 
 
@@ -56,7 +57,7 @@ def start(code: str, *arguments: object) -> "subprocess.Popen[str]":
 def test_a_message_is_a_line_of_json_in_the_vault(vault: Vault, log: SessionLog) -> None:
     event = log.append(said("Hello"), metadata={"channel": "web"})
 
-    head, line = map(json.loads, file_of(vault, log).read_text().splitlines())
+    head, line = map(json.loads, log_path(vault, log).read_text().splitlines())
     assert log.path == "sessions/s-1/main.agent.jsonl"
     assert (head["memfs"], head["session"], head["agent"], head["actor"]) == (1, "s-1", "main", "alice")
     assert line == {
@@ -66,20 +67,20 @@ def test_a_message_is_a_line_of_json_in_the_vault(vault: Vault, log: SessionLog)
 
 @given(JSON)
 def test_what_is_restored_equals_what_was_given(value: Any) -> None:
-    from memfs.agent.sessions.events import line_of
+    from memfs.agent.sessions.line_encoder import encode_line
 
-    line = line_of({"id": "e-1", "time": "", "message": {"role": "user", "content": value}})
+    line = encode_line({"id": "e-1", "time": "", "message": {"role": "user", "content": value}})
 
     assert line.count(b"\n") == 1
-    (event,) = understand(line, "x").events
+    (event,) = parse_log(line, "x").events
     assert repr(event.message["content"]) == repr(value)
 
 
 def test_some_lines_of_a_log_are_found_without_the_others() -> None:
-    assert list(lines_with(b"head\na x\nb\nx c x\nd", b"x")) == [b"head", b"a x", b"x c x"]
-    assert list(lines_with(b"head x\nx", b"x")) == [b"head x", b"x"]
-    assert list(lines_with(b"head", b"x")) == [b"head"]
-    assert list(lines_with(b"", b"x")) == [b""]
+    assert list(select_lines(b"head\na x\nb\nx c x\nd", b"x")) == [b"head", b"a x", b"x c x"]
+    assert list(select_lines(b"head x\nx", b"x")) == [b"head x", b"x"]
+    assert list(select_lines(b"head", b"x")) == [b"head"]
+    assert list(select_lines(b"", b"x")) == [b""]
 
 
 def test_a_lone_surrogate_survives(log: SessionLog) -> None:
@@ -115,7 +116,7 @@ def test_what_json_has_no_word_for_is_refused_before_the_disk_is_touched(vault: 
             log.append(bad)
     with pytest.raises(errors.InvalidMemoryError, match="message"):
         log.append("text")  # type: ignore[arg-type]
-    with pytest.raises(errors.InvalidMemoryError, match="a word of the log"):
+    with pytest.raises(errors.InvalidMemoryError, match="a reserved key of the log"):
         log.append(said("x"), redacted=True)
     with pytest.raises(errors.InvalidMemoryError, match="not a time"):
         log.append(said("x"), time="yesterday")
@@ -240,15 +241,15 @@ def test_an_append_reads_nothing_of_the_log_again(
     log.append(said("mine"))
     assert read == []
 
-    before = file_of(vault, log).stat().st_size
+    before = log_path(vault, log).stat().st_size
     SessionLog(vault, "s-1").append(said("another's"))
     read.clear()
     log.append(said("mine again"))
-    assert sum(read) == file_of(vault, log).stat().st_size - before - len(line(vault, log, -1)) + 1
+    assert sum(read) == log_path(vault, log).stat().st_size - before - len(line(vault, log, -1)) + 1
 
 
 def line(vault: Vault, log: SessionLog, at: int) -> bytes:
-    return file_of(vault, log).read_bytes().splitlines(keepends=True)[at]
+    return log_path(vault, log).read_bytes().splitlines(keepends=True)[at]
 
 
 def opened_files() -> list[str]:
@@ -282,7 +283,7 @@ def test_a_forked_child_appends_beside_its_parent(vault: Vault, log: SessionLog)
 
 def test_a_torn_last_line_is_skipped_and_sealed(vault: Vault, log: SessionLog) -> None:
     log.append(said("whole"))
-    with file_of(vault, log).open("ab") as file:
+    with log_path(vault, log).open("ab") as file:
         file.write(b'{"id":"e-x","time":"2026-01-01T00:00:00Z","message":{"role":"us')
 
     assert log.messages() == [said("whole")]
@@ -294,7 +295,7 @@ def test_a_torn_last_line_is_skipped_and_sealed(vault: Vault, log: SessionLog) -
 
 def test_a_last_line_without_its_end_is_read_and_kept(vault: Vault, log: SessionLog) -> None:
     log.append(said("one"))
-    file = file_of(vault, log)
+    file = log_path(vault, log)
     file.write_bytes(file.read_bytes().rstrip(b"\n"))
 
     assert log.messages() == [said("one")]
@@ -311,7 +312,7 @@ def test_lines_that_are_no_events_are_problems_and_stop_nobody(vault: Vault, log
         b"[" * 100_000, b'{"id": "d", "message": ' + b'{"a":' * 100_000,
         b'{"id": "i", "message": {"n": ' + b"9" * 5000 + b"}}",
     ]  # fmt: skip
-    with file_of(vault, log).open("ab") as file:
+    with log_path(vault, log).open("ab") as file:
         file.write(b"".join(line + b"\n" for line in bad))
     log.append(said("better"))
 
@@ -325,7 +326,7 @@ def test_lines_that_are_no_events_are_problems_and_stop_nobody(vault: Vault, log
 
 def test_a_log_of_a_newer_memfs_is_refused(vault: Vault, log: SessionLog) -> None:
     log.append(said("x"))
-    file = file_of(vault, log)
+    file = log_path(vault, log)
     file.write_text(file.read_text().replace('"memfs":1', '"memfs":2'))
 
     with pytest.raises(errors.StorageError, match="made by a newer memfs") as caught:
@@ -337,7 +338,7 @@ def test_a_log_of_a_newer_memfs_is_refused(vault: Vault, log: SessionLog) -> Non
 
 def test_an_editor_that_begins_a_file_with_a_mark_takes_a_log_from_nobody(vault: Vault, log: SessionLog) -> None:
     log.append(said("mine"))
-    file = file_of(vault, log)
+    file = log_path(vault, log)
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
 
     assert (log.messages(), log.problems(), log.owner) == ([said("mine")], [], "alice")
@@ -383,7 +384,7 @@ def test_two_machines_that_begin_one_session_are_merged_too(vault: Vault, git: G
     log = SessionLog(vault, "s-1")
     texts = [message["content"][0]["text"] for message in log.messages()]
     assert sorted(texts) == ["common", "desk", "laptop"]
-    head = log.read().head
+    head = log.read().header
     assert head is not None
     assert head.actor == "alice"
 
@@ -393,7 +394,7 @@ def test_two_machines_that_begin_one_session_are_merged_too(vault: Vault, git: G
 
 def test_a_read_error_raises_and_is_never_an_empty_history(vault: Vault, log: SessionLog) -> None:
     log.append(said("there"))
-    file = file_of(vault, log)
+    file = log_path(vault, log)
     file.rename(file.with_suffix(".aside"))
     file.symlink_to(file.with_suffix(".aside"))
     with pytest.raises(errors.StorageError, match="cannot be read"):
@@ -511,7 +512,7 @@ def test_behind_the_last_id_of_all_there_is_none() -> None:
 
 @given(some.datetimes(timezones=some.just(UTC) | some.timezones()))
 def test_an_id_and_a_time_tell_the_millisecond(now: datetime) -> None:
-    said_time, name = time_text(now), new_id(now)
+    said_time, name = format_time(now), new_id(now)
 
     assert said_time == now.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
     since = (now - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -14,7 +14,7 @@ from memfs.agent.distill.strategies import (
     SummaryStrategy,
 )
 from memfs.errors import InvalidSetupError, MemoryNotFoundError
-from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page
+from memfs.integrations.agentcore.responses import PAGE, Response, page, service_errors
 
 if TYPE_CHECKING:
     from memfs.integrations.agentcore import AgentCoreVault
@@ -33,10 +33,10 @@ class ControlPlane:
 
     def __init__(self, owner: "AgentCoreVault", meta: Any) -> None:
         self._owner, self.meta = owner, meta
-        self._memories: dict[str, Answer] = {}
+        self._memories: dict[str, Response] = {}
         self._mutex = Mutex()
 
-    @answering
+    @service_errors
     def create_memory(
         self,
         *,
@@ -44,7 +44,7 @@ class ControlPlane:
         memoryStrategies: Iterable[Mapping[str, Any]] = (),  # noqa: N803  the words of the service
         description: str = "",
         **_: Any,
-    ) -> Answer:
+    ) -> Response:
         """Have a name for the vault, and strategies; it is active at once."""
         strategies = [strategy_of(given) for given in memoryStrategies]
         self._owner.adopt(strategies)
@@ -54,24 +54,24 @@ class ControlPlane:
             self._memories[name] = {**memory, "updatedAt": now, "strategies": [_told(one) for one in strategies]}
             return {"memory": dict(self._memories[name])}
 
-    @answering
-    def get_memory(self, *, memoryId: str, **_: Any) -> Answer:  # noqa: N803
+    @service_errors
+    def get_memory(self, *, memoryId: str, **_: Any) -> Response:  # noqa: N803
         """What was made by this name."""
         return {"memory": dict(self._named(memoryId))}
 
-    @answering
-    def list_memories(self, *, maxResults: int | None = PAGE, nextToken: str | None = None) -> Answer:  # noqa: N803
+    @service_errors
+    def list_memories(self, *, maxResults: int | None = PAGE, nextToken: str | None = None) -> Response:  # noqa: N803
         """What was made."""
         return page("memories", list(self._memories.items()), maxResults, nextToken)
 
-    @answering
+    @service_errors
     def update_memory(
         self,
         *,
         memoryId: str,  # noqa: N803
         memoryStrategies: Mapping[str, Any] | None = None,  # noqa: N803
         **_: Any,
-    ) -> Answer:
+    ) -> Response:
         """Have further strategies; nothing else of a vault is changed here."""
         memory = self._named(memoryId)
         given = memoryStrategies or {}
@@ -82,15 +82,15 @@ class ControlPlane:
         memory["strategies"] = [*memory["strategies"], *map(_told, strategies)]
         return {"memory": dict(memory)}
 
-    @answering
-    def delete_memory(self, *, memoryId: str, **_: Any) -> Answer:  # noqa: N803
+    @service_errors
+    def delete_memory(self, *, memoryId: str, **_: Any) -> Response:  # noqa: N803
         """Have the name no more; the vault stays as it is."""
         self._named(memoryId)
         with self._mutex:
             del self._memories[memoryId]
         return {"memoryId": memoryId, "status": "DELETING"}
 
-    def _named(self, memory_id: str) -> Answer:
+    def _named(self, memory_id: str) -> Response:
         if memory_id not in self._memories:
             raise MemoryNotFoundError(memory_id)
         return self._memories[memory_id]
@@ -115,7 +115,7 @@ def strategy_of(given: Mapping[str, Any]) -> Strategy:
     return strategy
 
 
-def _told(strategy: Strategy) -> Answer:
+def _told(strategy: Strategy) -> Response:
     kind = next(name for name, ours in KINDS.items() if isinstance(strategy, ours))
     known = {"strategyId": strategy.name, "name": strategy.name, "status": "ACTIVE", "namespaces": [strategy.namespace]}
     return {**known, "type": {"userPreference": "USER_PREFERENCE"}.get(kind, kind.upper())}

@@ -18,7 +18,7 @@ from memfs.errors import (
     MemoryNotFoundError,
     short_repr,
 )
-from memfs.integrations.agentcore.answers import PAGE, Answer, answering, code_of, page, parts_of
+from memfs.integrations.agentcore.responses import PAGE, Response, code_of, page, parts_of, service_errors
 from memfs.namespace import encode_segment, fold
 from memfs.privacy.policy import Policy, report
 from memfs.query.question import MAX_OFFSET
@@ -40,14 +40,14 @@ _VALUES = ("stringValue", "numberValue", "dateTimeValue", "stringListValue")
 _TOLD = frozenset({"type", "id", "created", "updated"})  # header keys that a record has words of its own for
 
 
-class Records:
+class RecordsApi:
     """The memories of a vault; `types` are those of strategies, by their names."""
 
     def __init__(self, vault: Vault, types: Callable[[], Mapping[str, str]]) -> None:
         self._vault, self._types = vault, types
         self._redaction = Policy.of(vault)
 
-    @answering
+    @service_errors
     def retrieve_memory_records(
         self,
         *,
@@ -57,7 +57,7 @@ class Records:
         namespacePath: str | None = None,  # noqa: N803
         maxResults: int | None = None,  # noqa: N803
         nextToken: str | None = None,  # noqa: N803
-    ) -> Answer:
+    ) -> Response:
         """The memories that answer a question, best first: of a namespace alone, or of all below it."""
         question = str(searchCriteria.get("searchQuery", ""))
         hits = self._search(
@@ -73,7 +73,7 @@ class Records:
             self._vault.usage.searched([name for name, _ in told])
         return page("memoryRecordSummaries", told, maxResults, nextToken)
 
-    @answering
+    @service_errors
     def list_memory_records(
         self,
         *,
@@ -84,37 +84,37 @@ class Records:
         metadataFilters: Sequence[Mapping[str, Any]] = (),  # noqa: N803
         maxResults: int | None = PAGE,  # noqa: N803
         nextToken: str | None = None,  # noqa: N803
-    ) -> Answer:
+    ) -> Response:
         """The memories of a namespace, the newest first."""
         hits = self._search("", namespace, namespacePath, kind=memoryStrategyId, filters=metadataFilters)
-        told: dict[str, Answer | None] = {_age(hit.memory): _summary(hit.memory) for hit in hits}
+        told: dict[str, Response | None] = {_age(hit.memory): _summary(hit.memory) for hit in hits}
         if isinstance(nextToken, str) and _TOKEN.fullmatch(nextToken):
             told.setdefault(nextToken, None)
         return page("memoryRecordSummaries", sorted(told.items(), key=itemgetter(0))[::-1], maxResults, nextToken)
 
-    @answering
-    def get_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Answer:  # noqa: N803
+    @service_errors
+    def get_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Response:  # noqa: N803
         """One memory."""
         return {"memoryRecord": _summary(self._scope(namespace, memoryRecordId).read(memoryRecordId))}
 
-    @answering
-    def delete_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Answer:  # noqa: N803
+    @service_errors
+    def delete_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Response:  # noqa: N803
         """Delete a memory."""
         self._scope(namespace, memoryRecordId).remove(memoryRecordId)
         return {"memoryRecordId": memoryRecordId}
 
-    @answering
-    def batch_create_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]], **_: Any) -> Answer:  # noqa: N803
+    @service_errors
+    def batch_create_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]], **_: Any) -> Response:  # noqa: N803
         """Add memories; each has its own result."""
         return _results(records, self._create)
 
-    @answering
-    def batch_update_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]], **_: Any) -> Answer:  # noqa: N803
+    @service_errors
+    def batch_update_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]], **_: Any) -> Response:  # noqa: N803
         """Change memories; each has its own result."""
         return _results(records, self._update)
 
-    @answering
-    def batch_delete_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]]) -> Answer:  # noqa: N803
+    @service_errors
+    def batch_delete_memory_records(self, *, memoryId: str, records: Sequence[Mapping[str, Any]]) -> Response:  # noqa: N803
         """Delete memories; each has its own result."""
 
         def delete(record: Mapping[str, Any]) -> str:
@@ -231,10 +231,10 @@ def _age(memory: Memory) -> str:
     return f"{memory.updated.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f} {memory.id}"
 
 
-def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, Any]], str]) -> Answer:
-    answer: Answer = {"successfulRecords": [], "failedRecords": []}
+def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, Any]], str]) -> Response:
+    answer: Response = {"successfulRecords": [], "failedRecords": []}
     for record in records:
-        result: Answer = {"memoryRecordId": str(record.get("memoryRecordId", "")), "status": "SUCCEEDED"}
+        result: Response = {"memoryRecordId": str(record.get("memoryRecordId", "")), "status": "SUCCEEDED"}
         if "requestIdentifier" in record:
             result["requestIdentifier"] = record["requestIdentifier"]
         try:
@@ -249,8 +249,8 @@ def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, An
     return answer
 
 
-def _summary(memory: Memory, hit: Hit | None = None) -> Answer:
-    told: Answer = {
+def _summary(memory: Memory, hit: Hit | None = None) -> Response:
+    told: Response = {
         "memoryRecordId": memory.id,
         "content": {"text": memory.legible.strip()},
         "memoryStrategyId": memory.header.type,

@@ -21,7 +21,7 @@ PAGE = 20  # answers at once, where nobody says how many
 LARGEST = 100
 P = ParamSpec("P")
 T = TypeVar("T")
-Answer = dict[str, Any]
+Response = dict[str, Any]
 _CODES: Sequence[tuple[tuple[type[MemfsError], ...], str, int]] = (
     ((MemoryNotFoundError, SessionNotFoundError), "ResourceNotFoundException", 404),
     ((InvalidMemoryError, InvalidNamespaceError, InvalidSearchError, SettingsError), "ValidationException", 400),
@@ -34,7 +34,7 @@ def code_of(error: MemfsError) -> tuple[str, int]:
     return next((name, number) for kinds, name, number in _CODES if isinstance(error, kinds))
 
 
-def answering(call: Callable[P, T]) -> Callable[P, T]:
+def service_errors(call: Callable[P, T]) -> Callable[P, T]:
     """A call whose errors are those of a boto3 client."""
     operation = "".join(word.capitalize() for word in call.__name__.split("_"))
 
@@ -49,7 +49,7 @@ def answering(call: Callable[P, T]) -> Callable[P, T]:
     return answer
 
 
-def page(key: str, found: Sequence[tuple[str, Any]], limit: int | None, token: str | None) -> Answer:
+def page(key: str, found: Sequence[tuple[str, Any]], limit: int | None, token: str | None) -> Response:
     """Some of what was found, by name, and the token for the next, the name of the last; what is None is not told.
 
     What is added or gone between two pages makes none be told twice.

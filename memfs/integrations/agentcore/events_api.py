@@ -9,10 +9,10 @@ from memfs.after_fork import Mutex
 from memfs.agent.sessions.branches import history
 from memfs.agent.sessions.events import Event
 from memfs.agent.sessions.session_log import SessionLog
-from memfs.agent.sessions.transcript import said_in
+from memfs.agent.sessions.transcript import messages_in
 from memfs.agent.sessions.vault_sessions import Sessions
 from memfs.errors import InvalidMemoryError, SessionNotFoundError, short_repr
-from memfs.integrations.agentcore.answers import PAGE, Answer, answering, page, parts_of
+from memfs.integrations.agentcore.responses import PAGE, Response, page, parts_of, service_errors
 from memfs.vault.vault import Vault
 
 MAIN = "main"  # the branch without a name
@@ -32,7 +32,7 @@ class Listener(Protocol):
     def take_back(self, actor: str, session: str, number: int) -> None: ...
 
 
-class Events:
+class EventsApi:
     """The events of a vault; a listener is told actor, session and messages of each, and the number of the first."""
 
     def __init__(self, vault: Vault, listener: Listener) -> None:
@@ -41,7 +41,7 @@ class Events:
         self._counts: dict[tuple[str, str], int] = {}
         self._mutex = Mutex()
 
-    @answering
+    @service_errors
     def create_event(
         self,
         *,
@@ -55,7 +55,7 @@ class Events:
         metadata: Mapping[str, Any] | None = None,
         extractionMode: str | None = None,  # noqa: N803
         **_: Any,
-    ) -> Answer:
+    ) -> Response:
         """Write an event down; the same `clientToken` again is the same event."""
         parts, values = _checked(payload), _plain(metadata)
         log = self._log(actorId, sessionId)
@@ -65,13 +65,13 @@ class Events:
             index = self._count(log)
             about = {"time": eventTimestamp, "metadata": values, "branch": self._branch(log, branch)}
             event = log.append_payload(parts, id=clientToken, index=index, **about)
-            messages = said_in(event)
+            messages = messages_in(event)
             self._counts[actorId, sessionId] = index + len(messages)
         if messages and self._listener.listens() and extractionMode != "SKIP":
             self._listener.hear(actorId, sessionId, messages, _first(log, event.id))
         return {"event": _told(event, memoryId, log)}
 
-    @answering
+    @service_errors
     def list_events(
         self,
         *,
@@ -82,7 +82,7 @@ class Events:
         filter: Mapping[str, Any] | None = None,  # noqa: A002
         maxResults: int | None = PAGE,  # noqa: N803
         nextToken: str | None = None,  # noqa: N803
-    ) -> Answer:
+    ) -> Response:
         """The events of a session, the newest first."""
         log, wanted = self._log(actorId, sessionId), filter or {}
         conditions = [_condition(one) for one in wanted.get("eventMetadata") or ()]
@@ -93,8 +93,8 @@ class Events:
         told = [_told(event, memoryId, log, roots) for event in answer["events"]]
         return answer | {"events": told if includePayloads else [{**one, "payload": []} for one in told]}
 
-    @answering
-    def get_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Answer:  # noqa: N803
+    @service_errors
+    def get_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Response:  # noqa: N803
         """One event."""
         log = self._log(actorId, sessionId)
         event = log.event(eventId)
@@ -102,23 +102,23 @@ class Events:
             raise SessionNotFoundError(eventId)
         return {"event": _told(event, memoryId, log)}
 
-    @answering
-    def delete_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Answer:  # noqa: N803
+    @service_errors
+    def delete_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Response:  # noqa: N803
         """Take an event out; nothing of it is left in the log."""
         log = self._log(actorId, sessionId)
-        first, count = _first(log, eventId), len(said_in(log.event(eventId)))
+        first, count = _first(log, eventId), len(messages_in(log.event(eventId)))
         log.remove(eventId)
         for number in range(first, first + count):
             self._listener.take_back(actorId, sessionId, number)
         return {"eventId": eventId}
 
-    @answering
-    def list_actors(self, *, memoryId: str, maxResults: int | None = PAGE, nextToken: str | None = None) -> Answer:  # noqa: N803
+    @service_errors
+    def list_actors(self, *, memoryId: str, maxResults: int | None = PAGE, nextToken: str | None = None) -> Response:  # noqa: N803
         """Whom sessions are had with."""
         names = sorted({actor for actor, _, _ in self._sessions()})
         return page("actorSummaries", [(name, {"actorId": name}) for name in names], maxResults, nextToken)
 
-    @answering
+    @service_errors
     def list_sessions(
         self,
         *,
@@ -127,7 +127,7 @@ class Events:
         maxResults: int | None = PAGE,  # noqa: N803
         nextToken: str | None = None,  # noqa: N803
         filter: Mapping[str, Any] | None = None,  # noqa: A002
-    ) -> Answer:
+    ) -> Response:
         """The sessions of an actor, the newest first."""
         own = {session: created for actor, session, created in self._sessions() if actor == actorId}
         newest = sorted(own, key=lambda session: own[session])[::-1]
@@ -151,7 +151,7 @@ class Events:
         """How many messages were said so far."""
         key = (log.agent, log.session)
         if key not in self._counts:
-            self._counts[key] = max((first + len(said_in(event)) for event, first in _numbered(log)), default=0)
+            self._counts[key] = max((first + len(messages_in(event)) for event, first in _numbered(log)), default=0)
         return self._counts[key]
 
     def _branch(self, log: SessionLog, given: Mapping[str, str] | None) -> str:
@@ -173,7 +173,7 @@ class Events:
         sessions = Sessions(self._vault)
         for session in sessions.list():
             for log in sessions.logs(session.name):
-                head = log.read().head
+                head = log.read().header
                 if head is not None and head.actor:
                     yield head.actor, session.name, session.created
 
@@ -185,7 +185,7 @@ def _known(log: SessionLog, token: str) -> Event | None:
     return None
 
 
-def _told(event: Event, memory_id: str, log: SessionLog, roots: Mapping[str, str] | None = None) -> Answer:
+def _told(event: Event, memory_id: str, log: SessionLog, roots: Mapping[str, str] | None = None) -> Response:
     """An event in the words of the service; `roots` are the events that branches begin behind."""
     told = {
         "memoryId": memory_id,
@@ -210,7 +210,7 @@ def _numbered(log: SessionLog) -> Iterator[tuple[Event, int]]:
         own = event.record.get("index")
         first = own if type(own) is int and own > following else following
         yield event, first
-        following = first + len(said_in(event))
+        following = first + len(messages_in(event))
 
 
 def _first(log: SessionLog, event_id: str) -> int:
