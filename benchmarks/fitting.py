@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.locomo import MOST, UNANSWERED, fill, questions_of, turns_of
-from memfs.query.question import understand, weigh
+from memfs.query.question import compute_weights, parse_question
 from memfs.search.conversation.gather import Asked, gather, sought_of
 from memfs.search.conversation.rerank import ALIKE, WEIGHTS, Conversation
 
@@ -50,12 +50,12 @@ def cases_of(sample: Mapping[str, Any], *, semantic: bool = False) -> list[Case]
         fresh, (_, meaning) = finder.fresh, finder._parts  # noqa: SLF001
         for question in questions_of(sample, texts):
             if question.category != UNANSWERED:
-                words = understand(question.text, fresh.analyzer)
-                weights = weigh([(term,) for term in words.terms], fresh.index.worth, fresh.index.memories)
+                words = parse_question(question.text, fresh.analyzer)
+                weights = compute_weights([(term,) for term in words.terms], fresh.index.idf, fresh.index.memory_count)
                 meant = meaning.ask(words, weights) if meaning else None
                 asked = Asked(words, weights, (), lambda _: True, meant=meant)
-                sought = sought_of(fresh.index, fresh.overlay, asked)
-                found = gather(fresh.index, fresh.overlay, asked, sought)
+                sought = sought_of(fresh.index, fresh.unpublished, asked)
+                found = gather(fresh.index, fresh.unpublished, asked, sought)
                 said = Conversation(found, [*sought.worths.values()], weights.information)
                 told = [(one, said.support(one)) for one in found]
                 told = [(one, why) for one, why in told if one.score or one.has or why.answered or one.alike >= ALIKE]

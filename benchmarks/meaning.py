@@ -85,7 +85,7 @@ def _nearest(place: Place) -> list[Row]:
     try:
         with Vault(place.root) as vault:
             vault.search("anything")
-            all_rows, keys = living(vault._engine.fresh.index.catalog)  # noqa: SLF001  as a search has them
+            all_rows, keys = living(vault._engine.fresh.index.row_table)  # noqa: SLF001  as a search has them
         [(name, size)] = names(root)
         vectors = VectorFile(name, size)
         vectors.refresh(root)

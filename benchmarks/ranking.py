@@ -15,11 +15,12 @@ from memfs import Vault
 from memfs.data_types import Memory
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
-from memfs.index.publisher import document, searched_text
-from memfs.index.tantivy_index import Analyzer, TantivyIndex, index_in_memory
+from memfs.index.document_builder import build_document, compose_text
+from memfs.index.tantivy_analyzer import Analyzer
+from memfs.index.tantivy_index import TantivyIndex, index_in_memory
 from memfs.protocols import Embedder
 from memfs.query.keyword_terms import NoneOf
-from memfs.query.question import understand
+from memfs.query.question import parse_question
 from memfs.storage.stat_scan import read_all, scan
 
 EXAMPLE = Path(__file__).parent.parent / "example-vault"
@@ -97,8 +98,8 @@ def _ranks(root: Path, questions: Found, times: int) -> list[int]:
     index, analyzer = _index(root, times), Analyzer("english")
     ranks = []
     for question, path in questions.items():
-        hits = index.find(understand(question, analyzer), [NoneOf(("in=/archive",))], 12)
-        paths = [index.catalog.row(number).path for _, number in hits]
+        hits = index.find(parse_question(question, analyzer), [NoneOf(("in=/archive",))], 12)
+        paths = [index.row_table.row(number).path for _, number in hits]
         paths = [found for found in paths if found not in _SUPERSEDED][:10]
         ranks.append(paths.index(path) + 1 if path in paths else 0)
     return ranks
@@ -118,7 +119,10 @@ def _index(root: Path, times: int) -> TantivyIndex:
     finally:
         os.close(fd)
     edits = (
-        (None, document(memory)._replace(text=searched_text(memory.path, memory.header.values, memory.body, times)))
+        (
+            None,
+            build_document(memory)._replace(text=compose_text(memory.path, memory.header.values, memory.body, times)),
+        )
         for memory in found
     )
     return index_in_memory(edits, "english")

@@ -16,9 +16,11 @@ from memfs.freshness.inotify_source import NOTHING, EventSource, Noticed, notice
 from memfs.freshness.subscriptions import Known, Subscriptions, Told
 from memfs.freshness.watcher import watcher_of
 from memfs.fs.files import STATE_DIR
-from memfs.index.publisher import INDEX, MANY, Progress, Publisher, origin_of, text_of
-from memfs.index.tantivy_index import Analyzer, TantivyIndex
-from memfs.index.unpublished_changes import Pending, UnpublishedChanges
+from memfs.index.document_builder import conversation_fields, indexed_text
+from memfs.index.publisher import INDEX_DIR, PUBLISH_THRESHOLD, Progress, Publisher
+from memfs.index.tantivy_analyzer import Analyzer
+from memfs.index.tantivy_index import TantivyIndex
+from memfs.index.unpublished_changes import UnpublishedChange, UnpublishedChanges
 from memfs.protocols import Clock
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.stat_scan import Changes, Marks, Scan, diff, is_memory, is_settled, read_all, scan
@@ -51,7 +53,7 @@ class Freshness:
     def _start(self) -> None:
         self._pid = os.getpid()
         self.published = Publisher(self._root, self._tree.journal, language=self._language)
-        self.overlay = UnpublishedChanges()
+        self.unpublished = UnpublishedChanges()
         self.last_scan: datetime | None = None
         self._is_told = False  # by the watcher of another process
         self._looks = min(self._looks, 1)  # a forked process goes on as its parent did
@@ -75,13 +77,19 @@ class Freshness:
         if self.published.index is None:
             self._adopt()
         noticed, is_current = self._source.poll() if self._source else None, self.published.is_current()
-        is_spoiled = is_current and (self._source.is_spoiled if self._source else self.published.is_spoiled())
-        if not is_spoiled and is_current and noticed == NOTHING and not self._unread and not self.published.is_due():
+        is_spoiled = is_current and (self._source.is_spoiled if self._source else self.published.is_damaged())
+        if (
+            not is_spoiled
+            and is_current
+            and noticed == NOTHING
+            and not self._unread
+            and not self.published.is_retry_due()
+        ):
             self._tell()
             return  # the kernel tells of our own writes too
         try:
             with self._tree.opened() as root:
-                if not is_spoiled or self.published.has_stamps:
+                if not is_spoiled or self.published.has_loaded_stamps:
                     self._learn(root, noticed, progress)  # what is known tells what changed; the index is not asked
                 if is_spoiled:
                     self.published.discard()
@@ -89,9 +97,9 @@ class Freshness:
                     self._follow(root)
                 if self.published.index is None:
                     self._look(root, progress)
-                few = min(MANY, max(FEW, self.index.memories))  # or else their words count for too little
-                is_much = len(self.overlay) > few or self.overlay.size > MUCH
-                if (is_much and time.monotonic() > self.published.retry_at) or self.published.is_due():
+                few = min(PUBLISH_THRESHOLD, max(FEW, self.index.memory_count))  # more words would count for too little
+                is_much = len(self.unpublished) > few or self.unpublished.total_bytes > MUCH
+                if (is_much and time.monotonic() > self.published.retry_at) or self.published.is_retry_due():
                     self._publish_pending(root, progress)
             self._guard()
         except BaseException:
@@ -105,19 +113,19 @@ class Freshness:
         index = self.published.index
         if self._source and index and index.generation and self._guarded is not index:
             self._guarded = index
-            self._source.guard(index.generation.place)
-            if self.published.is_spoiled():
+            self._source.guard(index.generation.path)
+            if self.published.is_damaged():
                 self.published.discard()
                 self.refresh()
 
     def _adopt(self) -> None:
         if not self.published.is_current():
-            self.published.adopt()
+            self.published.open_published()
             self._settle()
 
     def _follow(self, root: int) -> None:
         """Go over to what another process published; where that knows otherwise than we did, the files decide."""
-        before = self.published.stamps() if self.published.has_stamps else None
+        before = self.published.stamps() if self.published.has_loaded_stamps else None
         self._adopt()
         if before is not None and self.published.index:
             paths = diff(self.published.stamps(), before).paths
@@ -132,15 +140,15 @@ class Freshness:
     def _open(self) -> None:
         """Have the published index open, and whole."""
         self._adopt()
-        if self.published.is_spoiled():
+        if self.published.is_damaged():
             self.published.discard()
 
     def _settle(self) -> None:
         """Let go of pending changes that the index has; it may have later ones, so the files are asked again."""
-        if self.published.index and self.overlay:
+        if self.published.index and self.unpublished:
             stamps, learned = self.published.stamps(), list[str]()
             with self._tree.opened() as root:
-                now = dict(read_all(root, sorted(self.overlay.entries)))
+                now = dict(read_all(root, sorted(self.unpublished.entries)))
                 for path, found in now.items():
                     if isinstance(found, Problem):
                         continue
@@ -148,23 +156,25 @@ class Freshness:
                     if is_other := self._is_other(path, found):
                         learned.append(path)
                     if stamps.get(path) == stamp:
-                        self.overlay.drop(path)
+                        self.unpublished.drop(path)
                     elif is_other:
-                        self.overlay.put(path, self._pending(path, found))
+                        self.unpublished.put(path, self._pending(path, found))
                 self._look_again(learned)
                 self._hand_on(root, learned)
-        self._young.intersection_update(self.overlay.entries)
+        self._young.intersection_update(self.unpublished.entries)
 
-    def _pending(self, path: str, memory: Memory | None) -> Pending:
+    def _pending(self, path: str, memory: Memory | None) -> UnpublishedChange:
         if memory is None:
-            return Pending(None)
-        is_new = not self.published.has_stamps or path not in self.published.stamps()
-        return Pending(memory, self.analyzer.terms(text_of(memory)), *origin_of(memory), is_new)
+            return UnpublishedChange(None)
+        is_new = not self.published.has_loaded_stamps or path not in self.published.stamps()
+        return UnpublishedChange(
+            memory, self.analyzer.terms(indexed_text(memory)), *conversation_fields(memory), is_new
+        )
 
     def _learn(self, root: int, noticed: Noticed | None, progress: Progress | None) -> None:
         index, journal = self.published.index, self._tree.journal
         if index and index.generation and not self._looks and not self._is_told and watcher_of(root):
-            self._is_told = journal.start_at(root, index.generation.journal)
+            self._is_told = journal.start_at(root, index.generation.journal_cursor)
         lines = journal.read(root)
         heard = None if lines is None else set(lines)
         if index is None or (noticed and noticed.lost) or (noticed and len(noticed.folders) > FEW):
@@ -181,9 +191,9 @@ class Freshness:
 
     def _take(self, root: int, paths: set[str], progress: Progress | None) -> None:
         """Look at what may have changed, in the way that is short for so much of it."""
-        if len(paths) > max(MANY, self.index.memories // 2):  # so many may be gone, which a look tells
+        if len(paths) > max(PUBLISH_THRESHOLD, self.index.memory_count // 2):  # so many may be gone, which a look tells
             self._look(root, progress)
-        elif len(paths) > MANY:
+        elif len(paths) > PUBLISH_THRESHOLD:
             self._take_many(root, [path for path in paths if is_memory(path)], progress)
         else:
             self._consider(root, paths)
@@ -202,9 +212,9 @@ class Freshness:
             self._close_source()
             self._source = notices(self._root)
             self._guarded = None
-        is_brief = not self._looks and not self.overlay  # who looks again keeps what is known at hand, and tells by it
-        is_new = self.published.index is None and not self.overlay
-        known = self.index.catalog.directory if is_brief and not is_new else None
+        is_brief = not self._looks and not self.unpublished  # who looks again keeps what is known
+        is_new = self.published.index is None and not self.unpublished
+        known = self.index.row_table.directory if is_brief and not is_new else None
         self._looks += 1
         began = time.monotonic()
         found = scan(root, before=self._source.watch if self._source else None, names_only=is_new, known=known)
@@ -214,7 +224,9 @@ class Freshness:
             self._close_source()
             self._untold = self._looked + UNTOLD
         changes = self._differing(found)
-        is_many = len(changes.paths) > MANY and not self._is_doubtful(len(changes.removed) - len(changes.added))
+        is_many = len(changes.paths) > PUBLISH_THRESHOLD and not self._is_doubtful(
+            len(changes.removed) - len(changes.added)
+        )
         if self.published.index is None or is_many:
             self._take_many(root, changes.paths, progress)
         else:
@@ -234,7 +246,7 @@ class Freshness:
         with self.lock, self._tree.opened() as root:  # another vault may be in its place by now
             self._looked, self._took, self.last_scan = time.monotonic(), took, self._clock()
             paths = {*self._differing(found).paths, *self._young}
-            if len(paths) > MANY:
+            if len(paths) > PUBLISH_THRESHOLD:
                 self._look(root)
             else:
                 self._consider(root, paths)
@@ -246,13 +258,13 @@ class Freshness:
         self._looks, self._is_told = max(self._looks, 1), False
 
     def _differing(self, found: Scan) -> Changes:
-        changes = diff(found.stamps, self.overlay.stamps_over(self.published.stamps_but(found.same)))
+        changes = diff(found.stamps, self.unpublished.combined_stamps(self.published.stamps_outside(found.same)))
         return changes._replace(removed=[path for path in changes.removed if not found.hides(path)])
 
     def _below(self, root: int, place: str) -> set[str]:
         """The memories that are, or were, below a directory."""
         start = f"{place}/" if place else ""
-        known = (self.published.stamps(), self.overlay.entries)
+        known = (self.published.stamps(), self.unpublished.entries)
         were = {path for paths in known for path in paths if path.startswith(start)}
         return were.union(scan(root, place, self._source.watch if self._source else None).stamps)
 
@@ -282,7 +294,7 @@ class Freshness:
             if found and not is_settled(found.status, began, time.time_ns()):
                 self._young.add(path)
             if self._is_other(path, found):
-                self.overlay.put(path, self._pending(path, found))
+                self.unpublished.put(path, self._pending(path, found))
                 learned.append(path)
                 if found and found.status.st_nlink > 1:
                     linked[found.status.st_ino] = found.stamp
@@ -299,47 +311,47 @@ class Freshness:
 
     def _is_other(self, path: str, found: Memory | None) -> bool:
         """Tell whether a memory is not as it is known; where times are coarse, a stamp alone does not show it."""
-        pending = self.overlay.entries.get(path)
+        pending = self.unpublished.entries.get(path)
         if pending and pending.memory and found and pending.memory.data != found.data:
             return True
         return (found.stamp if found else None) != self._stamp(path)
 
     def _stamp(self, path: str) -> Marks | None:
         """The stamp that a memory is known with."""
-        if pending := self.overlay.entries.get(path):
+        if pending := self.unpublished.entries.get(path):
             return pending.memory.stamp if pending.memory else None
-        if self._is_told and not self.published.has_stamps:
+        if self._is_told and not self.published.has_loaded_stamps:
             return ()  # unlike any: what a watcher tells of is taken in without reading all of the index
         return self.published.stamps().get(path)
 
     def _stamps(self) -> Mapping[str, Marks]:
         """The stamps of all memories that are known."""
-        return self.overlay.stamps_over(self.published.stamps())
+        return self.unpublished.combined_stamps(self.published.stamps())
 
     # --- publishing
 
     def _take_many(self, root: int, paths: Collection[str], progress: Progress | None) -> None:
         """Publish so many changes that this is the shortest way to search them."""
         is_all = self.published.index is None
-        if self.published.publish(root, {*paths, *self.overlay.entries}, progress, is_all=is_all):
+        if self.published.publish(root, {*paths, *self.unpublished.entries}, progress, is_complete=is_all):
             self._settle()
-            self._consider(root, self.published.unsettled)
+            self._consider(root, self.published.racy_paths)
         else:
             self._consider(root, paths)
 
     def _is_doubtful(self, gone: int) -> bool:
         """Tell whether so much is gone that the vault is perhaps not all there: that is not published by itself."""
-        return gone > FEW and gone > self.index.memories // 2
+        return gone > FEW and gone > self.index.memory_count // 2
 
     def _lost(self) -> int:
         """How many fewer memories there are than the index has."""
-        return self.overlay.lost_from(self.published.stamps()) if self.overlay else 0
+        return self.unpublished.count_lost(self.published.stamps()) if self.unpublished else 0
 
     def _doubt(self) -> str:
         gone = self._lost()
         if not self.published.index or not self._is_doubtful(gone):
             return ""
-        return f"{gone} of {self.index.memories} memories are gone at once; `memfs sync` if that is right"
+        return f"{gone} of {self.index.memory_count} memories are gone at once; `memfs sync` if that is right"
 
     def _unwritable(self) -> str:
         places = (self.published.folder, os.path.join(self._root, STATE_DIR), self._root)
@@ -351,14 +363,16 @@ class Freshness:
 
     def _publish_pending(self, root: int, progress: Progress | None = None, *, is_asked: bool = False) -> None:
         if is_asked or not self._is_doubtful(self._lost()):
-            self.published.publish(root, [*self.overlay.entries], progress, wait=is_asked)
+            self.published.publish(root, [*self.unpublished.entries], progress, wait=is_asked)
             self._settle()
 
     def publish_when_calm(self) -> None:
         """Publish pending changes once none came for a while, in the background of a watcher."""
         now = time.monotonic()
-        wait = CALM if len(self.overlay) >= SOME else LONG
-        if (self.overlay or self.published.is_to_purge()) and now > max(self._changed + wait, self.published.retry_at):
+        wait = CALM if len(self.unpublished) >= SOME else LONG
+        if (self.unpublished or self.published.is_purge_requested()) and now > max(
+            self._changed + wait, self.published.retry_at
+        ):
             with self._tree.opened() as root:
                 self._publish_pending(root)
 
@@ -388,34 +402,34 @@ class Freshness:
         """Look at every file, and publish all that changed."""
         started = time.monotonic()
         self._open()
-        before = self.published.stamps() if self.overlay else None
+        before = self.published.stamps() if self.unpublished else None
         with self._tree.opened() as root:
             self._tree.journal.read(root)
             found, changes = self._look(root, progress)
             added, modified, removed = changes if before is None else diff(found.stamps, before)
-            if self.overlay or self.published.is_to_purge() or self.published.trouble:
+            if self.unpublished or self.published.is_purge_requested() or self.published.trouble:
                 self._publish_pending(root, progress, is_asked=True)
-        trouble = [Problem(f"{STATE_DIR}/{INDEX}", 1, self.published.trouble)] if self.published.trouble else []
+        trouble = [Problem(f"{STATE_DIR}/{INDEX_DIR}", 1, self.published.trouble)] if self.published.trouble else []
         self._tell()
         counts = (len(added), len(modified), len(removed), found.memories - len(added) - len(modified))
         return SyncReport(*counts, time.monotonic() - started, (*found.problems, *trouble))
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Build the index anew."""
-        self.overlay = UnpublishedChanges()
+        self.unpublished = UnpublishedChanges()
         with self._tree.opened() as root:
             self._tree.journal.read(root)
-            self.published.publish(root, (), progress, wait=True, anew=True)
+            self.published.publish(root, (), progress, wait=True, rebuild=True)
 
     def purge(self, path: str | None) -> None:
         """Have no trace of a memory, or of any former text, left in the index once the vault is closed."""
         self._open()
-        self.published.purge(path)
+        self.published.request_purge(path)
 
     def path_of(self, name: str) -> str | None:
         """The path of a memory by its id, as far as the published index knows; nothing is built for it."""
         self._open()
-        return self.published.path_of(name)
+        return self.published.path_by_id(name)
 
     def wait(self, timeout: float) -> bool:
         """Wait until something may have changed; False if nothing was told within the time."""
@@ -435,8 +449,8 @@ class Freshness:
         told = self._source.kind if self._source and self._source.is_alive else "watcher" if watcher else "scan"
         return IndexStatus(
             generation=index.generation.name if index and index.generation else "",
-            memories=index.memories if index else 0,
-            pending=len(self.overlay),
+            memories=index.memory_count if index else 0,
+            pending=len(self.unpublished),
             where="none" if index is None else "disk" if index.generation else "memory",
             watcher=watcher,
             notices=told,
@@ -447,7 +461,7 @@ class Freshness:
     def _hear(self, root: int) -> None:
         """Take in what the journal tells since the index was published, if nothing was learned yet."""
         index, journal = self.published.index, self._tree.journal
-        if index and index.generation and not self._looks and journal.start_at(root, index.generation.journal):
+        if index and index.generation and not self._looks and journal.start_at(root, index.generation.journal_cursor):
             self._consider(root, journal.read(root) or ())
 
     def _close_source(self) -> None:
@@ -458,7 +472,7 @@ class Freshness:
     def close(self) -> None:
         """Publish what is worth it, and give back what is held."""
         if self._pid == os.getpid() and self.published.index:
-            if len(self.overlay) >= SOME or self.published.is_to_purge():
+            if len(self.unpublished) >= SOME or self.published.is_purge_requested():
                 with self._tree.opened() as root:
                     self._publish_pending(root)
             self._close_source()

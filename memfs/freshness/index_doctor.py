@@ -7,8 +7,8 @@ from memfs.data_types import Memory, Problem
 from memfs.freshness.freshness import Freshness
 from memfs.fs.files import STATE_DIR, digest
 from memfs.index.generations import CURRENT, Generation
-from memfs.index.publisher import INDEX
-from memfs.index.row_table import IndexDamaged, IndexOfAnotherKind
+from memfs.index.publisher import INDEX_DIR
+from memfs.index.row_table import IncompatibleIndexError, IndexDamagedError
 from memfs.index.tantivy_index import TantivyIndex, open_index
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.stat_scan import read_all, read_one, scan
@@ -36,7 +36,7 @@ def examine(fresh: Freshness, tree: MemoryFiles, *, repair: bool) -> list[Proble
         faults += [fault for fault in left if fault not in faults]
     if fresh.published.trouble:
         hint = UNWRITABLE
-    return [Problem(path or f"{STATE_DIR}/{INDEX}", 1, fault, hint=hint) for path, fault in faults]
+    return [Problem(path or f"{STATE_DIR}/{INDEX_DIR}", 1, fault, hint=hint) for path, fault in faults]
 
 
 def _faults(fresh: Freshness, tree: MemoryFiles, *, is_synced: bool, is_told: bool = True) -> Iterator[Fault]:
@@ -47,18 +47,18 @@ def _faults(fresh: Freshness, tree: MemoryFiles, *, is_synced: bool, is_told: bo
     if not os.path.lexists(os.path.join(folder, CURRENT)):
         return
     try:
-        Generation.read(folder).verify(to_the_byte=True)
+        Generation.read(folder).verify(checksums=True)
         if not os.access(folder, os.W_OK):  # to open it a lock must be written
             return
         index = open_index(folder, fresh.analyzer.language)
-        rows = index.catalog.rows()
+        rows = index.row_table.rows_by_path()
         if sorted(rows.values()) != sorted(index.all_rows()):
             yield "", "its documents are not the ones it lists"
-    except IndexOfAnotherKind:  # of another memfs, or for another language: a search makes it anew by itself
+    except IncompatibleIndexError:  # of another memfs, or for another language: a search makes it anew by itself
         if is_synced:
             yield "", "made by another memfs, or for another language"
         return
-    except IndexDamaged as error:
+    except IndexDamagedError as error:
         yield "", f"damaged: {error}"
         return
     yield from _differences(index, rows, tree, is_synced=is_synced)
@@ -75,6 +75,6 @@ def _differences(index: TantivyIndex, rows: dict[str, int], tree: MemoryFiles, *
                     yield path, "not indexed"
         for path, memory in read_all(root, sorted(rows)):
             if isinstance(memory, Memory):
-                row = index.catalog.row(rows[path])
+                row = index.row_table.row(rows[path])
                 if row.digest.hex() != digest(memory.data) and (is_synced or row.stamp == memory.stamp):
                     yield path, "indexed with another text"

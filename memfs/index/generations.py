@@ -1,7 +1,7 @@
-"""Generations: the directories of published indexes, and the file `current` that names the one that counts.
+"""Generations: one directory per published index, and the file `current` that names the valid one.
 
-A generation is never changed once it is named: the next one links the files it takes over. Each file is known by
-size, times and inode, and where these differ, as in a copy of the vault, by its checksum.
+A generation does not change once it is published: the next one hard-links the files that it keeps. A file is verified
+by size, inode and times, and where these differ, as in a copy of the vault, by its checksum.
 """
 
 import json
@@ -17,145 +17,149 @@ from typing import NamedTuple, Self
 
 from memfs.after_fork import after_fork
 from memfs.fs.files import READ_FLAGS, STATE_DIR, read_fd
-from memfs.index.row_table import Chunk, Columns, IndexDamaged, RowTable
+from memfs.index.row_table import Chunk, ChunkBuilder, IndexDamagedError, RowTable
 
 CURRENT = "current"
-PURGE = "purge"
+PURGE_MARKER = "purge"
 MAX_CHUNKS = 16
-LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # which tantivy opens, and would wait at a pipe for ever
-MAX_SIZE = 1 << 40
+TANTIVY_LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # tantivy opens them, and would block on a pipe for ever
+MAX_FILE_BYTES = 1 << 40
 DESCRIPTORS = "/proc/self/fd"
 _NAME = re.compile(r"\.?[\w-][\w.-]*", re.ASCII)
-Marks = tuple[int, int, int, int]
-Files = dict[str, tuple[Marks, int]]  # name -> size, inode, modification time, time of any change; checksum
+FileState = tuple[int, int, int, int]  # size, inode, mtime_ns, ctime_ns
+PublishedFiles = dict[str, tuple[FileState, int]]  # name -> state and checksum
 
 
 class Generation(NamedTuple):
     """A published index, as `current` describes it."""
 
-    folder: str
+    folder: str  # the directory of all generations
     name: str
-    kind: str  # of the index
-    journal: str  # how far the journal is in it
-    files: Files
+    index_format: str  # schema, version of tantivy and language
+    journal_cursor: str  # the index has all changes up to this cursor of the journal
+    files: PublishedFiles
 
     @classmethod
     def read(cls, folder: str) -> Self:
-        """The generation that counts; IndexDamaged if none is named."""
+        """Return the current generation; raise IndexDamagedError if `current` names none."""
         try:
-            seal, _, text = _read(os.path.join(folder, CURRENT)).partition(b"\n")
-            if int(seal) != zlib.crc32(text):
-                raise ValueError("not sealed")
-            name, kind, journal, files = json.loads(text)
-            found = cls(folder, str(name), str(kind), str(journal), {})
+            expected, _, text = _read(os.path.join(folder, CURRENT)).partition(b"\n")
+            if int(expected) != zlib.crc32(text):
+                raise ValueError("wrong checksum")
+            name, index_format, journal, files = json.loads(text)
+            found = cls(folder, str(name), str(index_format), str(journal), {})
             for file, ((size, inode, mtime_ns, ctime_ns), checksum) in files.items():
                 found.files[file] = (int(size), int(inode), int(mtime_ns), int(ctime_ns)), int(checksum)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise IndexDamaged(f"{CURRENT} cannot be read") from error
+            raise IndexDamagedError(f"{CURRENT} cannot be read") from error
         if not all(_NAME.fullmatch(name) for name in (found.name, *found.files)):
-            raise IndexDamaged("it names files elsewhere")
+            raise IndexDamagedError("it names files in another directory")
         return found
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         return os.path.join(self.folder, self.name)
 
-    def verify(self, *, to_the_byte: bool = False) -> None:
-        """IndexDamaged if a file is not as it was published."""
-        for name in LOCKS:
-            path = os.path.join(self.place, name)
-            if os.path.lexists(path) and not os.path.isfile(path):
-                raise IndexDamaged(f"{name} is no file")
-        for name, (marks, checksum) in [*self.files.items()]:
-            path = os.path.join(self.place, name)
-            try:
-                now = _marks(path)
-                if (to_the_byte or now != marks) and zlib.crc32(_read(path)) != checksum:
-                    raise IndexDamaged(f"{name} was changed")
-            except OSError as error:
-                raise IndexDamaged(f"{name}: {error.strerror}") from error
-            self.files[name] = now, checksum  # it is not read again, as long as nobody touches it
+    def verify(self, *, checksums: bool = False) -> None:
+        """Raise IndexDamagedError if a file is not as it was published.
 
-    def catalog(self) -> RowTable:
-        """The rows of the index."""
+        With `checksums` every file is read; else only files whose size, inode or times differ.
+        """
+        for name in TANTIVY_LOCKS:
+            path = os.path.join(self.path, name)
+            if os.path.lexists(path) and not os.path.isfile(path):
+                raise IndexDamagedError(f"{name} is not a regular file")
+        for name, (state, checksum) in [*self.files.items()]:
+            path = os.path.join(self.path, name)
+            try:
+                now = _file_state(path)
+                if (checksums or now != state) and zlib.crc32(_read(path)) != checksum:
+                    raise IndexDamagedError(f"{name} was changed")
+            except OSError as error:
+                raise IndexDamagedError(f"{name}: {error.strerror}") from error
+            self.files[name] = now, checksum  # not read again until its state changes
+
+    def read_rows(self) -> RowTable:
+        """Return the row table of the index; raise IndexDamagedError if it cannot be read."""
         names = [name for name in self.files if name.startswith("rows-")]
         try:
             ordered = sorted(names, key=lambda name: int(name[5:]))
-            return RowTable([Chunk(_mapped(os.path.join(self.place, name))) for name in ordered])
+            return RowTable([Chunk(_map(os.path.join(self.path, name))) for name in ordered])
         except (OSError, ValueError, IndexError, OverflowError) as error:
-            raise IndexDamaged("its rows cannot be read") from error
+            raise IndexDamagedError("its rows cannot be read") from error
 
 
 class Draft:
-    """A generation in the making."""
+    """A new generation before it is published."""
 
     def __init__(self, folder: str, base: Generation | None) -> None:
         self._folder, self._base = folder, base
         self.name = f"g-{secrets.token_hex(6)}"
-        self.place = os.path.join(folder, self.name)
-        os.mkdir(self.place)
+        self.path = os.path.join(folder, self.name)
+        os.mkdir(self.path)
 
-    def take_over(self) -> None:
-        """Link the files of the generation that this one builds on."""
+    def link_base_files(self) -> None:
+        """Link the files of the base generation, or copy those that are rewritten."""
         base = self._base
         for file in base.files if base else ():
-            old, new = os.path.join(base.place, file) if base else "", os.path.join(self.place, file)
+            old, new = os.path.join(base.path, file) if base else "", os.path.join(self.path, file)
             if file.endswith(".json"):  # these are rewritten
                 shutil.copyfile(old, new)
             else:
                 _link(old, new)
 
-    def add_rows(self, old: Sequence[Chunk], rows: Columns, dead: Sequence[int]) -> None:
-        """Add a chunk of rows; too many of them become one."""
-        data = rows.chunk(old[-1].first + old[-1].count if old else 0, dead)
+    def add_rows(self, old: Sequence[Chunk], rows: ChunkBuilder, dead: Sequence[int]) -> None:
+        """Write a new chunk of rows; merge all chunks into one if there are too many."""
+        data = rows.encode(old[-1].first + old[-1].count if old else 0, dead)
         if len(old) < MAX_CHUNKS:
-            _replace(os.path.join(self.place, f"rows-{len(old)}"), data)
+            _replace(os.path.join(self.path, f"rows-{len(old)}"), data)
             return
         for number in range(len(old)):
-            os.unlink(os.path.join(self.place, f"rows-{number}"))
-        _replace(os.path.join(self.place, "rows-0"), RowTable([*old, Chunk(data)]).merged())
+            os.unlink(os.path.join(self.path, f"rows-{number}"))
+        _replace(os.path.join(self.path, "rows-0"), RowTable([*old, Chunk(data)]).merge())
 
-    def publish(self, kind: str, journal: str) -> None:
-        """Make this the generation that counts, and remove all others."""
-        files = self._describe()
-        self._name(kind, journal, files)
+    def publish(self, index_format: str, journal_cursor: str) -> None:
+        """Make this the current generation, and remove all others."""
+        files = self._describe_files()
+        self._write_current(index_format, journal_cursor, files)
         for name in os.listdir(self._folder):
-            if name not in {self.name, CURRENT, PURGE}:
+            if name not in {self.name, CURRENT, PURGE_MARKER}:
                 _remove(os.path.join(self._folder, name))
-        if self._base:  # a file that has a link less was changed then; where that cannot be told, it is read
+        if self._base:  # unlinking the other names changed the ctime; if this update fails, readers use the checksums
             with suppress(OSError):
-                paths = {name: os.path.join(self.place, name) for name in files}
-                self._name(kind, journal, {name: (_marks(paths[name]), files[name][1]) for name in files})
+                paths = {name: os.path.join(self.path, name) for name in files}
+                updated = {name: (_file_state(paths[name]), files[name][1]) for name in files}
+                self._write_current(index_format, journal_cursor, updated)
 
-    def _name(self, kind: str, journal: str, files: Files) -> None:
-        text = json.dumps([self.name, kind, journal, files]).encode()
+    def _write_current(self, index_format: str, journal_cursor: str, files: PublishedFiles) -> None:
+        text = json.dumps([self.name, index_format, journal_cursor, files]).encode()
         _replace(os.path.join(self._folder, CURRENT), b"%d\n%b" % (zlib.crc32(text), text))
 
     def discard(self) -> None:
-        """Give it up."""
-        _remove(self.place)
+        """Remove the draft."""
+        _remove(self.path)
 
-    def _describe(self) -> Files:
-        known, files = self._base.files if self._base else {}, Files()
-        for name in os.listdir(self.place):
+    def _describe_files(self) -> PublishedFiles:
+        base_files, files = self._base.files if self._base else {}, PublishedFiles()
+        for name in os.listdir(self.path):
             if not name.endswith(".lock"):
-                path = os.path.join(self.place, name)
-                marks, old = _marks(path), known.get(name)
-                is_old = old is not None and old[0][:3] == marks[:3]  # linked, which is a change as well
-                files[name] = marks, old[1] if old and is_old else zlib.crc32(_read(path))
+                path = os.path.join(self.path, name)
+                state, old = _file_state(path), base_files.get(name)
+                is_linked = old is not None and old[0][:3] == state[:3]  # without the ctime, which linking changes
+                files[name] = state, old[1] if old and is_linked else zlib.crc32(_read(path))
         return files
 
 
-def _marks(path: str) -> Marks:
-    """What tells that a file is as it was: nobody can set the time of any change."""
+def _file_state(path: str) -> FileState:
+    """Return the values that show whether a file changed; no program can set the ctime."""
     status = os.stat(path, follow_symlinks=False)
     return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _read(path: str) -> bytes:
-    fd = os.open(path, READ_FLAGS)  # a pipe in its place would have others wait for ever
+    fd = os.open(path, READ_FLAGS)  # these flags do not block on a pipe
     try:
-        return read_fd(fd, MAX_SIZE).data
+        return read_fd(fd, MAX_FILE_BYTES).data
     finally:
         os.close(fd)
 
@@ -165,12 +169,12 @@ def _link(old: str, new: str) -> None:
         os.link(old, new)
     except FileNotFoundError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         shutil.copyfile(old, new)
 
 
-def _mapped(path: str) -> mmap.mmap:
-    """A file of rows, of which a search needs a few."""
+def _map(path: str) -> mmap.mmap:
+    """Return a memory map of a file of rows: a search needs only a few of them."""
     fd = os.open(path, READ_FLAGS)
     try:
         return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
@@ -189,21 +193,23 @@ def _replace(path: str, data: bytes) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a file or a directory."""
+    """Remove a file or a directory, if it is there."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         os.unlink(path)
 
 
-def _let_go() -> None:
-    """Close the lock files of indexes that threads of a parent had open: a forked process would keep them locked, for
-    itself as for all others."""
+def _close_inherited_locks() -> None:
+    """Close the lock files of indexes that threads of the parent had open.
+
+    A forked process would keep them locked, for itself and for all others.
+    """
     with suppress(OSError):
         for fd in os.listdir(DESCRIPTORS):
             with suppress(OSError):
                 file = os.readlink(f"{DESCRIPTORS}/{fd}")
-                if file.endswith(LOCKS) and f"/{STATE_DIR}/" in file:
+                if file.endswith(TANTIVY_LOCKS) and f"/{STATE_DIR}/" in file:
                     os.close(int(fd))
 
 
-after_fork(_let_go)
+after_fork(_close_inherited_locks)

@@ -1,7 +1,8 @@
-"""The rows of an index: which file, as it was, each indexed document stands for.
+"""The rows of an index: the file that each indexed document was made from, with its stamp and digest.
 
-A row is a number. A chunk holds the rows that one publication added, in columns, so that all of them are read
-in one go and one of them without the others; and the rows it put out of use.
+A row is a number. A chunk stores the rows that one publication added, in columns, so that all of them can be read at
+once, or one of them without the others. It also lists the rows that the publication replaced or removed: these are
+dead.
 """
 
 import mmap
@@ -18,16 +19,16 @@ from memfs.data_types import lazy
 _HEAD = struct.Struct("<8s5q")  # magic, first row, number of rows, of dead rows, of runs, bytes of paths
 _MAGIC = b"memfsrow"
 _STAMP = struct.Struct("<4q")
-_DIGEST = 8
-AT_HAND = 4096  # rows whose paths and stamps are kept as they are asked for
-UNREADABLE = (ValueError, IndexError, struct.error)
+_DIGEST_BYTES = 8
+CACHED_ROWS = 4096  # rows whose paths and stamps are cached
+DECODE_ERRORS = (ValueError, IndexError, struct.error)
 
 
-class IndexDamaged(Exception):  # noqa: N818  it never leaves the core: the index is rebuilt
-    """The index is not there, not whole, of another kind, or tantivy failed on it."""
+class IndexDamagedError(Exception):
+    """The index is missing, incomplete or incompatible, or Tantivy failed on it. Internal: the index is rebuilt."""
 
 
-class IndexOfAnotherKind(IndexDamaged):
+class IncompatibleIndexError(IndexDamagedError):
     """The index was made by another version, or for another language."""
 
 
@@ -35,52 +36,53 @@ class Row(NamedTuple):
     """A file as it was indexed."""
 
     path: str
-    stamp: tuple[int, ...]  # what a `Stamp` is made of
+    stamp: tuple[int, ...]  # the fields of a `Stamp`
     digest: bytes  # of its content
-    life: int = 2  # when it was new, and how much it matters: see `retention`
-    mark: int = 0  # what its id is known by: see `usage`
+    decay_input: int = 2  # newest time, importance and pin, packed by `decay`
+    id_hash: int = 0  # hash of the memory's id, as `recall_log` counts by it
 
 
-PlainRow = tuple[str, tuple[int, ...], bytes, int, int]  # a row is one, and one that is no Row costs less to make
+RowTuple = tuple[str, tuple[int, ...], bytes, int, int]  # a row as a plain tuple, which is cheaper to create
 
 
-class Columns:
-    """Rows in the making: bytes and texts, which cost the garbage collector nothing, however many there are."""
+class ChunkBuilder:
+    """Collects rows as bytes and texts, which cost the garbage collector nothing, and encodes them as a chunk."""
 
     def __init__(self) -> None:
-        self._stamps, self._digests, self._lives = bytearray(), bytearray(), array("q")  # two numbers a row, of these
+        self._stamps, self._digests = bytearray(), bytearray()
+        self._decay_fields = array("q")  # two numbers per row
         self._paths: list[str] = []
         self._runs: list[int] = []
-        self._folder: str | None = None
+        self._directory: str | None = None
 
-    def append(self, row: PlainRow) -> None:
-        """Add a row; a stamp of a time too far away becomes another one, which is then never taken for known."""
-        path, stamp, digest, life, mark = row
+    def append(self, row: RowTuple) -> None:
+        """Add a row; a stamp with a time out of range is stored as zeros, which match no file."""
+        path, stamp, digest, decay_input, id_hash = row
         try:
             self._stamps += _STAMP.pack(*stamp)
         except struct.error:
             self._stamps += bytes(_STAMP.size)
         self._digests += digest
-        self._lives.extend((life, mark))
-        folder = path.rpartition("/")[0]
-        if folder != self._folder:
-            self._folder = folder
+        self._decay_fields.extend((decay_input, id_hash))
+        directory = path.rpartition("/")[0]
+        if directory != self._directory:
+            self._directory = directory
             self._runs.append(len(self._paths))
         self._paths.append(path)
 
-    def chunk(self, first: int, dead: Iterable[int]) -> bytes:
-        """The rows as the bytes of a chunk, with the rows that they put out of use."""
-        gone = list(dead)
+    def encode(self, first: int, dead: Iterable[int]) -> bytes:
+        """Return the bytes of a chunk with these rows, numbered from `first`, and the rows that became dead."""
+        dead_rows = list(dead)
         paths = [path.encode() for path in self._paths]
         ends = [end - 1 for end in accumulate(len(path) + 1 for path in paths)]
         return b"".join(
             (
-                _HEAD.pack(_MAGIC, first, len(paths), len(gone), len(self._runs), ends[-1] if ends else 0),
+                _HEAD.pack(_MAGIC, first, len(paths), len(dead_rows), len(self._runs), ends[-1] if ends else 0),
                 self._stamps,
                 self._digests,
-                self._lives,
+                self._decay_fields,
                 struct.pack(f"<{len(ends)}q", *ends),
-                struct.pack(f"<{len(gone)}q", *gone),
+                struct.pack(f"<{len(dead_rows)}q", *dead_rows),
                 struct.pack(f"<{len(self._runs)}q", *self._runs),
                 b"\0".join(paths),
             )
@@ -88,115 +90,116 @@ class Columns:
 
 
 class Chunk:
-    """Rows `first` up to `first + count`, and the rows that are dead since."""
+    """The rows from `first` up to `first + count`, and the rows that became dead with them."""
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
         magic, *head = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0, 0, 0, 0)
         numbers: list[int] = head
         self.first, self.count, dead, runs, length = numbers
         rows = self.count
-        sizes = (_HEAD.size, _STAMP.size * rows, _DIGEST * rows, 16 * rows, 8 * rows, 8 * dead, 8 * runs, length)
+        sizes = (_HEAD.size, _STAMP.size * rows, _DIGEST_BYTES * rows, 16 * rows, 8 * rows, 8 * dead, 8 * runs, length)
         if magic != _MAGIC or min(numbers) < 0 or len(data) != sum(sizes):
             raise ValueError("not a chunk of rows")
         self._data = data
         starts = accumulate(sizes[:-1], initial=0)
-        _, self._stamps, self._digests, lives, ends, dead_rows, run_rows, self._paths = starts
-        self._lives = memoryview(data)[lives:ends].cast("q")
+        _, self._stamps, self._digests, decay_fields, ends, dead_rows, run_rows, self._paths = starts
+        self._decay_fields = memoryview(data)[decay_fields:ends].cast("q")
         self._ends = memoryview(data)[ends:dead_rows].cast("q")
         self.dead = memoryview(data)[dead_rows:run_rows].cast("q")
         self._runs = memoryview(data)[run_rows : self._paths].cast("q")
 
     @classmethod
-    def make(cls, first: int, rows: Iterable[Row], dead: Iterable[int]) -> bytes:
-        """The bytes of a chunk."""
-        columns = Columns()
+    def encode(cls, first: int, rows: Iterable[Row], dead: Iterable[int]) -> bytes:
+        """Return the bytes of a chunk."""
+        builder = ChunkBuilder()
         for row in rows:
-            columns.append(row)
-        return columns.chunk(first, dead)
+            builder.append(row)
+        return builder.encode(first, dead)
 
     def row(self, number: int) -> Row:
-        """One row."""
-        path, stamp = self.known(number)
-        digest = self._digests + (number - self.first) * _DIGEST
-        return Row(path, stamp, self._data[digest : digest + _DIGEST], *self.life(number))
+        """Return one row."""
+        path, stamp = self.path_and_stamp(number)
+        digest = self._digests + (number - self.first) * _DIGEST_BYTES
+        return Row(path, stamp, self._data[digest : digest + _DIGEST_BYTES], *self.decay_fields(number))
 
-    def life(self, number: int) -> tuple[int, int]:
-        """When the memory of a row was new and how much it matters, and the mark of its id."""
+    def decay_fields(self, number: int) -> tuple[int, int]:
+        """Return the decay input and the id hash of a row."""
         at = 2 * (number - self.first)
-        return self._lives[at], self._lives[at + 1]
+        return self._decay_fields[at], self._decay_fields[at + 1]
 
-    def known(self, number: int) -> tuple[str, tuple[int, ...]]:
-        """The path and the stamp of one row."""
+    def path_and_stamp(self, number: int) -> tuple[str, tuple[int, ...]]:
+        """Return the path and the stamp of one row."""
         at = number - self.first
         ends, paths = self._ends, self._paths
         start = paths + ends[at - 1] + 1 if at else paths
         return self._data[start : paths + ends[at]].decode(), _STAMP.unpack_from(self._data, self._stamps + at * 32)
 
     def paths(self) -> list[str]:
-        """The paths of all rows."""
+        """Return the paths of all rows."""
         return self._data[self._paths :].decode().split("\0") if self.count else []
 
     def digests(self) -> bytes:
-        """The digests of all rows, side by side."""
-        return self._data[self._digests : self._digests + _DIGEST * self.count]
+        """Return the digests of all rows, concatenated."""
+        return self._data[self._digests : self._digests + _DIGEST_BYTES * self.count]
 
     def stamps(self) -> Iterable[tuple[int, ...]]:
-        """The stamps of all rows."""
+        """Return the stamps of all rows."""
         return _STAMP.iter_unpack(memoryview(self._data)[self._stamps : self._digests])
 
     def runs(self) -> Iterator[tuple[str, range]]:
-        """Which rows follow each other in one directory."""
+        """Yield the runs of consecutive rows in one directory: the directory and the row numbers."""
         for start, end in pairwise((*self._runs, self.count)):
-            yield self.known(self.first + start)[0].rpartition("/")[0], range(self.first + start, self.first + end)
+            first = self.first + start
+            yield self.path_and_stamp(first)[0].rpartition("/")[0], range(first, self.first + end)
 
-    def paths_of(self, rows: range) -> str:
-        """The paths of rows that follow each other, with a NUL between two."""
+    def paths_in(self, rows: range) -> str:
+        """Return the paths of consecutive rows, separated by NUL."""
         start, end = rows.start - self.first, rows.stop - self.first
         first = self._paths + (self._ends[start - 1] + 1 if start else 0)
         return self._data[first : self._paths + self._ends[end - 1]].decode()
 
-    def stamps_of(self, rows: range) -> Iterable[tuple[int, ...]]:
-        """The stamps of rows that follow each other."""
+    def stamps_in(self, rows: range) -> Iterable[tuple[int, ...]]:
+        """Return the stamps of consecutive rows."""
         start, end = (self._stamps + (number - self.first) * _STAMP.size for number in (rows.start, rows.stop))
         return _STAMP.iter_unpack(memoryview(self._data)[start:end])
 
 
-class Directory:
-    """The rows of one directory that are alive."""
+class DirectoryRows:
+    """The live rows of one directory."""
 
-    def __init__(self, place: str, runs: Sequence[tuple[Chunk, range]], dead: Sequence[int]) -> None:
-        self._prefix, self._runs = f"{place}/" if place else "", runs
-        self._gone = [dead[bisect_left(dead, rows.start) : bisect_left(dead, rows.stop)] for _, rows in runs]
+    def __init__(self, directory: str, runs: Sequence[tuple[Chunk, range]], dead: Sequence[int]) -> None:
+        self._prefix, self._runs = f"{directory}/" if directory else "", runs
+        self._dead = [dead[bisect_left(dead, rows.start) : bisect_left(dead, rows.stop)] for _, rows in runs]
 
     def __len__(self) -> int:
-        return sum(len(rows) for _, rows in self._runs) - sum(map(len, self._gone))
+        return sum(len(rows) for _, rows in self._runs) - sum(map(len, self._dead))
 
-    def holds(self, names: Sequence[str], stamps: Sequence[tuple[int, ...]]) -> bool:
-        """Tell whether these, sorted by name, are the files of the rows, all of them and as they were."""
+    def matches(self, names: Sequence[str], stamps: Sequence[tuple[int, ...]]) -> bool:
+        """Return whether the rows are of exactly these files, which are sorted by name, with these stamps."""
         try:
-            return self._is_one_run_of(names, stamps) or self.stamps() == {
+            return self._is_single_run(names, stamps) or self.stamps() == {
                 self._prefix + name: stamp for name, stamp in zip(names, stamps, strict=True)
             }
-        except UNREADABLE as error:
-            raise IndexDamaged("its rows cannot be read") from error
+        except DECODE_ERRORS as error:
+            raise IndexDamagedError("its rows cannot be read") from error
 
-    def _is_one_run_of(self, names: Sequence[str], stamps: Sequence[tuple[int, ...]]) -> bool:
-        """Tell the same where it takes the least: the rows of an index that was built at once are sorted, too."""
-        if len(self._runs) != 1 or self._gone[0]:
+    def _is_single_run(self, names: Sequence[str], stamps: Sequence[tuple[int, ...]]) -> bool:
+        """Return whether the rows match as one sorted run, as in an index that was built at once: the fastest check."""
+        if len(self._runs) != 1 or self._dead[0]:
             return False
         chunk, rows = self._runs[0]
         paths = self._prefix + f"\0{self._prefix}".join(names)
-        return chunk.paths_of(rows) == paths and [*chunk.stamps_of(rows)] == stamps
+        return chunk.paths_in(rows) == paths and [*chunk.stamps_in(rows)] == stamps
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
-        """The stamp of every path."""
+        """Return the stamp of every path."""
         stamps: dict[str, tuple[int, ...]] = {}
         try:
-            for (chunk, rows), gone in zip(self._runs, self._gone, strict=True):
-                known = zip(chunk.paths_of(rows).split("\0"), chunk.stamps_of(rows), strict=True)
-                stamps.update(known if not gone else compress(known, [number not in gone for number in rows]))
-        except UNREADABLE as error:
-            raise IndexDamaged("its rows cannot be read") from error
+            for (chunk, rows), dead in zip(self._runs, self._dead, strict=True):
+                pairs = zip(chunk.paths_in(rows).split("\0"), chunk.stamps_in(rows), strict=True)
+                stamps.update(pairs if not dead else compress(pairs, [number not in dead for number in rows]))
+        except DECODE_ERRORS as error:
+            raise IndexDamagedError("its rows cannot be read") from error
         return stamps
 
 
@@ -206,7 +209,7 @@ class RowTable:
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chunks = tuple(chunks)
         self._firsts = [chunk.first for chunk in chunks]
-        self.known = lru_cache(maxsize=AT_HAND)(partial(_known, self.chunks, self._firsts))
+        self.path_and_stamp = lru_cache(maxsize=CACHED_ROWS)(partial(_path_and_stamp, self.chunks, self._firsts))
         if any(left.first + left.count != right.first for left, right in pairwise(chunks)) or self._firsts[:1] != [0]:
             raise ValueError("rows are missing")
 
@@ -215,28 +218,28 @@ class RowTable:
         return self.chunks[-1].first + self.chunks[-1].count
 
     @property
-    def dead(self) -> int:
+    def dead_count(self) -> int:
         return sum(len(chunk.dead) for chunk in self.chunks)
 
     @property
-    def alive(self) -> int:
-        return self.next_row - self.dead
+    def live_count(self) -> int:
+        return self.next_row - self.dead_count
 
-    def life(self, number: int) -> tuple[int, int]:
-        """When the memory of a row was new and how much it matters, and the mark of its id."""
-        return self.chunks[bisect_right(self._firsts, number) - 1].life(number)
+    def decay_fields(self, number: int) -> tuple[int, int]:
+        """Return the decay input and the id hash of a row."""
+        return self.chunks[bisect_right(self._firsts, number) - 1].decay_fields(number)
 
     def row(self, number: int) -> Row:
-        """One row."""
-        self.known(number)
+        """Return one row; raise IndexDamagedError if it cannot be read."""
+        self.path_and_stamp(number)
         return self.chunks[bisect_right(self._firsts, number) - 1].row(number)
 
-    def mentions(self, path: str) -> bool:
-        """Tell whether a path has a row, dead or alive."""
+    def has_path(self, path: str) -> bool:
+        """Return whether a path has a row, dead or live."""
         return any(path in _paths(chunk) for chunk in self.chunks)
 
-    def rows(self) -> dict[str, int]:
-        """The living row of every path."""
+    def rows_by_path(self) -> dict[str, int]:
+        """Return the live row of every path."""
         found: dict[str, int] = {}
         for chunk in self.chunks:
             found.update(zip(_paths(chunk), range(chunk.first, chunk.first + chunk.count), strict=True))
@@ -248,70 +251,70 @@ class RowTable:
         return found
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
-        """The stamp of every path that has a living row."""
+        """Return the stamp of every path that has a live row."""
         stamps: dict[str, tuple[int, ...]] = {}
         for chunk in self.chunks:
             stamps.update(zip(_paths(chunk), chunk.stamps(), strict=True))
-        if self.dead:
-            living = self.rows()
-            return {path: stamp for path, stamp in stamps.items() if path in living}
+        if self.dead_count:
+            live = self.rows_by_path()
+            return {path: stamp for path, stamp in stamps.items() if path in live}
         return stamps
 
-    def contents(self) -> Iterator[tuple[int, list[str], bytes]]:
-        """The rows in runs: the first one, the paths, and the digests of contents side by side; dead ones too."""
+    def paths_and_digests(self) -> Iterator[tuple[int, list[str], bytes]]:
+        """Yield per chunk the first row, the paths, and the digests concatenated, including dead rows."""
         for chunk in self.chunks:
             yield chunk.first, _paths(chunk), chunk.digests()
 
     @lazy
-    def _folders(self) -> dict[str, list[tuple[Chunk, range]]]:
+    def _runs_by_directory(self) -> dict[str, list[tuple[Chunk, range]]]:
         found: dict[str, list[tuple[Chunk, range]]] = {}
         for chunk in self.chunks:
-            for folder, rows in chunk.runs():
-                found.setdefault(folder, []).append((chunk, rows))
+            for directory, rows in chunk.runs():
+                found.setdefault(directory, []).append((chunk, rows))
         return found
 
     @lazy
     def dead_rows(self) -> list[int]:
-        """The rows out of use, sorted."""
+        """Return the dead rows, sorted."""
         return sorted(number for chunk in self.chunks for number in chunk.dead)
 
-    def folders(self) -> Collection[str]:
-        """The directories that memories with a row lie, or lay, in."""
+    def directories(self) -> Collection[str]:
+        """Return the directories of all rows, dead or live."""
         try:
-            return self._folders.keys()
-        except UNREADABLE as error:
-            raise IndexDamaged("its rows cannot be read") from error
+            return self._runs_by_directory.keys()
+        except DECODE_ERRORS as error:
+            raise IndexDamagedError("its rows cannot be read") from error
 
-    def directory(self, place: str) -> Directory:
-        """The rows of the files that lie in a directory, not below it."""
+    def directory(self, path: str) -> DirectoryRows:
+        """Return the rows of the files directly in a directory."""
         try:
-            return Directory(place, self._folders.get(place, ()), self.dead_rows)
-        except UNREADABLE as error:
-            raise IndexDamaged("its rows cannot be read") from error
+            return DirectoryRows(path, self._runs_by_directory.get(path, ()), self.dead_rows)
+        except DECODE_ERRORS as error:
+            raise IndexDamagedError("its rows cannot be read") from error
 
-    def merged(self) -> bytes:
-        """All rows as one chunk, dead ones included, for rows keep their numbers."""
+    def merge(self) -> bytes:
+        """Return all rows as the bytes of one chunk, including dead ones, since rows keep their numbers."""
         rows = (chunk.row(number) for chunk in self.chunks for number in range(chunk.first, chunk.first + chunk.count))
-        return Chunk.make(0, rows, [number for chunk in self.chunks for number in chunk.dead])
+        return Chunk.encode(0, rows, [number for chunk in self.chunks for number in chunk.dead])
 
 
-def _known(chunks: Sequence[Chunk], firsts: Sequence[int], number: int) -> tuple[str, tuple[int, ...]]:
-    """The path and the stamp of one row."""
+def _path_and_stamp(chunks: Sequence[Chunk], firsts: Sequence[int], number: int) -> tuple[str, tuple[int, ...]]:
+    """Return the path and the stamp of one row; raise IndexDamagedError if it cannot be read."""
     try:
-        path, stamp = chunks[bisect_right(firsts, number) - 1].known(number)
-    except UNREADABLE as error:
-        raise IndexDamaged("a row cannot be read") from error
+        path, stamp = chunks[bisect_right(firsts, number) - 1].path_and_stamp(number)
+    except DECODE_ERRORS as error:
+        raise IndexDamagedError("a row cannot be read") from error
     if "\0" in path:
-        raise IndexDamaged("a row cannot be read")
+        raise IndexDamagedError("a row cannot be read")
     return path, stamp
 
 
 def _paths(chunk: Chunk) -> list[str]:
-    """The paths of a chunk, as many as it has rows."""
+    """Return the paths of a chunk; raise IndexDamagedError unless there is one per row."""
     try:
         paths = chunk.paths()
-    except UNREADABLE as error:
-        raise IndexDamaged("its rows cannot be read") from error
+    except DECODE_ERRORS as error:
+        raise IndexDamagedError("its rows cannot be read") from error
     if len(paths) != chunk.count:
-        raise IndexDamaged("its rows cannot be read")
+        raise IndexDamagedError("its rows cannot be read")
     return paths

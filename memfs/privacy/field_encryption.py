@@ -24,7 +24,7 @@ from memfs.errors import (
 from memfs.format.edit import edit
 from memfs.format.frontmatter import Fault, ParsedText, parse
 from memfs.ids import new_id
-from memfs.index.conversation_position import words_of
+from memfs.index.conversation_position import name_words
 from memfs.namespace import ARCHIVE, Namespace, check_file_name
 from memfs.privacy.ciphertext_format import (
     BODY,
@@ -139,8 +139,8 @@ class Encryption:
 
     def _left(self, path: str, said: Mapping[str, str]) -> tuple[str, ...]:
         """Where a text may be legible still, beyond what memfs derives."""
-        words = {word for text in said.values() for word in words_of(text) if len(word) >= TELLING}
-        is_named = not words.isdisjoint(words_of(path.rpartition("/")[2].removesuffix(".md")))
+        words = {word for text in said.values() for word in name_words(text) if len(word) >= TELLING}
+        is_named = not words.isdisjoint(name_words(path.rpartition("/")[2].removesuffix(".md")))
         is_in_git = any((folder / ".git").exists() for folder in (self._vault.root, *self._vault.root.parents))
         return (*([NAMED] if is_named else []), *([IN_GIT] if is_in_git else []))
 

@@ -12,14 +12,14 @@ def bm25(count: int, length: int, mean_length: float, weight: float) -> float:
     return weight * (K1 + 1) * count / (count + K1 * (1 - B + B * length / mean_length))
 
 
-def rarity(frequency: int, total: int) -> float:
+def idf(frequency: int, total: int) -> float:
     """Return the inverse document frequency of a term that `frequency` of `total` memories contain."""
     return math.log(1 + (max(total - frequency, 0) + 0.5) / (frequency + 0.5))
 
 
-def worth(frequency: int, total: int) -> float:
+def idf_or_zero(frequency: int, total: int) -> float:
     """Return the inverse document frequency of a term, and 0 for a term that no memory contains."""
-    return rarity(frequency, total) if frequency else 0.0
+    return idf(frequency, total) if frequency else 0.0
 
 
 def has_phrase(terms: Sequence[str], phrase: Sequence[str]) -> bool:
@@ -28,6 +28,6 @@ def has_phrase(terms: Sequence[str], phrase: Sequence[str]) -> bool:
     return any(term == first and list(terms[at : at + size]) == list(phrase) for at, term in enumerate(terms))
 
 
-def has_all(terms: Sequence[str], phrases: Iterable[Sequence[str]]) -> bool:
+def has_all_phrases(terms: Sequence[str], phrases: Iterable[Sequence[str]]) -> bool:
     """Return whether a text contains every phrase."""
     return all(has_phrase(terms, phrase) for phrase in phrases)

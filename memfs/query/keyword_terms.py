@@ -1,46 +1,40 @@
-"""Keywords: what an index holds of a memory beside its words, and the clauses it can be asked by. Pure.
+"""Keywords: the exact terms that an index holds of a memory besides its words, and clauses over them. Pure.
 
-A term is `key` (the header has it), `key=value`, or `in=/facts/alice` for each directory a memory lies below.
-A moment is a number of microseconds since 1970, UTC.
+A keyword is `key` (the header has the key), `key=value`, or `in=/facts/alice` for each directory above a memory. An
+index also holds the times of a memory as moments (see `dates`).
 """
 
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from memfs.data_types import Header, Memory, as_time, is_encrypted_value, modification_time
-from memfs.errors import InvalidSearchError, short_repr
+from memfs.data_types import Header, Memory, is_encrypted_value, modification_time
 from memfs.format.fast_header import PARSE_ERRORS, cache_parsed, is_cacheable, parse_entry, split_entries, without_nulls
 from memfs.format.header_schema import TIME_KEYS
 from memfs.namespace import fold
+from memfs.query.dates import to_moment
+from memfs.query.typed_values import MAX_KEYWORD_CHARS, value_text
 
-KEYWORD_LIMIT = 100  # longer values are indexed cut to this length
-DAY = 86_400_000_000
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
-BARE = TIME_KEYS | {"title", "description"}  # no `key=value`: times are moments, and these texts are never alike
-VALUED = frozenset({"id", "type", "tags", "importance", "status"})  # nearly every memory has them: no bare `key`
-_SPELLING = {" ": "\x1fs", "\t": "\x1ft", "\n": "\x1fn", "\f": "\x1ff", "\r": "\x1fr", "\x1f": "\x1f\x1f"}
-_READING = {spelled: space for space, spelled in _SPELLING.items()}
-_SPACE, _SPELLED = re.compile("[ \t\n\f\r\x1f]"), re.compile("\x1f.")
-_LATER = ("expires", "valid_from", "valid_until")
-_SAID: dict[str, tuple[str, Any, str]] = {}  # what entries of headers say: one is often one of many like it
-Times = str | date | tuple[str | date | None, str | date | None] | None
+NAME_ONLY_KEYS = TIME_KEYS | {"title", "description"}  # no `key=value`: times are moments, these texts rarely repeat
+VALUE_ONLY_KEYS = frozenset({"id", "type", "tags", "importance", "status"})  # no `key`: nearly every memory has them
+_ESCAPES = {" ": "\x1fs", "\t": "\x1ft", "\n": "\x1fn", "\f": "\x1ff", "\r": "\x1fr", "\x1f": "\x1f\x1f"}
+_UNESCAPES = {escaped: space for space, escaped in _ESCAPES.items()}
+_SPACE, _ESCAPED = re.compile("[ \t\n\f\r\x1f]"), re.compile("\x1f.")
+_OPTIONAL_TIME_KEYS = ("expires", "valid_from", "valid_until")
+_entry_cache: dict[str, tuple[str, Any, str]] = {}  # header entry -> key, value, keywords: many memories share entries
 
 
 class AnyOf(NamedTuple):
-    """At least one of these terms."""
+    """At least one of these keywords."""
 
     terms: tuple[str, ...]
 
 
 class NoneOf(NamedTuple):
-    """None of these terms."""
+    """None of these keywords."""
 
     terms: tuple[str, ...]
 
@@ -52,242 +46,170 @@ class Between(NamedTuple):
     low: int | None
     high: int | None
 
-    def holds(self, moment: int) -> bool:
+    def contains(self, moment: int) -> bool:
         return (self.low is None or self.low <= moment) and (self.high is None or moment <= self.high)
 
 
-class Value(NamedTuple):
-    """A term `key=text` whose text is accepted; `key` is spelled as in the terms."""
+class MatchingValue(NamedTuple):
+    """A keyword `key=text` whose text is accepted; `key` is escaped as in the keywords."""
 
     key: str
     accepts: Callable[[str], bool]
 
 
-Clause = AnyOf | NoneOf | Between | Value
+Clause = AnyOf | NoneOf | Between | MatchingValue
 
 
-# --- what an index holds ------------------------------------------------------------------------------
+# --- keywords and moments of a memory -----------------------------------------------------------------
 
 
-def keywords(memory: Memory) -> list[str]:
-    """The terms a memory is indexed by."""
-    return terms_of(memory.path, memory.header.values)
+def memory_keywords(memory: Memory) -> list[str]:
+    """Return the keywords of a memory."""
+    return header_keywords(memory.path, memory.header.values)
 
 
-def terms_of(path: str, values: Mapping[str, Any]) -> list[str]:
-    """The terms of a memory with this path, and these values in its header."""
-    terms = [*_ancestors(path.rpartition("/")[0]), *_unsaid(path, values)]
+def header_keywords(path: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the keywords of a memory with this path and these header values."""
+    keywords = [*_ancestor_keywords(path.rpartition("/")[0]), *_default_keywords(path, values)]
     for key, value in values.items():
-        terms += _terms_of(key, value)
-    return terms
+        keywords += _entry_keywords(key, value)
+    return keywords
 
 
-def _unsaid(path: str, values: Mapping[str, Any]) -> list[str]:
-    """The terms of keys that every memory has, where the header does not have them."""
-    terms = [] if "type" in values else ["type=note"]
+def _default_keywords(path: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the keywords of the keys that every memory has, as far as the header lacks them."""
+    keywords = [] if "type" in values else ["type=note"]
     if "status" not in values:
-        terms.append("status=stable")
+        keywords.append("status=stable")
     if "id" not in values:
-        terms.append("id=" + text_of_value(path.removesuffix(".md")))
-    return terms
+        keywords.append("id=" + value_text(path.removesuffix(".md")))
+    return keywords
 
 
-def _terms_of(key: str, value: object) -> Iterable[str]:
-    """The terms of a key and its value."""
-    if key in BARE:
+def _entry_keywords(key: str, value: object) -> Iterable[str]:
+    """Return the keywords of a key and its value."""
+    if key in NAME_ONLY_KEYS:
         return (key,)
     if key == "id" and isinstance(value, str) and value.isascii():
-        return ("id=" + value[:KEYWORD_LIMIT],)
+        return ("id=" + value[:MAX_KEYWORD_CHARS],)
     if key == "tags" and isinstance(value, tuple):
-        return filter(None, map(_tag, value))
-    return _terms(key, value) if isinstance(value, str | int) else _spread_terms(key, value)
+        return filter(None, map(_tag_keyword, value))
+    return _cached_value_keywords(key, value) if isinstance(value, str | int) else _value_keywords(key, value)
 
 
-def read_terms(path: str, header: str) -> tuple[dict[str, Any], list[str]] | None:
-    """The values of a flat header, and the terms of a memory with this path and that header, as `joined` has them and
-    several in a text; None of any other header."""
+def parse_keywords(path: str, header: str) -> tuple[dict[str, Any], list[str]] | None:
+    """Parse a flat header: return its values, and the keywords of a memory with this path and header.
+
+    The keywords are escaped and joined as `join_keywords` does, so one text may hold several. Return None for a header
+    that is not flat.
+    """
     entries = split_entries(header)
     if entries is None:
         return None
     values: dict[str, Any] = {}
-    terms = [_below(path.rpartition("/")[0])]
+    keywords = [_joined_ancestors(path.rpartition("/")[0])]
     try:
         for entry in entries:
-            key, value, spelled = _SAID.get(entry) or _say(entry)
+            key, value, joined = _entry_cache.get(entry) or _parse_entry(entry)
             values[key] = value
-            terms.append(spelled)
+            keywords.append(joined)
     except PARSE_ERRORS:
         return None
     if len(values) != len(entries):
         return None
-    if "" in terms:
-        values, terms = without_nulls(values), [*filter(None, terms)]
-    terms += map(spell, _unsaid(path, values))
-    return values, terms
+    if "" in keywords:
+        values, keywords = without_nulls(values), [*filter(None, keywords)]
+    keywords += map(escape_keyword, _default_keywords(path, values))
+    return values, keywords
 
 
-def _say(entry: str) -> tuple[str, Any, str]:
-    """The key, the value and the terms of an entry."""
+def _parse_entry(entry: str) -> tuple[str, Any, str]:
+    """Return the key, the value and the joined keywords of a header entry, and cache them where they may recur."""
     key, value = parse_entry(entry)
-    if key in BARE:
+    if key in NAME_ONLY_KEYS:
         return key, value, "" if value is None else key
-    said = key, value, "" if value is None else joined([*_terms_of(key, value)])
-    return cache_parsed(_SAID, entry, said) if is_cacheable(key, value) else said
+    parsed = key, value, "" if value is None else join_keywords([*_entry_keywords(key, value)])
+    return cache_parsed(_entry_cache, entry, parsed) if is_cacheable(key, value) else parsed
 
 
 @lru_cache(maxsize=4096)
-def _below(directory: str) -> str:
-    return joined([*_ancestors(directory)])
+def _joined_ancestors(directory: str) -> str:
+    return join_keywords([*_ancestor_keywords(directory)])
 
 
 @lru_cache(maxsize=4096)
-def _tag(tag: str) -> str:
-    """The term of a tag; none of one that is encrypted."""
-    return "" if is_encrypted_value(tag) else "tags=" + fold(tag)[:KEYWORD_LIMIT]
+def _tag_keyword(tag: str) -> str:
+    """Return the keyword of a tag, empty for an encrypted one."""
+    return "" if is_encrypted_value(tag) else "tags=" + fold(tag)[:MAX_KEYWORD_CHARS]
 
 
-def _spread_terms(key: str, value: object) -> tuple[str, ...]:
-    """The terms of a key and its value."""
-    terms = [] if key in VALUED else [name_of(key)]
-    if key not in BARE:
-        _spread(key, value, terms)
-    return tuple(terms)
+def _value_keywords(key: str, value: object) -> tuple[str, ...]:
+    """Return the keywords of a key and a value of any type."""
+    keywords = [] if key in VALUE_ONLY_KEYS else [escape_key(key)]
+    if key not in NAME_ONLY_KEYS:
+        _add_value_keywords(key, value, keywords)
+    return tuple(keywords)
 
 
-_terms = lru_cache(maxsize=4096, typed=True)(_spread_terms)  # a value is often one of many like it
+_cached_value_keywords = lru_cache(maxsize=4096, typed=True)(_value_keywords)  # many memories share values
 
 
-def moments(memory: Memory) -> dict[str, int]:
-    """The integer fields of a memory: `created` and `updated` always, the other times when it has them."""
-    return moments_of(memory.header.values, memory.status)
-
-
-def moments_of(values: Mapping[str, Any], status: os.stat_result) -> dict[str, int]:
-    """The integer fields of a memory with these values in its header, of a file of which the system says this."""
-    created = moment(values["created"] if "created" in values else modification_time(status))
-    found = {"created": created, "updated": moment(values["updated"]) if "updated" in values else created}
-    for key in _LATER:
-        if key in values:
-            found[key] = moment(getattr(Header(values), key))
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _ancestors(directory: str) -> tuple[str, ...]:
-    return (*_ancestors(directory.rpartition("/")[0]), "in=/" + fold(directory)) if directory else ()
-
-
-@lru_cache(maxsize=4096)
-def name_of(key: str) -> str:
-    """A key as terms spell it: it holds no `=`, and is not `in`."""
-    return "%in" if key == "in" else key.replace("%", "%25").replace("=", "%3D")[:KEYWORD_LIMIT]
-
-
-def _spread(key: str, value: object, terms: list[str]) -> None:
-    """Add the terms of a value: of each item of a list, and of each key below a mapping."""
+def _add_value_keywords(key: str, value: object, keywords: list[str]) -> None:
+    """Append the keywords of a value: of each item of a list, and of each key in a mapping."""
     if isinstance(value, Mapping):
-        for below, inner in value.items():
+        for name, inner in value.items():
             if inner is not None:
-                terms.append(name_of(f"{key}.{below}"))
-                _spread(f"{key}.{below}", inner, terms)
+                keywords.append(escape_key(f"{key}.{name}"))
+                _add_value_keywords(f"{key}.{name}", inner, keywords)
     elif isinstance(value, list | tuple):
         for item in value:
             if not isinstance(item, Mapping):
-                _spread(key, item, terms)
+                _add_value_keywords(key, item, keywords)
     elif isinstance(value, str | int | float | date) and not is_encrypted_value(value):
-        terms.append(f"{name_of(key)}={text_of_value(value)}")
-
-
-def text_of_value(value: str | float | date) -> str:
-    """The text of a scalar in a term: the same for values that are equal, but for texts that read as times."""
-    if isinstance(value, str):
-        return nfc(value)[:KEYWORD_LIMIT]
-    if isinstance(value, date):
-        return as_time(value).isoformat()
-    if isinstance(value, bool):
-        return str(value).lower()
-    number = int(value) if isinstance(value, float) and value.is_integer() else value
-    try:
-        return str(number)[:KEYWORD_LIMIT]
-    except ValueError:  # more digits than Python writes out
-        return hex(int(number))[:KEYWORD_LIMIT]
-
-
-def moment(when: date) -> int:
-    if not isinstance(when, datetime):
-        return (when.toordinal() - EPOCH.toordinal()) * DAY
-    return (when - EPOCH) // MICROSECOND
-
-
-# --- terms as an index spells them -------------------------------------------------------------------
-
-
-def joined(terms: list[str]) -> str:
-    """Terms as one text, to be cut at its spaces: an index takes it in less time than many texts."""
-    text = " ".join(terms)
-    return text if text.split() == terms else " ".join(map(spell, terms))
+        keywords.append(f"{escape_key(key)}={value_text(value)}")
 
 
 @lru_cache(maxsize=4096)
-def spell(term: str) -> str:
-    """A term without spaces, of which `unspell` makes it again."""
-    return _SPACE.sub(lambda found: _SPELLING[found[0]], term)
+def _ancestor_keywords(directory: str) -> tuple[str, ...]:
+    return (*_ancestor_keywords(directory.rpartition("/")[0]), "in=/" + fold(directory)) if directory else ()
 
 
-def unspell(spelled: str) -> str:
-    return _SPELLED.sub(lambda found: _READING[found[0]], spelled)
+def memory_moments(memory: Memory) -> dict[str, int]:
+    """Return the moments of a memory: `created` and `updated` always, the other times if it has them."""
+    return header_moments(memory.header.values, memory.status)
 
 
-# --- values -------------------------------------------------------------------------------------------
+def header_moments(values: Mapping[str, Any], status: os.stat_result) -> dict[str, int]:
+    """Return the moments of a memory with these header values and this file status."""
+    created = to_moment(values["created"] if "created" in values else modification_time(status))
+    found = {"created": created, "updated": to_moment(values["updated"]) if "updated" in values else created}
+    for key in _OPTIONAL_TIME_KEYS:
+        if key in values:
+            found[key] = to_moment(getattr(Header(values), key))
+    return found
 
 
-def nfc(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+# --- keywords as the index spells them ----------------------------------------------------------------
 
 
-def shown_value(value: object) -> str:
-    try:
-        return value.isoformat() if isinstance(value, date) else short_repr(value)
-    except ValueError:  # more digits than Python writes out
-        return "a huge number"
+@lru_cache(maxsize=4096)
+def escape_key(key: str) -> str:
+    """Return a key as keywords spell it: without `=`, and never `in`."""
+    return "%in" if key == "in" else key.replace("%", "%25").replace("=", "%3D")[:MAX_KEYWORD_CHARS]
 
 
-def ends_of(value: object, subject: str = "") -> tuple[int, int] | None:
-    """The first and the last moment of what reads as a date or a time; with a subject it must."""
-    with suppress(ValueError, OverflowError):
-        if not isinstance(value, str) or value[4:5] == "-":  # some long numbers read as times
-            time = as_time(value.upper() if isinstance(value, str) else value)  # tags are indexed in lower case
-            return moment(time), moment(time) + (0 if isinstance(time, datetime) else DAY - 1)
-    if subject:
-        allowed = "a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
-        raise InvalidSearchError(subject, f"{shown_value(value)} is not {allowed}")
-    return None
+def join_keywords(keywords: list[str]) -> str:
+    """Return keywords as one text that is split at spaces: the index takes one text faster than many."""
+    text = " ".join(keywords)
+    return text if text.split() == keywords else " ".join(map(escape_keyword, keywords))
 
 
-def span_of(subject: str, value: Times) -> tuple[int | None, int | None, str]:
-    """Read "A..B", "A..", "..B", "A" or a pair: the first moment, the last one, and words for it."""
-    low: Any = value
-    high: Any = value
-    if isinstance(value, str) and ".." in value:
-        low, high = (end.strip() or None for end in value.split("..", 1))
-    elif isinstance(value, tuple | list):
-        if len(value) != 2:
-            raise InvalidSearchError(subject, f"{shown_value(value)} is not a pair (from, to)")
-        low, high = value
-    first = None if low is None else ends_of(low, subject)
-    last = None if high is None else ends_of(high, subject)
-    if first and last and first[0] > last[1]:
-        raise InvalidSearchError(subject, f"{low} is after {high}")
-    return first and first[0], last and last[1], str(value) if low is value else f"{low or ''}..{high or ''}"
+@lru_cache(maxsize=4096)
+def escape_keyword(keyword: str) -> str:
+    """Return a keyword without white space; `unescape_keyword` is the inverse."""
+    return _SPACE.sub(lambda found: _ESCAPES[found[0]], keyword)
 
 
-def kinds_of(value: object, form: Callable[[str], str]) -> dict[str, Any]:
-    """What a scalar can be compared as; a text that reads as a time is both. Nothing for other values."""
-    if isinstance(value, bool):
-        return {"flag": value}
-    if isinstance(value, int | float):
-        return {"number": value}
-    kinds: dict[str, Any] = {"text": form(value)} if isinstance(value, str) else {}
-    if ends := ends_of(value):
-        kinds["time"] = ends[0]
-    return kinds
+def unescape_keyword(escaped: str) -> str:
+    """Return the keyword of which `escape_keyword` made this text."""
+    return _ESCAPED.sub(lambda found: _UNESCAPES[found[0]], escaped)

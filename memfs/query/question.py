@@ -1,4 +1,4 @@
-"""Questions: what to look for, what each word is worth, and how much of a question a memory answers. Pure."""
+"""Parsed questions, the weights of their terms, and the relevance of a memory to a question. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -7,37 +7,45 @@ from typing import NamedTuple, Protocol
 
 from memfs.data_types import Reason
 from memfs.errors import InvalidSearchError, short_repr
-from memfs.query.bm25 import bm25, has_all, rarity
-from memfs.query.tokens import MAX_QUESTION, MAX_TERMS, ask, emoji_of, is_loose, prepare
+from memfs.query.bm25 import bm25, has_all_phrases, idf
+from memfs.query.tokens import (
+    MAX_QUESTION_CHARS,
+    MAX_TERMS,
+    emoji_from_term,
+    is_plain_question,
+    normalize_text,
+    split_question,
+)
 
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 1000
 MAX_OFFSET = 10_000
-STEEPNESS = 1.65  # so that one word in four, which any long text has by chance, stays below 0.2
-UNSEEN = 0.5  # share of its weight that a word counts which no memory has, if it is the only one
-FEW = 20  # memories; among fewer, that none has a word says less
+MAX_PHRASES = MAX_PREFIXES = 8
+RELEVANCE_EXPONENT = 1.65  # one word in four, which any long text has by chance, gives a relevance below 0.2
+UNKNOWN_TERM_SHARE = 0.5  # of its weight: a single term that occurs nowhere may be a synonym of one that does
+FEW_MEMORIES = 20  # with fewer memories, a term that none of them has says less about the question
 
 
-class Cutter(Protocol):
-    """Cuts the words of a question into terms, and those of a phrase."""
+class Tokenizer(Protocol):
+    """Splits questions and phrases into terms."""
 
-    def asked(self, question: str) -> list[str]: ...
+    def question_terms(self, question: str) -> list[str]: ...
 
-    def phrase(self, text: str) -> tuple[str, ...]: ...
+    def phrase_terms(self, text: str) -> tuple[str, ...]: ...
 
 
 NO_BOOSTS: Mapping[str, float] = MappingProxyType({})
 
 
 class Question(NamedTuple):
-    """What is looked for: any of the terms, or of the words that begin so; all of the phrases."""
+    """A parsed question: a match has any of the terms or prefixes, and all of the phrases."""
 
     terms: tuple[str, ...]
     phrases: tuple[tuple[str, ...], ...] = ()
     prefixes: tuple[str, ...] = ()
-    groups: tuple[tuple[str, ...], ...] = ()  # the terms that each prefix stands for
-    text: str = ""  # as it was asked
-    boosts: Mapping[str, float] = NO_BOOSTS  # what the worth of a term to the index is multiplied by
+    expansions: tuple[tuple[str, ...], ...] = ()  # per prefix, the indexed terms that start with it
+    text: str = ""  # as the caller wrote it
+    boosts: Mapping[str, float] = NO_BOOSTS  # factor on the index's own weight of a term
 
     @property
     def is_empty(self) -> bool:
@@ -45,109 +53,124 @@ class Question(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Words only, none of them required."""
+        """Return whether the question has words only, none of them required."""
         return bool(self.terms) and not (self.phrases or self.prefixes)
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """Every term once, those of phrases too."""
+    def all_terms(self) -> tuple[str, ...]:
+        """Return every term once, including those of phrases."""
         if not self.phrases:
             return self.terms
         return tuple(dict.fromkeys((*self.terms, *(term for phrase in self.phrases for term in phrase))))
 
     def without_phrases(self) -> "Question":
-        """The same words, none of them required."""
-        return self._replace(terms=self.words[:MAX_TERMS], phrases=())
+        """Return a question for the same terms, none of them required."""
+        return self._replace(terms=self.all_terms[:MAX_TERMS], phrases=())
 
 
-def understand(text: str, cutter: Cutter) -> Question:
-    """Read a question; any text is one."""
+def parse_question(text: str, tokenizer: Tokenizer) -> Question:
+    """Parse a question; any text is a valid one, and InvalidSearchError is raised for anything but a text."""
     if not isinstance(text, str):
         raise InvalidSearchError("question", f"{short_repr(text)} is not a text")
     encoded = text if text.isascii() else text.encode("utf-8", "replace").decode()
-    loose, quoted, begun = (encoded[:MAX_QUESTION], (), ()) if is_loose(encoded) else ask(encoded)
-    terms = tuple(dict.fromkeys(cutter.asked(loose)))[:MAX_TERMS]
-    if not quoted and not begun:
+    words, quoted, starts = (
+        (encoded[:MAX_QUESTION_CHARS], (), ()) if is_plain_question(encoded) else split_question(encoded)
+    )
+    terms = tuple(dict.fromkeys(tokenizer.question_terms(words)))[:MAX_TERMS]
+    if not quoted and not starts:
         return Question(terms, (), (), (), text)
-    phrases = tuple(filter(None, (cutter.phrase(phrase)[:MAX_TERMS] for phrase in quoted[:8])))
-    prefixes = tuple(dict.fromkeys(prepare(prefix, is_question=True).strip().lower() for prefix in begun))
-    return Question(terms, phrases, prefixes[:8], text=text)
+    phrases = tuple(filter(None, (tokenizer.phrase_terms(phrase)[:MAX_TERMS] for phrase in quoted[:MAX_PHRASES])))
+    prefixes = tuple(dict.fromkeys(normalize_text(prefix, is_question=True).strip().lower() for prefix in starts))
+    return Question(terms, phrases, prefixes[:MAX_PREFIXES], text=text)
 
 
 class Weights(NamedTuple):
-    """What each term of a question is worth, and all of them together; a group counts by the best of its terms."""
+    """The weight of each known term of a question, and the information of the whole question.
 
-    of: Mapping[str, float]
+    A group is the terms that stand for one word of the question; it counts by the best of them.
+    """
+
+    by_term: Mapping[str, float]
     information: float
     groups: Sequence[Sequence[str]] = ()
 
     def score(self, counts: Mapping[str, int], length: int, mean_length: float) -> float:
-        """The score of a memory that has the terms so many times."""
-        return sum(self.score_of(group, counts, length, mean_length)[1] for group in self.groups)
+        """Return the BM25 score of a memory of `length` terms, of which `counts` has the occurrences."""
+        return sum(self.best_term(group, counts, length, mean_length)[1] for group in self.groups)
 
-    def score_of(
+    def best_term(
         self, group: Sequence[str], counts: Mapping[str, int], length: int, mean_length: float
     ) -> tuple[str, float]:
-        """The term of a group that counts most in a memory, and how much."""
+        """Return the term of a group that scores best in a memory, and its score."""
         found = [
-            (bm25(counts[term], length, mean_length, self.of[term]), term)
+            (bm25(counts[term], length, mean_length, self.by_term[term]), term)
             for term in group
-            if term in counts and term in self.of
+            if term in counts and term in self.by_term
         ]
         score, term = max(found, default=(0.0, group[0]))
         return term, score
 
     def relevance(self, score: float) -> float:
-        """How much of the question's information a score stands for, 0..1; a small share counts less than it is."""
-        return min(1.0, score / self.information) ** STEEPNESS if self.information > 0 else 1.0
+        """Return the relevance of a score, 0..1: its share of the question's information, with small shares lowered."""
+        return min(1.0, score / self.information) ** RELEVANCE_EXPONENT if self.information > 0 else 1.0
 
 
-def weigh(groups: Sequence[Sequence[str]], worth: Callable[[str], float], total: int) -> Weights:
-    """Weigh the terms of a question: `worth` is how rare one is, 0 if none of the `total` memories has it; a group of
-    terms stands for one word of it."""
-    of: dict[str, float] = {}
-    information, unseen = 0.0, 0
+def compute_weights(groups: Sequence[Sequence[str]], term_idf: Callable[[str], float], total: int) -> Weights:
+    """Return the weights of a question's terms among `total` memories; `term_idf` returns 0 for an unknown term.
+
+    A term that occurs in no memory lowers relevance by half its weight (it may be a synonym). Two or more unknown terms
+    count in full: the question is probably about something else.
+    """
+    by_term: dict[str, float] = {}
+    information, unknown = 0.0, 0
     for group in groups:
-        most = 0.0
+        best = 0.0
         for term in group:
-            if weight := worth(term):
-                of[term] = weight
-                if weight > most:
-                    most = weight
-        information += most
-        unseen += not most
-    if unseen:
-        information += (unseen if unseen > 1 else UNSEEN) * min(1.0, total / FEW) ** 0.75 * rarity(0, total)
-    return Weights(of, information, groups)
+            if weight := term_idf(term):
+                by_term[term] = weight
+                if weight > best:
+                    best = weight
+        information += best
+        unknown += not best
+    if unknown:
+        share = unknown if unknown > 1 else UNKNOWN_TERM_SHARE
+        information += share * min(1.0, total / FEW_MEMORIES) ** 0.75 * idf(0, total)
+    return Weights(by_term, information, groups)
 
 
-def groups_of(question: Question) -> list[tuple[str, ...]]:
-    """The words of a question, each as the terms that stand for it."""
-    words: list[tuple[str, ...]] = [(term,) for term in question.words]
-    return [*words, *(question.groups or [(prefix,) for prefix in question.prefixes])] if question.prefixes else words
+def term_groups(question: Question) -> list[tuple[str, ...]]:
+    """Return the words of a question, each as the terms that stand for it."""
+    groups: list[tuple[str, ...]] = [(term,) for term in question.all_terms]
+    if not question.prefixes:
+        return groups
+    return [*groups, *(question.expansions or [(prefix,) for prefix in question.prefixes])]
 
 
 def explain(
     question: Question, terms: Sequence[str], weights: Weights, mean_length: float, *, is_scoped: bool = False
 ) -> list[Reason]:
-    """What each word of the question counts in a memory of these terms; a scope hears nothing of what is outside."""
+    """Return one reason per word and phrase of the question: its score in a memory with these terms.
+
+    With `is_scoped`, the reasons do not reveal whether memories outside the scope contain a term.
+    """
     counts, reasons = Counter(terms), []
     for group in weights.groups:
-        term, score = weights.score_of(group, counts, len(terms), mean_length)
+        term, score = weights.best_term(group, counts, len(terms), mean_length)
         if score:
-            worth = f"{counts[term]} of {len(terms)} words, worth {weights.of[term]:.2f}"
-            reasons.append(Reason(f"{emoji_of(term) or term}: {worth}", score))
+            detail = f"{counts[term]} of {len(terms)} words, weight {weights.by_term[term]:.2f}"
+            reasons.append(Reason(f"{emoji_from_term(term) or term}: {detail}", score))
         else:
-            is_known = is_scoped or any(term in weights.of for term in group)
-            reasons.append(Reason(f"{emoji_of(group[0]) or group[0]}: {'not in it' if is_known else 'in no memory'}"))
+            is_known = is_scoped or any(term in weights.by_term for term in group)
+            detail = "not in it" if is_known else "in no memory"
+            reasons.append(Reason(f"{emoji_from_term(group[0]) or group[0]}: {detail}"))
     for phrase in question.phrases:
-        there = "in it" if has_all(terms, [phrase]) else "not in it"
-        reasons.append(Reason(f'"{" ".join(phrase)}": {there}'))
+        detail = "in it" if has_all_phrases(terms, [phrase]) else "not in it"
+        reasons.append(Reason(f'"{" ".join(phrase)}": {detail}'))
     return reasons
 
 
 class Page(NamedTuple):
-    """Which of the hits are wanted."""
+    """The part of the hits that a search returns."""
 
     limit: int
     offset: int = 0
@@ -155,7 +178,7 @@ class Page(NamedTuple):
 
 
 def check_page(limit: int | None, offset: int, min_relevance: float) -> Page:
-    """The bounds of a search, checked: nothing else may reach the index."""
+    """Return the page with these bounds; raise InvalidSearchError for bounds that the index must not get."""
     limit = DEFAULT_LIMIT if limit is None else limit
     if not _is_whole(limit) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidSearchError("limit", f"{short_repr(limit)} is not a whole number from 1 to {MAX_LIMIT}")

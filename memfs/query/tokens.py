@@ -1,23 +1,12 @@
-"""Texts and questions as words: what is done to a text before it is cut into terms. Pure."""
+"""Text normalization before tokenizing, the syntax of questions, stop words and languages. Pure."""
 
 import re
 import unicodedata
 from typing import NamedTuple
 
-MAX_QUESTION = 2000  # characters; what follows is not looked at
+MAX_QUESTION_CHARS = 2000  # the rest of a longer question is ignored
 MAX_TERMS = 64
-ENDINGS = (
-    "",
-    "s",
-    "es",
-    "ed",
-    "ing",
-    "on",
-    "ion",
-    "ng",
-    "e",
-    "y",
-)  # with which a prefix becomes a word that has a stem
+PREFIX_ENDINGS = ("", "s", "es", "ed", "ing", "on", "ion", "ng", "e", "y")  # make a prefix a word with a stem
 LANGUAGES = (
     "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian",
     "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
@@ -32,72 +21,73 @@ STOP_WORDS = frozenset(
     was we were what when where which while who whom whose why will with would you your yours yourself
     """.split()
 )
-UNSPACED = re.compile(
+UNSPACED = re.compile(  # runs of scripts that put no spaces between words
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _SIGNED = re.compile(r"(?<![^\W_])([^\W\d_])(\+\+|#)(?![^\W_])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
-_EMOJI = re.compile(  # a flag is two letters; a skin tone is none
+_EMOJI = re.compile(  # a flag is two letters; a skin tone is not matched
     "[\U0001f1e6-\U0001f1ff]{2}|[\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
 )
-EMOJI = "emoji"  # begins the term that stands for one; digits follow, which no stemmer cuts off
-_NAMED = re.compile(EMOJI + r"(\d{4,6})(\d{6})?")
+EMOJI_PREFIX = "emoji"  # starts the term of an emoji; digits follow, which no stemmer cuts off
+_EMOJI_TERM = re.compile(EMOJI_PREFIX + r"(\d{4,6})(\d{6})?")
 _QUOTED = re.compile(r'"([^"]*)"|“([^”]*)”')
 _PREFIX = re.compile(r"([^\W_]{2,})\*(?!\S)")
 
 
-class Asked(NamedTuple):
-    """A question, cut by its own small grammar: loose words, "phrases", and prefixes*."""
+class QuestionParts(NamedTuple):
+    """A question split by its syntax: plain words, "phrases" and prefixes*."""
 
     words: str
     phrases: tuple[str, ...]
     prefixes: tuple[str, ...]
 
 
-def is_loose(question: str) -> bool:
-    """Tell whether a question is loose words and nothing else, as most are."""
+def is_plain_question(question: str) -> bool:
+    """Return whether a question has neither phrases nor prefixes, as most have none."""
     return '"' not in question and "*" not in question and "“" not in question
 
 
-def ask(question: str) -> Asked:
-    """Read a question; any text is one."""
-    question = question[:MAX_QUESTION]
+def split_question(question: str) -> QuestionParts:
+    """Split a question by its syntax; any text is a valid question."""
+    question = question[:MAX_QUESTION_CHARS]
     phrases = tuple([first or second for first, second in _QUOTED.findall(question)])
-    loose = _QUOTED.sub(" ", question) if phrases else question
-    prefixes = tuple(_PREFIX.findall(loose)) if "*" in loose else ()
-    return Asked(_PREFIX.sub(" ", loose) if prefixes else loose, phrases, prefixes)
+    words = _QUOTED.sub(" ", question) if phrases else question
+    prefixes = tuple(_PREFIX.findall(words)) if "*" in words else ()
+    return QuestionParts(_PREFIX.sub(" ", words) if prefixes else words, phrases, prefixes)
 
 
-def prepare(text: str, *, is_question: bool = False) -> str:
-    """Fold a text so that it can be cut at what is no letter or digit.
+def normalize_text(text: str, *, is_question: bool = False) -> str:
+    """Return a text that a tokenizer can split at every character that is neither letter nor digit.
 
-    Accents go, C++ and C# become words, and scripts without spaces become pairs of characters; a text has
-    single characters besides, for questions of one, and its emoji as words at the end, where they part no phrase.
+    Accents are removed, C++ and C# become words, and runs of scripts without spaces become pairs of characters. The
+    text of a memory also gets the single characters, for questions of one character, and its emoji as words at the end,
+    where they split no phrase.
     """
     if not text.isascii():
-        if not is_question and (names := emoji(text)):
+        if not is_question and (names := emoji_terms(text)):
             text = f"{text} {names}"
-        text = UNSPACED.sub(_pairs if is_question else _pairs_and_singles, fold(text))
-    if "#" in text or ("+" in text and "++" in text):  # one character is found sooner than two
+        text = UNSPACED.sub(_pairs if is_question else _pairs_and_singles, strip_accents(text))
+    if "#" in text or ("+" in text and "++" in text):  # searching one character is faster than two
         text = _SIGNED.sub(lambda found: f"{found[1]} {found[1]}{_SIGNS[found[2]]}", text)
     return text
 
 
-def fold(text: str) -> str:
-    """A text without accents, and with plain letters for wide and joined ones."""
+def strip_accents(text: str) -> str:
+    """Return a text without accents, and with plain letters in place of wide letters and ligatures."""
     return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
-def emoji(text: str) -> str:
-    """The emoji of a text as words, each once; cutting would drop them, for they are no letters."""
+def emoji_terms(text: str) -> str:
+    """Return the emoji of a text as words, each once: a tokenizer drops the emoji themselves, which are not letters."""
     signs = dict.fromkeys(_EMOJI.findall(text))
-    return " ".join([EMOJI + "".join([str(ord(character)) for character in sign]) for sign in signs])
+    return " ".join([EMOJI_PREFIX + "".join([str(ord(character)) for character in sign]) for sign in signs])
 
 
-def emoji_of(term: str) -> str:
-    """The emoji that a term stands for; nothing if it is a word like others."""
-    found = _NAMED.fullmatch(term)
+def emoji_from_term(term: str) -> str:
+    """Return the emoji of a term that `emoji_terms` made, empty for any other term."""
+    found = _EMOJI_TERM.fullmatch(term)
     return "".join([chr(int(number)) for number in found.groups("") if number]) if found else ""
 
 

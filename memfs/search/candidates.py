@@ -12,9 +12,9 @@ from memfs.decay import DecaySettings, pack_decay_inputs, packed_factor, packed_
 from memfs.freshness.freshness import Freshness
 from memfs.index.row_table import RowTable
 from memfs.index.tantivy_index import Matches, TantivyIndex
-from memfs.query.bm25 import has_all, rarity
-from memfs.query.keyword_terms import Clause, moments
-from memfs.query.question import STEEPNESS, Page, Question, Weights
+from memfs.query.bm25 import has_all_phrases, idf
+from memfs.query.keyword_terms import Clause, memory_moments
+from memfs.query.question import RELEVANCE_EXPONENT, Page, Question, Weights
 from memfs.search.conversation.gather import Asked, in_order
 from memfs.search.conversation.rerank import Ranked, Support
 from memfs.storage.recall_log import NEVER, RecallLog, Recalls, mark_of
@@ -35,11 +35,11 @@ best is the least."""
 class Left(dict[int, float]):
     """What time has left of memories, as what their ranks are multiplied by: by row, made when it is asked for."""
 
-    def __init__(self, catalog: RowTable, recalled: Mapping[int, Recalls], now: float, days: float) -> None:
-        self._catalog, self._recalled, self._now, self._days = catalog, recalled, now, days
+    def __init__(self, row_table: RowTable, recalled: Mapping[int, Recalls], now: float, days: float) -> None:
+        self._catalog, self._recalled, self._now, self._days = row_table, recalled, now, days
 
     def __missing__(self, row: int) -> float:
-        factor = self[row] = self.of(*self._catalog.life(row))
+        factor = self[row] = self.of(*self._catalog.decay_fields(row))
         return factor
 
     def of(self, life: int, mark: int) -> float:
@@ -62,7 +62,7 @@ class Candidates:
         wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW
         if asked.question.is_empty or not self._forgetting.enabled:
             return _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
-        if not self._fresh.overlay.entries and not is_led:
+        if not self._fresh.unpublished.entries and not is_led:
             return self._published_by_rank(index, asked, wanted, page.min_relevance, now)
         found = _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
         return self._by_rank(found, asked.weights.information or 1.0, now)
@@ -70,7 +70,7 @@ class Candidates:
     def are_first(self, question: Question, page: Page) -> bool:
         """Tell whether the hits of a page are the best of the index by rank, as far as there are enough."""
         is_first = page.limit <= WINDOW and not page.offset and not page.min_relevance and self._forgetting.enabled
-        return is_first and not (self._fresh.overlay.entries or question.is_empty or self._is_led(question))
+        return is_first and not (self._fresh.unpublished.entries or question.is_empty or self._is_led(question))
 
     def fading(self, path: str, row: int | None, now: datetime) -> list[Reason]:
         """What became of the rank of a memory with time, in words."""
@@ -89,7 +89,7 @@ class Candidates:
         while window := [*islice(found, WINDOW)]:
             factors = [left.of(*self._life(one[1], None)) if one[5] is None else left[one[5]] for one in window]
             ranked = [
-                (-((-order / information) ** STEEPNESS) * factor, path, stamp, score, support, row)
+                (-((-order / information) ** RELEVANCE_EXPONENT) * factor, path, stamp, score, support, row)
                 for (order, path, stamp, score, support, row), factor in zip(window, factors, strict=True)
             ]
             ranked.sort(key=itemgetter(0, 1))
@@ -100,7 +100,7 @@ class Candidates:
     ) -> Iterator[Candidate]:
         """The same where nothing is pending and nothing comes from a conversation: a row is known when it is wanted."""
         left, weights, information = self.left(index, now), asked.weights, asked.weights.information or 1.0
-        known = index.catalog.known
+        known = index.row_table.path_and_stamp
         for found in _rows(index, asked.question, asked.clauses, wanted):
             for start in range(0, len(found), WINDOW):
                 window = found[start : start + WINDOW]
@@ -114,51 +114,51 @@ class Candidates:
 
     def left(self, index: TantivyIndex, now: datetime) -> "Left":
         """What the ranks of memories are multiplied by."""
-        seconds, recalled, catalog = now.timestamp(), self._usage.marked(), index.catalog
-        key = (catalog, self._usage.version, seconds // HOUR)
+        seconds, recalled, row_table = now.timestamp(), self._usage.marked(), index.row_table
+        key = (row_table, self._usage.version, seconds // HOUR)
         if self._known is None or self._known[0] != key:
-            self._known = key, Left(catalog, recalled, seconds, self._forgetting.half_life_days)
+            self._known = key, Left(row_table, recalled, seconds, self._forgetting.half_life_days)
         return self._known[1]
 
     def _life(self, path: str, row: int | None) -> tuple[int, int]:
         """When a memory was new and how much it matters, and the mark of its id."""
         if row is not None:
-            return self._fresh.index.catalog.life(row)
-        memory = self._fresh.overlay.entries[path].memory
+            return self._fresh.index.row_table.decay_fields(row)
+        memory = self._fresh.unpublished.entries[path].memory
         assert memory is not None  # it is a candidate
-        return pack_decay_inputs(moments(memory), memory.header.values), mark_of(memory.id)
+        return pack_decay_inputs(memory_moments(memory), memory.header.values), mark_of(memory.id)
 
     # --- by score
 
     def _is_led(self, question: Question) -> bool:
         """Tell whether more than its score may speak for a memory: what was said around it, or what it means."""
-        is_more = self._meaning is not None or self._fresh.overlay.places or self._fresh.index.has_places
+        is_more = self._meaning is not None or self._fresh.unpublished.positions or self._fresh.index.has_positions
         return bool(is_more) and question.is_plain
 
     def _by_score(self, asked: Asked, wanted: int) -> Iterator[Candidate]:
         """Whatever may be a hit, best first."""
-        (question, weights, clauses, *_), overlay = asked, self._fresh.overlay
-        if overlay and not question.is_empty:
+        (question, weights, clauses, *_), unpublished = asked, self._fresh.unpublished
+        if unpublished and not question.is_empty:
             question = question._replace(boosts=self._boosts(weights))
             asked = asked._replace(question=question)
         matches: Iterator[Candidate] = self._published(question, clauses, wanted)
-        if overlay and (scores := self._scores(question, weights)):
+        if unpublished and (scores := self._scores(question, weights)):
             matches = merge(matches, self._pending(question, scores))
         if not self._is_led(question):
             return matches
         if self._meaning is not None:
             asked = asked._replace(meant=self._meaning.ask(question, weights))
-        return _led(in_order(self._fresh.index, overlay, asked), matches)
+        return _led(in_order(self._fresh.index, unpublished, asked), matches)
 
     def _boosts(self, weights: Weights) -> dict[str, float]:
         """What brings the terms of an index, which knows nothing of what is pending, to what they are worth."""
         index = self._fresh.index
-        found = {term: (index.frequency(term), weight) for term, weight in weights.of.items()}
-        return {term: weight / rarity(count, index.memories) for term, (count, weight) in found.items() if count}
+        found = {term: (index.document_frequency(term), weight) for term, weight in weights.by_term.items()}
+        return {term: weight / idf(count, index.memory_count) for term, (count, weight) in found.items() if count}
 
     def _published(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
-        index, pending = self._fresh.index, self._fresh.overlay.entries
-        known = index.catalog.known
+        index, pending = self._fresh.index, self._fresh.unpublished.entries
+        known = index.row_table.path_and_stamp
         for score, number in chain.from_iterable(_rows(index, question, clauses, wanted + (8 if pending else 0))):
             path, stamp = known(number)
             if path not in pending:
@@ -166,22 +166,24 @@ class Candidates:
 
     def _scores(self, question: Question, weights: Weights) -> Mapping[str, float]:
         """What pending memories have to do with a question: their scores, or of a blank one when they were changed."""
-        overlay = self._fresh.overlay
+        unpublished = self._fresh.unpublished
         if not question.is_empty:
-            return overlay.scores(weights.groups, weights.of, overlay.mean_over(self._fresh.index.mean_length))
-        changed = {path: pending.memory for path, pending in overlay.entries.items() if pending.memory}
-        return {path: moments(memory)["updated"] for path, memory in changed.items()}
+            return unpublished.scores(
+                weights.groups, weights.by_term, unpublished.combined_mean_length(self._fresh.index.mean_length)
+            )
+        changed = {path: pending.memory for path, pending in unpublished.entries.items() if pending.memory}
+        return {path: memory_moments(memory)["updated"] for path, memory in changed.items()}
 
     def _pending(self, question: Question, scores: Mapping[str, float]) -> Iterator[Candidate]:
         for order, path in sorted([(-score, path) for path, score in scores.items()]):
-            memory, terms, *_ = self._fresh.overlay.entries[path]
-            if memory and (not question.phrases or has_all(terms, question.phrases)):
+            memory, terms, *_ = self._fresh.unpublished.entries[path]
+            if memory and (not question.phrases or has_all_phrases(terms, question.phrases)):
                 yield order, path, memory.stamp, -order, None, None
 
 
 def by_rank(found: Matches, information: float, left: Left) -> list[tuple[float, int, float]]:
     """Some matches by rank, as (rank, row, score)."""
-    ranked = [((score / information) ** STEEPNESS * left[row], row, score) for score, row in found]
+    ranked = [((score / information) ** RELEVANCE_EXPONENT * left[row], row, score) for score, row in found]
     ranked.sort(key=itemgetter(0), reverse=True)
     return ranked
 
@@ -192,7 +194,7 @@ def _rows(index: TantivyIndex, question: Question, clauses: Sequence[Clause], li
     while True:
         found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
         yield found[seen:]
-        if len(found) < limit or limit >= index.memories:
+        if len(found) < limit or limit >= index.memory_count:
             return
         seen, limit = len(found), limit * MORE
 

@@ -11,13 +11,24 @@ from memfs.decay import DecaySettings
 from memfs.freshness.freshness import Freshness
 from memfs.freshness.inotify_source import is_remote
 from memfs.fs.files import open_root
-from memfs.index.publisher import text_of
-from memfs.index.row_table import IndexDamaged
+from memfs.index.document_builder import indexed_text
+from memfs.index.row_table import IndexDamagedError
 from memfs.namespace import ARCHIVE, Namespace
-from memfs.query.bm25 import has_all, worth
+from memfs.query.bm25 import has_all_phrases, idf_or_zero
 from memfs.query.filters import Filter
-from memfs.query.keyword_terms import KEYWORD_LIMIT, Clause
-from memfs.query.question import MAX_LIMIT, STEEPNESS, Page, Question, Weights, explain, groups_of, understand, weigh
+from memfs.query.keyword_terms import Clause
+from memfs.query.question import (
+    MAX_LIMIT,
+    RELEVANCE_EXPONENT,
+    Page,
+    Question,
+    Weights,
+    compute_weights,
+    explain,
+    parse_question,
+    term_groups,
+)
+from memfs.query.typed_values import MAX_KEYWORD_CHARS
 from memfs.search.candidates import WINDOW, Candidate, Candidates, by_rank
 from memfs.search.conversation.gather import Asked
 from memfs.search.conversation.rerank import ALIKE, told
@@ -62,7 +73,7 @@ class Search:
 
     def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:
         """The hits of a question, best first, as they are on disk now. A blank question lists the newest."""
-        question = understand(text, self._fresh.analyzer)
+        question = parse_question(text, self._fresh.analyzer)
         if question.is_empty and text.strip():
             return []
         hits: list[Hit] = []
@@ -77,7 +88,7 @@ class Search:
                     break
                 except Stale as stale:
                     self._fresh.consider(stale.args)
-                except IndexDamaged:
+                except IndexDamagedError:
                     self._fresh.rebuild()
         return hits
 
@@ -85,11 +96,11 @@ class Search:
         self, question: Question, choose: Filter, page: Page, now: datetime, *, why: bool, last: bool
     ) -> list[Hit]:
         weights = self._weigh(question)
-        is_first = not why and choose.exact and self._candidates.are_first(question, page)
+        is_first = not why and choose.is_exact and self._candidates.are_first(question, page)
         if is_first and (first := self._first(question, weights, choose, page, now)) is not None:
             return first
         found = self._chosen(question, weights, choose, page, now, last=last)
-        marker = Marker(weights.of.keys(), self._stem)
+        marker = Marker(weights.by_term.keys(), self._stem)
         hits = []
         for (order, path, _, score, support, row), (_, memory, line) in found:
             text, marks = marker.snippet(line)
@@ -112,7 +123,7 @@ class Search:
         is not as it is known. In one piece, for each step of its own takes time."""
         index, shelf, information = self._fresh.index, self._shelf, weights.information or 1.0
         targets, found = self._targets(choose, now), index.find(question, self._clauses(choose, now), WINDOW)
-        known, marker, hits, root = index.catalog.known, Marker(weights.of, self._stem), list[Hit](), -1
+        known, marker, hits, root = index.row_table.path_and_stamp, Marker(weights.by_term, self._stem), list[Hit](), -1
         try:
             for rank, row, score in by_rank(found, information, self._candidates.left(index, now)):
                 path, stamp = known(row)
@@ -128,7 +139,7 @@ class Search:
                     continue
                 text, marks = marker.snippet(line)
                 share = score / information
-                hits.append(Hit(memory, share**STEEPNESS if share < 1.0 else 1.0, rank, text, marks))
+                hits.append(Hit(memory, share**RELEVANCE_EXPONENT if share < 1.0 else 1.0, rank, text, marks))
                 if len(hits) == page.limit:
                     return hits
         finally:
@@ -140,9 +151,9 @@ class Search:
         self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime, *, last: bool
     ) -> list[Found]:
         """The candidates and memories of a page, as they are on disk now; Stale if they are not as they are known."""
-        pending = self._fresh.overlay.entries
+        pending = self._fresh.unpublished.entries
         targets = self._targets(choose, now)
-        is_exact = choose.exact  # what the index lets through passes
+        is_exact = choose.is_exact  # what the index lets through passes
         found: list[Found] = []
         stale: list[str] = []
         skip = page.offset
@@ -177,56 +188,66 @@ class Search:
 
     def _answers(self, memory: Memory, question: Question, weights: Weights) -> bool:
         """Tell whether a memory that changes all the time has words of the question as it was read."""
-        terms = self._fresh.analyzer.terms(text_of(memory))
-        return not weights.of.keys().isdisjoint(terms) and has_all(terms, question.phrases)
+        terms = self._fresh.analyzer.terms(indexed_text(memory))
+        return not weights.by_term.keys().isdisjoint(terms) and has_all_phrases(terms, question.phrases)
 
     def _reasons(self, memory: Memory, question: Question, weights: Weights) -> tuple[Reason, ...]:
-        terms = self._fresh.analyzer.terms(text_of(memory))
-        mean_length = self._fresh.overlay.mean_over(self._fresh.index.mean_length)
+        terms = self._fresh.analyzer.terms(indexed_text(memory))
+        mean_length = self._fresh.unpublished.combined_mean_length(self._fresh.index.mean_length)
         return tuple(explain(question, terms, weights, mean_length))
 
     def _expanded(self, question: Question) -> Question:
         """A question with the terms that its prefixes stand for."""
-        index, overlay = self._fresh.index, self._fresh.overlay
+        index, unpublished = self._fresh.index, self._fresh.unpublished
         groups = []
         for prefix in question.prefixes:
-            known = sorted(self._fresh.analyzer.stems(prefix))
-            stems = [stem for stem in known if index.frequency(stem) or overlay.frequency(stem)]
-            groups.append(tuple(dict.fromkeys((*index.prefixed(prefix), *overlay.prefixed(prefix), *stems))))
-        return question._replace(groups=tuple(filter(None, groups)))
+            known = sorted(self._fresh.analyzer.prefix_stems(prefix))
+            stems = [stem for stem in known if index.document_frequency(stem) or unpublished.document_frequency(stem)]
+            groups.append(
+                tuple(dict.fromkeys((*index.terms_with_prefix(prefix), *unpublished.terms_with_prefix(prefix), *stems)))
+            )
+        return question._replace(expansions=tuple(filter(None, groups)))
 
     def _weigh(self, question: Question) -> Weights:
-        index, overlay = self._fresh.index, self._fresh.overlay
-        if not overlay.entries:
-            return weigh(groups_of(question), index.worth, index.memories)
-        total = overlay.total_over(index.memories)
-        frequency = overlay.frequency_over
-        return weigh(groups_of(question), lambda term: worth(frequency(index.frequency(term), term), total), total)
+        index, unpublished = self._fresh.index, self._fresh.unpublished
+        if not unpublished.entries:
+            return compute_weights(term_groups(question), index.idf, index.memory_count)
+        total = unpublished.combined_total(index.memory_count)
+        frequency = unpublished.combined_frequency
+        return compute_weights(
+            term_groups(question),
+            lambda term: idf_or_zero(frequency(index.document_frequency(term), term), total),
+            total,
+        )
 
     def _clauses(self, choose: Filter, now: datetime) -> Sequence[Clause]:
         """What the index is asked beside the question; of what expired only where something may have."""
-        return choose.clauses(now) if self._fresh.index.has_expiring else choose.lasting
+        return choose.clauses(now) if self._fresh.index.has_expiring else choose.lasting_clauses
 
     def _targets(self, choose: Filter, now: datetime) -> frozenset[str]:
         """What memories in force supersede, as links in the scope name it; nothing where that may be a hit too."""
-        index, overlay, scope = self._fresh.index, self._fresh.overlay, choose.scope
-        if "superseded" in choose.include or not (overlay.entries or index.has_superseding):
+        index, unpublished, scope = self._fresh.index, self._fresh.unpublished, choose.scope
+        if "superseded" in choose.include or not (unpublished.entries or index.has_superseding):
             return NOBODY
-        key = (index, overlay, overlay.version, int(now.timestamp()) // 60)  # one may expire meanwhile
+        key = (index, unpublished, unpublished.version, int(now.timestamp()) // 60)  # one may expire meanwhile
         if self._superseded[0] != key:
             self._superseded = key, {}
         known = self._superseded[1]
         if scope.segments not in known:
-            rows = index.rows_of("supersedes")
-            paths = [index.catalog.known(number)[0] for number in rows]
+            rows = index.rows_with_keyword("supersedes")
+            paths = [index.row_table.path_and_stamp(number)[0] for number in rows]
             superseding = [path for path in paths if scope.holds(tuple(path.split("/")))]
             links = index.values("supersedes", without=OUT_OF_FORCE) if superseding else []
-            is_simple = not scope.segments and all(len(link) < KEYWORD_LIMIT for link in links)
-            if not is_simple or any(path in overlay for path in paths) or set(rows) & set(index.rows_of("expires")):
+            is_simple = not scope.segments and all(len(link) < MAX_KEYWORD_CHARS for link in links)
+            if (
+                not is_simple
+                or any(path in unpublished for path in paths)
+                or set(rows) & set(index.rows_with_keyword("expires"))
+            ):
                 with self._files.opened() as root:
-                    found = [read_one(root, path) for path in superseding if path not in overlay]
+                    found = [read_one(root, path) for path in superseding if path not in unpublished]
                 links = [link for one in found if isinstance(one, Memory) for link in _links(one, scope, now)]
-            pending = [entry.memory for entry in overlay.entries.values() if entry.memory]
+            pending = [entry.memory for entry in unpublished.entries.values() if entry.memory]
             links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory, scope, now)]
             known[scope.segments] = frozenset(map(target_of, links))
         return known[scope.segments]
@@ -239,8 +260,8 @@ class Search:
         for number, hit in enumerate(hits, page.offset + 1):
             if hit.memory.path == memory.path:
                 return [Reason(f"it is hit {number}, with relevance {hit.relevance:.2f}", hit.rank)]
-        reasons = [Reason(miss) for miss in choose.misses(memory, now)]
-        question = understand(text, self._fresh.analyzer)
+        reasons = [Reason(miss) for miss in choose.mismatches(memory, now)]
+        question = parse_question(text, self._fresh.analyzer)
         if question.is_empty:
             return [*reasons, Reason("the question has no words to look for")]
         with self._fresh.lock:
@@ -249,8 +270,8 @@ class Search:
                 reasons.append(Reason("superseded: another memory names it in `supersedes`"))
             question = self._expanded(question)
             weights = self._weigh(question)
-            terms = self._fresh.analyzer.terms(text_of(memory))
-            mean_length = self._fresh.overlay.mean_over(self._fresh.index.mean_length)
+            terms = self._fresh.analyzer.terms(indexed_text(memory))
+            mean_length = self._fresh.unpublished.combined_mean_length(self._fresh.index.mean_length)
             meant = self._meaning.share(memory, question, weights) if self._meaning and question.is_plain else None
         parts = explain(question, terms, weights, mean_length, is_scoped=bool(choose.scope.segments))
         score = sum(part.score for part in parts)
@@ -267,8 +288,10 @@ class Search:
         elif not reasons:
             everything = self.search(text, choose, Page(MAX_LIMIT), now)
             places = [number for number, hit in enumerate(everything, 1) if hit.memory.path == memory.path]
-            found = [self._fresh.analyzer.terms(text_of(hit.memory)) for hit in everything[:1]]
-            if not has_all(terms, question.phrases) and any(has_all(other, question.phrases) for other in found):
+            found = [self._fresh.analyzer.terms(indexed_text(hit.memory)) for hit in everything[:1]]
+            if not has_all_phrases(terms, question.phrases) and any(
+                has_all_phrases(other, question.phrases) for other in found
+            ):
                 return [Reason("a phrase of the question is not in it, and in another memory it is"), *parts]
             place = f"it is hit {places[0]}" if places else f"it is not among the first {MAX_LIMIT} hits"
             reasons.append(Reason(f"{place}: others have more of the question, or rarer words of it", score))

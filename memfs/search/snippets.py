@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import NamedTuple, Self
 
-from memfs.query.tokens import EMOJI, UNSPACED, emoji_of, fold
+from memfs.query.tokens import EMOJI_PREFIX, UNSPACED, emoji_from_term, strip_accents
 
 LENGTH = 200  # characters
 LEAD = 40  # of them before the first marked word
@@ -22,7 +22,7 @@ class _Folding(dict[int, str]):
     both stand at the same place."""
 
     def __missing__(self, code: int) -> str:
-        plain = fold(chr(code)).lower()
+        plain = strip_accents(chr(code)).lower()
         self[code] = _BARRED.get(plain, plain) if len(plain) == 1 else chr(code)
         return self[code]
 
@@ -61,7 +61,7 @@ class Marker:
         for term in terms:
             if term.isascii() or not _is_part(term):
                 starts.append(term[:-1] if len(term) > START else term)
-                if term.startswith(EMOJI) and (sign := emoji_of(term)):
+                if term.startswith(EMOJI_PREFIX) and (sign := emoji_from_term(term)):
                     parts.append(sign)
             else:
                 parts.append(term)

@@ -31,7 +31,7 @@ class Known(Protocol):
 
     def __len__(self) -> int: ...
 
-    def holds(self, names: Sequence[str], stamps: Sequence[Marks]) -> bool:
+    def matches(self, names: Sequence[str], stamps: Sequence[Marks]) -> bool:
         """Tell whether it is just these files, sorted by name, as they are."""
 
 
@@ -179,7 +179,7 @@ def _compare(fd: int, place: str, found: Scan, known: Known) -> list[str]:
         names.sort()
         look, stamp = os.lstat, stamp_of  # not looked up for every file
         with suppress(OSError):
-            if known.holds(names, [stamp(look(name, dir_fd=fd)) for name in names]):
+            if known.matches(names, [stamp(look(name, dir_fd=fd)) for name in names]):
                 found.same[place] = len(names)
                 return []
     return _look(fd, f"{place}/" if place else "", found, names)

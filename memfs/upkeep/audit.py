@@ -10,7 +10,7 @@ from typing import NamedTuple
 from memfs.data_types import Memory, lazy
 from memfs.errors import short_repr
 from memfs.ids import is_id
-from memfs.index.tantivy_index import Analyzer
+from memfs.index.tantivy_analyzer import Analyzer
 from memfs.namespace import fold, is_conflict_copy
 from memfs.privacy.policy import is_secret, scan_text
 from memfs.protocols import system_clock
@@ -134,7 +134,7 @@ class _Look:
         analyzer = Analyzer(self.vault.settings.get("retrieval", {}).get("language", LANGUAGE))
         found = []
         for memories in _grouped(self.in_force, lambda memory: fold(memory.path.rpartition("/")[0].rpartition("/")[2])):
-            texts = [Text(one.path, one.body, analyzer.phrase(one.body)) for one in memories]
+            texts = [Text(one.path, one.body, analyzer.phrase_terms(one.body)) for one in memories]
             alike: dict[str, set[str]] = defaultdict(set)
             for name, leader, _ in twins([text for text in texts if text.words]):
                 alike[leader] |= {name, leader}

@@ -15,7 +15,7 @@ from memfs.errors import (
     short_repr,
 )
 from memfs.namespace import Namespace, fold, is_conflict_copy
-from memfs.query.keyword_terms import EPOCH, ends_of
+from memfs.query.dates import EPOCH, moment_range
 from memfs.upkeep.link_parser import EMBEDS, MENTIONS, links_of, target_of
 from memfs.upkeep.link_resolver import Node, Targets, is_archived, is_attachment, leaves
 from memfs.upkeep.supersession_chains import superseded_since
@@ -211,7 +211,7 @@ def moment_of(when: When) -> datetime | None:
     """The moment that a date or a time means: of a day its last."""
     if when is None:
         return None
-    ends = ends_of(when)
+    ends = moment_range(when)
     if ends is None:
         reason = f"{short_repr(when)} is not a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
         raise InvalidArgumentsError("as_of", reason)

@@ -209,9 +209,9 @@ class SearchEngine:
                 self.fresh.is_watching = False
         if fresh := self._made:
             with fresh.lock:
-                is_to_purge = fresh.published.is_to_purge()
+                is_purge_requested = fresh.published.is_purge_requested()
                 fresh.close()
-                if is_to_purge and fresh.published.index and not fresh.published.is_to_purge():
+                if is_purge_requested and fresh.published.index and not fresh.published.is_purge_requested():
                     self._purge_vectors(fresh.index)
 
     def _purge_vectors(self, index: "TantivyIndex") -> None:
@@ -225,7 +225,7 @@ class SearchEngine:
             shutil.rmtree(folder, ignore_errors=True)
             return
         with self._files.opened() as root:
-            prune(root, index.catalog)
+            prune(root, index.row_table)
 
 
 def _seen_from(scope: Namespace, change: Change) -> Change | None:

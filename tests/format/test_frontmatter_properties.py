@@ -24,8 +24,8 @@ from memfs.format.frontmatter import Fault, _read_yaml_header, parse, parse_cano
 from memfs.format.header_schema import LIST_KEYS, TEXT_KEYS, TIME_KEYS
 from memfs.fs.files import raw_digest
 from memfs.fs.gc_pause import gc_paused
-from memfs.index.publisher import document, origin_of, text_of
-from memfs.query.keyword_terms import joined, keywords, moments
+from memfs.index.document_builder import build_document, conversation_fields, indexed_text
+from memfs.query.keyword_terms import join_keywords, memory_keywords, memory_moments
 from memfs.storage.recall_log import mark_of
 
 FULL = settings().max_examples
@@ -171,17 +171,17 @@ SAID = [
 def test_a_memory_is_indexed_as_it_is_understood(path: str, header: str, source: str, fence: str, body: str) -> None:
     data = f"---\n{header}{source}{fence}{body}".encode(errors="surrogatepass")
     memory = Memory(path, data, os.stat(__file__), parse_file)
-    place, spoken = origin_of(memory)
-    numbers = moments(memory) if place is None else {**moments(memory), "place": place}
-    terms = [*keywords(memory), *spoken]
+    place, spoken = conversation_fields(memory)
+    numbers = memory_moments(memory) if place is None else {**memory_moments(memory), "place": place}
+    terms = [*memory_keywords(memory), *spoken]
     life, mark = pack_decay_inputs(numbers, memory.header.values), mark_of(memory.id)
 
     for _ in range(2):  # what was read before is known
-        row, text, keys, found = document(memory)
+        row, text, keys, found = build_document(memory)
 
         assert row == (path, memory.stamp, raw_digest(data), life, mark)
-        assert text == text_of(memory)
-        assert sorted(keys.split()) == sorted(joined(terms).split())
+        assert text == indexed_text(memory)
+        assert sorted(keys.split()) == sorted(join_keywords(terms).split())
         assert found == numbers
 
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_understood_leaves_no_garbage(header: str) -> None:
     assert memory.problems
     gc.collect()
     with gc_paused():
-        document(Memory(memory.path, memory.data, memory.status, parse_file))
+        build_document(Memory(memory.path, memory.data, memory.status, parse_file))
         assert gc.collect() == 0
 
 

@@ -483,7 +483,7 @@ def test_files_that_an_index_took_over_are_known_by_their_times(tmp_path: Path) 
     published = Generation.read(str(tmp_path / "vault/.memfs/index"))
 
     for name, ((*_, mtime_ns, ctime_ns), _) in published.files.items():  # else all is read whenever it is opened
-        status = (Path(published.place) / name).stat()
+        status = (Path(published.path) / name).stat()
         assert (mtime_ns, ctime_ns) == (status.st_mtime_ns, status.st_ctime_ns), name
 
 

@@ -17,12 +17,13 @@ from memfs.freshness.index_doctor import _differences, _faults
 from memfs.freshness.watcher import Watcher
 from memfs.fs.files import MAX_FILE_BYTES, digest, open_root
 from memfs.fs.handle_cache import MAX_STALE_HANDLES, HandleCache
+from memfs.index.document_builder import Document, build_document
 from memfs.index.generations import MAX_CHUNKS, Generation, _link
-from memfs.index.publisher import document
-from memfs.index.row_table import Chunk, IndexDamaged, Row, RowTable
-from memfs.index.tantivy_index import Analyzer, Document, index_in_memory, publish
-from memfs.index.unpublished_changes import Pending, UnpublishedChanges
-from memfs.query.keyword_terms import joined
+from memfs.index.row_table import Chunk, IndexDamagedError, Row, RowTable
+from memfs.index.tantivy_analyzer import Analyzer
+from memfs.index.tantivy_index import index_in_memory, publish
+from memfs.index.unpublished_changes import UnpublishedChange, UnpublishedChanges
+from memfs.query.keyword_terms import join_keywords
 from memfs.query.question import Weights
 from memfs.query.tokens import LANGUAGES
 from memfs.storage.change_journal import ChangeJournal
@@ -33,10 +34,10 @@ def row(path: str, number: int = 1) -> Row:
     return Row(path, Stamp(number, number, number, number), bytes(8))
 
 
-def catalog(*chunks: tuple[list[Row], list[int]]) -> RowTable:
+def row_table(*chunks: tuple[list[Row], list[int]]) -> RowTable:
     made, first = [], 0
     for rows, dead in chunks:
-        made.append(Chunk(Chunk.make(first, rows, dead)))
+        made.append(Chunk(Chunk.encode(first, rows, dead)))
         first += len(rows)
     return RowTable(made)
 
@@ -46,7 +47,7 @@ def catalog(*chunks: tuple[list[Row], list[int]]) -> RowTable:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_question_is_cut_in_every_language(language: str) -> None:
-    assert Analyzer(language).asked("Kiwi42")
+    assert Analyzer(language).question_terms("Kiwi42")
 
 
 # --- keywords
@@ -60,11 +61,13 @@ def test_a_question_is_cut_in_every_language(language: str) -> None:
 @example(["a b", "a", "b", "a\x1fsb", "a\tb", " ", "\x1f", "\x1fs"])
 def test_a_keyword_is_one_whatever_spaces_it_has(texts: list[str]) -> None:
     keywords = [f"x={text}" for text in texts]
-    documents = [Document(row(f"{at}.md"), "tea", joined(["tags=tea", one]), {}) for at, one in enumerate(keywords)]
+    documents = [
+        Document(row(f"{at}.md"), "tea", join_keywords(["tags=tea", one]), {}) for at, one in enumerate(keywords)
+    ]
 
     index = index_in_memory([(None, document) for document in documents], "english")
 
-    assert [index.rows_of(one) for one in keywords] == [[at] for at in range(len(keywords))]
+    assert [index.rows_with_keyword(one) for one in keywords] == [[at] for at in range(len(keywords))]
     assert sorted(index.values("x")) == sorted(texts)
     assert sorted(index.values("x", without=keywords[:1])) == sorted(texts[1:])
 
@@ -73,20 +76,20 @@ def test_a_keyword_is_one_whatever_spaces_it_has(texts: list[str]) -> None:
 
 
 def test_a_catalog_knows_the_living_row_of_each_path() -> None:
-    rows = catalog(([row("a.md", 1), row("b.md", 2)], []), ([row("a.md", 3)], [0]), ([], [1]))
+    rows = row_table(([row("a.md", 1), row("b.md", 2)], []), ([row("a.md", 3)], [0]), ([], [1]))
 
-    assert rows.rows() == {"a.md": 2}
+    assert rows.rows_by_path() == {"a.md": 2}
     assert rows.stamps() == {"a.md": (3, 3, 3, 3)}
-    assert (rows.alive, rows.dead, rows.next_row) == (1, 2, 3)
+    assert (rows.live_count, rows.dead_count, rows.next_row) == (1, 2, 3)
     assert rows.row(1) == row("b.md", 2)
-    assert rows.mentions("b.md")
+    assert rows.has_path("b.md")
 
 
 def test_a_catalog_knows_the_living_rows_of_each_directory() -> None:
     first = [row("a.md", 1), row("n/a.md", 2), row("n/b.md", 3), row("n/m/x.md", 4), row("n/z.md", 5)]
-    rows = catalog((first, []), ([row("n/b.md", 6), row("日/x.md", 7)], [2, 3]), ([], [0]))
+    rows = row_table((first, []), ([row("n/b.md", 6), row("日/x.md", 7)], [2, 3]), ([], [0]))
 
-    known = {folder: rows.directory(folder).stamps() for folder in rows.folders()}
+    known = {folder: rows.directory(folder).stamps() for folder in rows.directories()}
 
     assert {folder: [*paths] for folder, paths in known.items()} == {
         "": [],
@@ -113,46 +116,52 @@ def test_a_catalog_knows_the_living_rows_of_each_directory() -> None:
     ids=["sorted", "unsorted", "in two chunks", "beside a dead one", "one dead", "one less", "another", "elsewhere"],
 )
 def test_a_directory_holds_its_files_as_they_were(chunks: list[tuple[list[str], list[int]]], is_all: bool) -> None:
-    known = catalog(*[([row(path, 7) for path in paths], dead) for paths, dead in chunks]).directory("n")
+    known = row_table(*[([row(path, 7) for path in paths], dead) for paths, dead in chunks]).directory("n")
     names, stamps = ["a.md", "b.md", "c.md"], [(7, 7, 7, 7)] * 3
 
-    assert known.holds(names, stamps) == is_all
-    assert not known.holds(names, [*stamps[:2], (7, 8, 7, 7)])
+    assert known.matches(names, stamps) == is_all
+    assert not known.matches(names, [*stamps[:2], (7, 8, 7, 7)])
     assert len(known) == len(known.stamps())
 
 
 def test_merged_rows_keep_their_numbers() -> None:
-    rows = catalog(([row("ä.md", 1)], []), ([row("b/日.md", 2)], [0]))
+    rows = row_table(([row("ä.md", 1)], []), ([row("b/日.md", 2)], [0]))
 
-    merged = RowTable([Chunk(rows.merged())])
+    merged = RowTable([Chunk(rows.merge())])
 
     assert [merged.row(number) for number in range(2)] == [row("ä.md", 1), row("b/日.md", 2)]
-    assert merged.rows() == {"b/日.md": 1}
+    assert merged.rows_by_path() == {"b/日.md": 1}
 
 
 def test_a_time_too_far_away_is_never_taken_for_known() -> None:
     far = Row("a.md", Stamp(1 << 70, 1, 1, 1), bytes(8))
 
-    assert catalog(([far], [])).stamps() == {"a.md": (0, 0, 0, 0)}
+    assert row_table(([far], [])).stamps() == {"a.md": (0, 0, 0, 0)}
 
 
-@pytest.mark.parametrize("data", [b"", b"memfsrow", bytes(100), Chunk.make(0, [row("a.md")], [])[:-1]])
+@pytest.mark.parametrize("data", [b"", b"memfsrow", bytes(100), Chunk.encode(0, [row("a.md")], [])[:-1]])
 def test_bytes_that_are_no_rows_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a chunk of rows"):
         Chunk(data)
 
 
 def test_rows_that_cannot_be_read_are_damage() -> None:
-    data = Chunk.make(0, [row("aaaa.md"), row("b.md")], [])
+    data = Chunk.encode(0, [row("aaaa.md"), row("b.md")], [])
     rows = RowTable([Chunk(data.replace(b"aaaa", b"a\xff\xfea"))])
 
-    for read in (rows.rows, rows.stamps, rows.folders, lambda: rows.row(0), lambda: rows.directory("").stamps()):
-        with pytest.raises(IndexDamaged):
+    for read in (
+        rows.rows_by_path,
+        rows.stamps,
+        rows.directories,
+        lambda: rows.row(0),
+        lambda: rows.directory("").stamps(),
+    ):
+        with pytest.raises(IndexDamagedError):
             read()
-    with pytest.raises(IndexDamaged):
-        RowTable([Chunk(data.replace(b"aaaa", b"a\0aa"))]).rows()
+    with pytest.raises(IndexDamagedError):
+        RowTable([Chunk(data.replace(b"aaaa", b"a\0aa"))]).rows_by_path()
     with pytest.raises(ValueError, match="rows are missing"):
-        RowTable([Chunk(Chunk.make(5, [], []))])
+        RowTable([Chunk(Chunk.encode(5, [], []))])
 
 
 # --- generations
@@ -164,7 +173,7 @@ def test_many_publications_become_one_chunk_of_rows(vault: Vault) -> None:
         vault.sync()
 
     generation = Generation.read(str(vault.root / ".memfs/index"))
-    assert len(generation.catalog().chunks) < MAX_CHUNKS
+    assert len(generation.read_rows().chunks) < MAX_CHUNKS
     assert len(vault.search("number", limit=100)) == MAX_CHUNKS + 3
     assert vault.doctor() == []
 
@@ -173,7 +182,7 @@ def test_many_publications_become_one_chunk_of_rows(vault: Vault) -> None:
 def test_a_current_that_names_nothing_whole_is_damage(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "current").write_bytes(text)
 
-    with pytest.raises(IndexDamaged):
+    with pytest.raises(IndexDamagedError):
         Generation.read(str(tmp_path))
 
 
@@ -200,14 +209,14 @@ def test_the_doctor_sees_what_the_index_has_otherwise(vault: Vault) -> None:
     with vault._files.opened() as root:
         memory = read_one(root, kept.path)
     assert memory is not None
-    wrong = document(memory)._replace(row=Row(kept.path, memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
-    gone = document(memory)._replace(row=Row("n/gone.md", memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
-    rows = index.catalog.rows()
+    wrong = build_document(memory)._replace(row=Row(kept.path, memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
+    gone = build_document(memory)._replace(row=Row("n/gone.md", memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
+    rows = index.row_table.rows_by_path()
     edits = [(rows[kept.path], wrong), (rows[other.path], None), (None, gone)]
     folder = finder.fresh.published.folder
     damaged = publish(folder, index, edits, language="english", journal="", is_large=False)
 
-    found = set(_differences(damaged, damaged.catalog.rows(), vault._files, is_synced=True))
+    found = set(_differences(damaged, damaged.row_table.rows_by_path(), vault._files, is_synced=True))
     told = list(_faults(finder.fresh, vault._files, is_synced=False))
 
     assert found == {
@@ -259,25 +268,25 @@ _WORDS = st.sampled_from("abcde")
 def test_what_is_pending_is_counted_and_scored_as_it_is_now(
     edits: list[tuple[int, list[str], bool, bool]], groups: list[list[str]]
 ) -> None:
-    overlay, now = UnpublishedChanges(), dict[str, Pending]()
+    unpublished, now = UnpublishedChanges(), dict[str, UnpublishedChange]()
     for number, terms, is_new, is_published in edits:
         path = f"facts/{number}.md"
         memory = Memory(path, " ".join(terms).encode(), os.stat(__file__), parse_file)
         if is_published:
-            overlay.drop(path)
+            unpublished.drop(path)
             now.pop(path, None)
         else:
-            now[path] = Pending(memory, terms, is_new=is_new) if terms else Pending(None)
-            overlay.put(path, now[path])
+            now[path] = UnpublishedChange(memory, terms, is_new=is_new) if terms else UnpublishedChange(None)
+            unpublished.put(path, now[path])
     having = {word: [pending for pending in now.values() if word in pending.terms] for word in "abcde"}
     weights = Weights({"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}, 6.5, groups)  # no memory of the index has an e
 
-    assert overlay.entries == now
+    assert unpublished.entries == now
     for word, those in having.items():
-        assert overlay.frequency(word) == len(those)
-        assert overlay.frequency_over(0, word) == len(those)
-        assert overlay.frequency_over(7, word) == 7 + sum(pending.is_new for pending in those)
-    scores = overlay.scores(weights.groups, weights.of, 4.0)
+        assert unpublished.document_frequency(word) == len(those)
+        assert unpublished.combined_frequency(0, word) == len(those)
+        assert unpublished.combined_frequency(7, word) == 7 + sum(pending.is_new for pending in those)
+    scores = unpublished.scores(weights.groups, weights.by_term, 4.0)
     whole = {path: weights.score(Counter(one.terms), len(one.terms), 4.0) for path, one in now.items()}
     assert scores == pytest.approx({path: score for path, score in whole.items() if score})
 
@@ -297,7 +306,7 @@ def test_a_look_counts_what_is_as_known_and_tells_the_rest(tmp_path: Path) -> No
         (tmp_path / "changed/a.md").write_text("Sencha.")
         (tmp_path / "less/b.md").unlink()
         (tmp_path / "less/c.md").symlink_to("a.md")
-        catalogued = catalog(([Row(path, Stamp(*before[path]), bytes(8)) for path in sorted(before)], []))
+        catalogued = row_table(([Row(path, Stamp(*before[path]), bytes(8)) for path in sorted(before)], []))
         found, all_of_it = scan(root, known=catalogued.directory), scan(root)
     finally:
         os.close(root)

@@ -29,7 +29,7 @@ from memfs.privacy.aead import NONCE, Cipher
 from memfs.privacy.ciphertext_format import Sealer, Spot
 from memfs.privacy.field_encryption import IN_GIT, NAMED, OPEN, Encryption
 from memfs.privacy.keys import from_environment, new_key, read, variable
-from memfs.query.keyword_terms import keywords
+from memfs.query.keyword_terms import memory_keywords
 from memfs.stores import VaultStore
 from memfs.vault import settings as vault_settings
 
@@ -513,7 +513,7 @@ def test_no_search_finds_what_is_encrypted_nor_its_ciphertext(vault: Vault, encr
     encryption.encrypt(added.id, fields=["body", "title", "tags", "phone", "description"], rename=True)
     vault.update(added.id, add_tags=["open"], room="seven")
     token = sealed(vault.read(added.id))
-    assert [term for term in keywords(vault.read(added.id)) if "enc:" in term] == []
+    assert [term for term in memory_keywords(vault.read(added.id)) if "enc:" in term] == []
     pieces = [piece for value in token for piece in re.split(r"[:_-]", value) if len(piece) > 2]
 
     for is_published in (False, True):

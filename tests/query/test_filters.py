@@ -17,7 +17,8 @@ from memfs.format.header_schema import TIME_KEYS
 from memfs.namespace import ARCHIVE, Namespace, fold
 from memfs.query.filter_operators import OPERATORS
 from memfs.query.filters import INCLUDES, Filter
-from memfs.query.keyword_terms import KEYWORD_LIMIT, AnyOf, Between, Clause, NoneOf, Value, keywords, moments
+from memfs.query.keyword_terms import AnyOf, Between, Clause, MatchingValue, NoneOf, memory_keywords, memory_moments
+from memfs.query.typed_values import MAX_KEYWORD_CHARS
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 FILE_TIME = datetime(2026, 11, 1, 8, 30, tzinfo=UTC)
@@ -60,7 +61,7 @@ def micros(when: datetime) -> int:
 
 def lets_through(clauses: Clauses, one: Memory) -> bool:
     """An index of one memory, as simple as can be."""
-    terms, times = keywords(one), moments(one)
+    terms, times = memory_keywords(one), memory_moments(one)
     for clause in clauses:
         match clause:
             case AnyOf(wanted):
@@ -70,7 +71,7 @@ def lets_through(clauses: Clauses, one: Memory) -> bool:
             case Between(field, low, high):
                 moment = times.get(field)
                 passes = moment is None or ((low is None or moment >= low) and (high is None or moment <= high))
-            case Value(key, accepts):
+            case MatchingValue(key, accepts):
                 passes = any(term.startswith(f"{key}=") and accepts(term[len(key) + 1 :]) for term in terms)
         if not passes:
             return False
@@ -79,12 +80,16 @@ def lets_through(clauses: Clauses, one: Memory) -> bool:
 
 def found(asked: Filter, one: Memory, now: datetime = NOW) -> bool:
     """Whether a filter matches; what else must hold of every filter and memory is asserted."""
-    matches, misses, through = asked.matches(one, now), asked.misses(one, now), lets_through(asked.clauses(now), one)
+    matches, misses, through = (
+        asked.matches(one, now),
+        asked.mismatches(one, now),
+        lets_through(asked.clauses(now), one),
+    )
     assert matches == (not misses)
     assert all(isinstance(miss, str) and miss for miss in misses)
-    assert through or not matches, (asked.clauses(now), keywords(one), moments(one))
-    if asked.exact:
-        assert through == matches, (asked.clauses(now), keywords(one), misses)
+    assert through or not matches, (asked.clauses(now), memory_keywords(one), memory_moments(one))
+    if asked.is_exact:
+        assert through == matches, (asked.clauses(now), memory_keywords(one), misses)
     return matches
 
 
@@ -94,15 +99,15 @@ def found(asked: Filter, one: Memory, now: datetime = NOW) -> bool:
 def test_keywords_are_the_keys_the_values_and_the_places() -> None:
     header = "id: m-1\ntype: fact\ntags:\n  - Food\n  - Überall\ncreated: 2026-11-15\nimportance: 3\ntitle: T\nx: y\n"
 
-    assert keywords(memory(header.strip(), "Facts/Alice/tea.md")) == [
+    assert memory_keywords(memory(header.strip(), "Facts/Alice/tea.md")) == [
         "in=/facts", "in=/facts/alice", "status=stable", "id=m-1", "type=fact", "tags=food",
         "tags=überall", "created", "importance=3", "title", "x", "x=y",
     ]  # fmt: skip
 
 
 def test_a_memory_without_a_header_is_indexed_by_its_defaults() -> None:
-    assert keywords(memory("", "tea.md")) == ["type=note", "status=stable", "id=tea"]
-    assert keywords(memory("", "a/tea.md")) == ["in=/a", "type=note", "status=stable", "id=a/tea"]
+    assert memory_keywords(memory("", "tea.md")) == ["type=note", "status=stable", "id=tea"]
+    assert memory_keywords(memory("", "a/tea.md")) == ["in=/a", "type=note", "status=stable", "id=a/tea"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_a_memory_without_a_header_is_indexed_by_its_defaults() -> None:
         ("2026-11-15", ["x", "x=2026-11-15"]),
         ('"a\\nb"', ["x", "x=a\nb"]),
         ("e\u0301", ["x", "x=\u00e9"]),
-        ("a" * 150, ["x", "x=" + "a" * KEYWORD_LIMIT]),
+        ("a" * 150, ["x", "x=" + "a" * MAX_KEYWORD_CHARS]),
         ("[a, 1, [b, [c]], {d: e}]", ["x", "x=a", "x=1", "x=b", "x=c"]),
         ("{a: 1, b: {c: [d, e]}, f: null}", ["x", "x.a", "x.a=1", "x.b", "x.b.c", "x.b.c=d", "x.b.c=e"]),
         ("[]", ["x"]),
@@ -126,12 +131,12 @@ def test_a_memory_without_a_header_is_indexed_by_its_defaults() -> None:
     ],
 )
 def test_the_keywords_of_a_value(value: str, terms: list[str]) -> None:
-    assert keywords(memory(f"x: {value}", "t.md"))[3:] == terms
+    assert memory_keywords(memory(f"x: {value}", "t.md"))[3:] == terms
 
 
 @pytest.mark.parametrize("header", ["in: /archive", '"in=/archive": x', '"status=deprecated": x', "in: {}"])
 def test_no_header_key_passes_for_a_place_or_for_another_key(header: str) -> None:
-    assert {"in=/archive", "status=deprecated"}.isdisjoint(keywords(memory(header)))
+    assert {"in=/archive", "status=deprecated"}.isdisjoint(memory_keywords(memory(header)))
     assert found(make(), memory(header))
 
 
@@ -152,14 +157,14 @@ def test_moments_are_microseconds() -> None:
         "valid_from: 2026-01-01\nvalid_until: 2026-12-31"
     )
 
-    assert moments(memory(header)) == {
+    assert memory_moments(memory(header)) == {
         "created": micros(datetime(2026, 11, 15, tzinfo=UTC)),
         "updated": micros(datetime(2026, 11, 16, 8, 0, 0, 1, tzinfo=UTC)),
         "expires": micros(datetime(2027, 1, 2, tzinfo=UTC)) - 1,
         "valid_from": micros(datetime(2026, 1, 1, tzinfo=UTC)),
         "valid_until": micros(datetime(2027, 1, 1, tzinfo=UTC)) - 1,
     }
-    assert moments(memory()) == {"created": micros(FILE_TIME), "updated": micros(FILE_TIME)}
+    assert memory_moments(memory()) == {"created": micros(FILE_TIME), "updated": micros(FILE_TIME)}
 
 
 # --- what is out by default ---------------------------------------------------------------------------
@@ -171,12 +176,12 @@ def test_moments_are_microseconds() -> None:
         ("archived", memory("", "archive/facts/alice/tea.md"), "forgotten: it is in archive/"),
         ("archived", memory("", "Archive/tea.md"), "forgotten: it is in archive/"),
         ("expired", memory("expires: 2026-11-16"), "expired on 2026-11-16"),
-        ("deprecated", memory("status: deprecated"), "deprecated: its status says so"),
+        ("deprecated", memory("status: deprecated"), "its status is deprecated"),
     ],
 )
 def test_what_is_out_by_default_can_be_included(word: str, one: Memory, miss: str) -> None:
     assert not found(make(), one)
-    assert make().misses(one, NOW) == [miss]
+    assert make().mismatches(one, NOW) == [miss]
     assert not found(make(include=[other for other in INCLUDES if other != word]), one)
     assert found(make(include=word), one)
     assert found(make(include=[word, "superseded"]), one)
@@ -583,8 +588,8 @@ def test_long_values_are_compared_whole(length: int, operator: str) -> None:
 
 
 def test_a_filter_is_exact_unless_it_compares_values() -> None:
-    assert make("/facts", type="a", tags="b", created="2026-01-01", where=[("x", "EXISTS")]).exact
-    assert not make(where={"x": 1}).exact
+    assert make("/facts", type="a", tags="b", created="2026-01-01", where=[("x", "EXISTS")]).is_exact
+    assert not make(where={"x": 1}).is_exact
     assert lets_through(make(where={"x": 1}).clauses(NOW), memory('x: "1"'))
 
 
@@ -623,13 +628,13 @@ def test_what_an_index_is_asked(asked: dict[str, Any], clauses: list[Clause]) ->
          ["type is 'c', not 'a' or 'b'", "status is 'stable', not 'draft'"]),
         ({"not_status": ["draft", "stable"]}, "type: c", ["status is 'stable'"]),
         ({"tags": ["food", "Japan"]}, "tags: [Food]", ["has no tag 'japan'"]),
-        ({"namespace": "/facts/bob"}, "", ["lies in /facts/alice, not below /facts/bob"]),
-        ({"scope": "/facts/bob"}, "", ["lies in /facts/alice, outside the scope /facts/bob"]),
+        ({"namespace": "/facts/bob"}, "", ["is in /facts/alice, not below /facts/bob"]),
+        ({"scope": "/facts/bob"}, "", ["is in /facts/alice, outside the scope /facts/bob"]),
         ({"created": "2026-11-16..2026-11-20"}, DAY, ["created on 2026-11-15, not in 2026-11-16..2026-11-20"]),
         ({"updated": (None, date(2026, 1, 1))}, DAY, ["updated on 2026-11-15, not in ..2026-01-01"]),
         ({"valid": "2026-11-16"}, "valid_until: 2026-11-15", ["valid until 2026-11-15, not in 2026-11-16"]),
         ({"valid": "2026-11-14"}, "valid_from: 2026-11-15", ["valid from 2026-11-15, not in 2026-11-14"]),
-        ({}, "expires: 2026-01-01\nstatus: deprecated", ["deprecated: its status says so", "expired on 2026-01-01"]),
+        ({}, "expires: 2026-01-01\nstatus: deprecated", ["its status is deprecated", "expired on 2026-01-01"]),
         ({"where": [("x", "EXISTS")]}, "", ["has no key 'x'"]),
         ({"where": [("x", "NOT_EXISTS")]}, "x: 1", ["has a key 'x'"]),
         ({"where": {"x": 1}}, "", ["has no key 'x'"]),
@@ -640,7 +645,7 @@ def test_what_an_index_is_asked(asked: dict[str, Any], clauses: list[Clause]) ->
     ],
 )  # fmt: skip
 def test_a_miss_says_why(asked: dict[str, Any], header: str, misses: list[str]) -> None:
-    assert make(**asked).misses(memory(header), NOW) == misses
+    assert make(**asked).mismatches(memory(header), NOW) == misses
 
 
 TEN = "known: EQUALS, EXISTS, NOT_EXISTS, BEFORE, AFTER, CONTAINS, >, >=, <, <="
@@ -651,7 +656,7 @@ TIME = "is not a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"type": 3}, "type: 3 is not a text, or several"),
+        ({"type": 3}, "type: 3 is not a text or a list of texts"),
         ({"type": ["a", 3]}, "type: 3 is not a text of 1 to 99 characters"),
         ({"type": ""}, "type: '' is not a text of 1 to 99 characters"),
         ({"status": [" "]}, "status: ' ' is not a text of 1 to 99 characters"),
@@ -793,7 +798,7 @@ def asked_filters(draw: st.DrawFn) -> Filter:
 @given(asked_filters(), read_memories())
 @settings(max_examples=5 * FULL)
 def test_the_clauses_let_through_all_that_matches(asked: Filter, one: Memory) -> None:
-    event(f"matches: {found(asked, one)}, exact: {asked.exact}")
+    event(f"matches: {found(asked, one)}, exact: {asked.is_exact}")
 
 
 VALUES: list[Any] = [
@@ -834,7 +839,7 @@ def test_a_memory_is_found_by_its_own_values(one: Memory, data: st.DataObject) -
     if not own:
         return
     key, item = data.draw(st.sampled_from(own))
-    if len(key) >= KEYWORD_LIMIT or key in ("created", "updated"):
+    if len(key) >= MAX_KEYWORD_CHARS or key in ("created", "updated"):
         return
 
     assert found(make(where=[(key, "EXISTS")], include="all"), one)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memfs import Vault
-from memfs.index.conversation_position import keywords_of, place_of
+from memfs.index.conversation_position import conversation_keywords, conversation_position
 from memfs.search.conversation.rerank import NONE, WEIGHTS, Conversation, Witness, ranked
 
 CHAT = (
@@ -202,15 +202,17 @@ def test_a_crowd_at_one_place_hides_nobody(tmp_path: Path) -> None:
     ],
 )
 def test_a_place_is_read_from_the_source(source: object, has_place: bool) -> None:
-    assert (place_of("chat/x.md", {"source": source}) is not None) is has_place
+    assert (conversation_position("chat/x.md", {"source": source}) is not None) is has_place
 
 
 def test_places_of_a_session_follow_each_other() -> None:
-    places = [place_of("chat/x.md", {"source": f"session s-1, message {number}"}) for number in (1, 2, 999_999)]
+    places = [
+        conversation_position("chat/x.md", {"source": f"session s-1, message {number}"}) for number in (1, 2, 999_999)
+    ]
 
     assert places[0] is not None
     assert places == [places[0], places[0] + 1, places[0] + 999_998]
-    assert place_of("other/x.md", {"source": "session s-1, message 1"}) != places[0]
+    assert conversation_position("other/x.md", {"source": "session s-1, message 1"}) != places[0]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def test_places_of_a_session_follow_each_other() -> None:
     ],
 )
 def test_who_said_something_and_whether_it_asks_is_read_from_the_text(body: str, keywords: list[str]) -> None:
-    assert keywords_of({}, body) == ["%placed", *keywords]
+    assert conversation_keywords({}, body) == ["%placed", *keywords]
 
 
 def witness(name: str, score: float, place: int | None, has: int, size: int = 100, *, asks: bool = False) -> Witness:

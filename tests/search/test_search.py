@@ -15,8 +15,8 @@ from support.people import CODING, MORE_CODING, TOLD, fill
 
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError
-from memfs.index.tantivy_index import Analyzer
-from memfs.query.question import STEEPNESS
+from memfs.index.tantivy_analyzer import Analyzer
+from memfs.query.question import RELEVANCE_EXPONENT
 from memfs.query.tokens import LANGUAGES
 
 EXAMPLE = Path(__file__).parents[2] / "example-vault"
@@ -594,7 +594,7 @@ def rank_by_words(hit: Hit) -> float:
     scored = [reason for reason in hit.why if reason.score]
     worth = sum(float(re.findall(r"worth ([\d.]+)", reason.text)[0]) for reason in scored)
     [left] = [float(found[0]) for reason in hit.why if (found := re.findall(r"rank x ([\d.]+)", reason.text))]
-    return float((sum(reason.score for reason in scored) / worth) ** STEEPNESS * left)
+    return float((sum(reason.score for reason in scored) / worth) ** RELEVANCE_EXPONENT * left)
 
 
 def test_explain_tells_what_each_word_counts(example: Vault) -> None:

@@ -17,7 +17,7 @@ from benchmarks.ranking import QUESTIONS
 from memfs import Vault
 from memfs.embedding import default_embedder
 from memfs.fs.files import STATE_DIR
-from memfs.index.publisher import meaning_of
+from memfs.index.document_builder import embedding_text
 from memfs.search.semantic.nearest_vectors import living
 from memfs.search.semantic.vector_file import FOLDER
 
@@ -508,11 +508,11 @@ def test_a_name_that_is_made_of_the_text_says_nothing_more(vault: Vault) -> None
     titled = vault.read(vault.add("At noon.", "/notes", title="Tea time", tags=["drinks"]).path)
     (vault.root / "notes" / "five_o-clock.md").write_text("Milk first.\n", encoding="utf-8")
 
-    assert meaning_of(ours).split("\n") == ["", "Tea at noon. Every day."]
+    assert embedding_text(ours).split("\n") == ["", "Tea at noon. Every day."]
     assert second.path.endswith("-2.md")
-    assert meaning_of(second).startswith("\nTea")
-    assert meaning_of(titled).split("\n")[:3] == ["", "Tea time", "drinks"]
-    assert meaning_of(vault.read("notes/five_o-clock.md")).startswith("five o-clock\nMilk")
+    assert embedding_text(second).startswith("\nTea")
+    assert embedding_text(titled).split("\n")[:3] == ["", "Tea time", "drinks"]
+    assert embedding_text(vault.read("notes/five_o-clock.md")).startswith("five o-clock\nMilk")
 
 
 def test_rows_of_what_is_gone_are_not_compared(vault: Vault) -> None:
@@ -521,7 +521,7 @@ def test_rows_of_what_is_gone_are_not_compared(vault: Vault) -> None:
     for memory in vault.list("/notes")[:20]:
         os.unlink(vault.root / memory.path)
     vault.sync()
-    rows, keys = living(vault._engine.fresh.index.catalog)
+    rows, keys = living(vault._engine.fresh.index.row_table)
 
     assert len(rows) == len(keys) == 40
     assert sorted(rows) == sorted(vault._engine.fresh.index.all_rows())

@@ -26,7 +26,7 @@ from test_damage import DAMAGES, OOLONG, WORDS, Mount, Trial, build, fill_up, ki
 from test_freshness import CHANGES, VERBS, Git, Scene, after_a_burst, after_git, by_hand, in_a_fork, make
 
 from memfs import Vault
-from memfs.index.publisher import RETRY
+from memfs.index.publisher import RETRY_SECONDS
 
 from .figures import figure
 from .support import LIMIT, Crew
@@ -233,10 +233,10 @@ def test_an_index_is_published_again_once_there_is_room(mount_tmpfs: Mount) -> N
         assert vault.status().where == "memory"
         assert "No space left" in vault.status().trouble
         (disk / "ballast").unlink()
-        took = until(lambda: vault.search("oolong") and vault.status().where == "disk", RETRY + LIMIT)
+        took = until(lambda: vault.search("oolong") and vault.status().where == "disk", RETRY_SECONDS + LIMIT)
         assert vault.status().trouble == ""
         assert_right(vault, {})
-    assert took < 2 * RETRY
+    assert took < 2 * RETRY_SECONDS
     figure(
         "disk full, read-only, unreadable: searching on a full disk",
         f"{MEMORIES} memories searched from memory, published again {took:.1f} s after there was room",

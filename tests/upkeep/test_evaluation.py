@@ -232,7 +232,7 @@ def test_a_memory_that_is_spoilt_fails_the_evaluation(example: Path) -> None:
 
     assert done.returncode == 1
     assert done.stdout.startswith("missed: What is Bob allergic to?  (queries.yaml:5)\n")
-    assert "deprecated: its status says so" in done.stdout
+    assert "its status is deprecated" in done.stdout
     assert "29 questions: recall@5 0.97" in done.stdout
     assert done.stderr == "recall is below --min-recall 1\n"
     assert memfs(example, "eval", "--min-recall", "0.9").returncode == 0

@@ -61,7 +61,7 @@ def filter_events(events: Iterable[Event], conditions: Sequence[Condition]) -> l
     """Return the events whose metadata, role, kind or time meet every condition."""
     if not conditions:
         return list(events)
-    return [event for event in events if all(condition.fulfilled_by(event.facts) for condition in conditions)]
+    return [event for event in events if all(condition.matches_values(event.facts) for condition in conditions)]
 
 
 def page(found: list[T], limit: int | None, offset: int) -> list[T]:

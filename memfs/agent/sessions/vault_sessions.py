@@ -99,7 +99,7 @@ class Sessions:
         names = filter(None, map(decode_segment, segments))
         found = [session for name in names if (session := self._session(name))]
         own = [one for one in found if actor is None or fold(actor) in map(fold, one.actors or ("",))]
-        matching = [one for one in own if all(condition.fulfilled_by(one.facts) for condition in conditions)]
+        matching = [one for one in own if all(condition.matches_values(one.facts) for condition in conditions)]
         return sorted(matching, key=lambda one: (one.updated, one.name))
 
     def read(self, session: str) -> Session:

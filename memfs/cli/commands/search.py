@@ -26,7 +26,7 @@ from memfs.errors import short_repr
 from memfs.fs.files import STATE_DIR
 from memfs.namespace import fold, slug
 from memfs.query.question import MAX_OFFSET
-from memfs.query.tokens import emoji
+from memfs.query.tokens import emoji_terms
 from memfs.vault.search_engine import VECTORS
 from memfs.vault.vault import Vault
 
@@ -180,7 +180,7 @@ def _print_nothing(vault: Vault, question: str, args: argparse.Namespace) -> Non
     where = namespace_of(vault, args.namespace) or "/"
     within = f" in {plain(where)}" if args.namespace else ""
     print(f"nothing found for {plain(short_repr(question))}{within}", file=sys.stderr)
-    way = advice(args) if any(map(str.isalnum, question)) or emoji(question) else WORDLESS
+    way = advice(args) if any(map(str.isalnum, question)) or emoji_terms(question) else WORDLESS
     print(f"hint: {way if is_there(vault, where) else addressed(NOWHERE, args.vault)}", file=sys.stderr)
 
 

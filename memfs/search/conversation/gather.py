@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from memfs.data_types import Memory
-from memfs.index.conversation_position import ASKS, SAID_BY, words_of
+from memfs.index.conversation_position import IS_QUESTION, SPEAKER_PREFIX, name_words
 from memfs.index.tantivy_index import TantivyIndex
 from memfs.index.unpublished_changes import UnpublishedChanges
 from memfs.query.keyword_terms import Clause
@@ -72,36 +72,38 @@ class Alike(NamedTuple):
 NO_ALIKE = Alike([], [], [])
 
 
-def in_order(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked) -> list[Ranked]:
+def in_order(index: TantivyIndex, unpublished: UnpublishedChanges, asked: Asked) -> list[Ranked]:
     """The best matches of a question, what means it, and the memories around them; where meaning is not searched,
     nothing if none comes from a conversation."""
-    sought = sought_of(index, overlay, asked)
-    return ranked(gather(index, overlay, asked, sought), [*sought.worths.values()], asked.weights.information)
+    sought = sought_of(index, unpublished, asked)
+    return ranked(gather(index, unpublished, asked, sought), [*sought.worths.values()], asked.weights.information)
 
 
-def sought_of(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked) -> Sought:
+def sought_of(index: TantivyIndex, unpublished: UnpublishedChanges, asked: Asked) -> Sought:
     """What to look for in the memories that may be hits."""
-    return Sought(worths_of(asked.weights), _names(index, overlay, asked.question))
+    return Sought(worths_of(asked.weights), _names(index, unpublished, asked.question))
 
 
-def gather(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked, sought: Sought) -> list[Witness]:
+def gather(index: TantivyIndex, unpublished: UnpublishedChanges, asked: Asked, sought: Sought) -> list[Witness]:
     """The memories that may be hits, as they come."""
-    known, clauses, meant = index.catalog.known, asked.clauses, asked.meant
-    mean_length = overlay.mean_over(index.mean_length)
-    found = index.placed(asked.question, clauses, POOL + (8 if overlay else 0))
-    found = [one for one in found if known(one[1])[0] not in overlay] if overlay else found
+    known, clauses, meant = index.row_table.path_and_stamp, asked.clauses, asked.meant
+    mean_length = unpublished.combined_mean_length(index.mean_length)
+    found = index.find_with_positions(asked.question, clauses, POOL + (8 if unpublished else 0))
+    found = [one for one in found if known(one[1])[0] not in unpublished] if unpublished else found
     published = {row: (score, place) for score, row, place in found}
-    waiting = _waiting(overlay, asked, sought, mean_length)
+    waiting = _waiting(unpublished, asked, sought, mean_length)
     matches = [*published.values(), *((one.score, one.place) for one in waiting)]
     matches = sorted(matches, key=itemgetter(0), reverse=True)[:POOL]
     if meant is None and all(place is None for _, place in matches):
         return []
-    alike = NO_ALIKE if meant is None else _alike(index, overlay, asked, meant)
+    alike = NO_ALIKE if meant is None else _alike(index, unpublished, asked, meant)
     least = matches[-1][0] if matches else 0.0
     close = around([place for _, place in matches[:CLOSEST] if place is not None] + alike.places)
     places = close.union(place for _, place in matches if place is not None)
     rows = {row for row, (score, place) in published.items() if place is None and score >= least}.union(alike.rows)
-    seen = index.sighted([*sought.worths], [*sought.names, ASKS], places=places, rows=rows, clauses=clauses)
+    seen = index.find_at_positions(
+        [*sought.worths], [*sought.names, IS_QUESTION], positions=places, rows=rows, clauses=clauses
+    )
     crowded_out = published.keys() - {row for _, row, _ in seen}  # by hundreds of others at the same places
     seen += [(0, row, published[row][1]) for row in crowded_out if published[row][0] >= least]
     if meant:  # beside what has no word of the question, an estimate would count for too much
@@ -111,59 +113,65 @@ def gather(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked, sough
     witnesses = [one for one in waiting if one.score >= least]
     for bits, row, place in seen:
         path, stamp = known(row)
-        if path not in overlay:
+        if path not in unpublished:
             has, is_named, asks = sought.read(bits)
             score = published[row][0] if row in published else min(worth(has, [*sought.worths.values()]), least)
             witnesses.append(Witness(path, stamp, score, place, has, is_named, asks, row))
     there = {one.path for one in witnesses}
-    beside = {path for place in places for path in overlay.places.get(place, ())}.union(alike.paths) - there
-    witnesses += _pending(overlay, beside, asked, sought, mean_length)
+    beside = {path for place in places for path in unpublished.positions.get(place, ())}.union(alike.paths) - there
+    witnesses += _pending(unpublished, beside, asked, sought, mean_length)
     return witnesses if meant is None else meant.judged(witnesses)
 
 
-def _alike(index: TantivyIndex, overlay: UnpublishedChanges, asked: Asked, meant: Meant) -> Alike:
+def _alike(index: TantivyIndex, unpublished: UnpublishedChanges, asked: Asked, meant: Meant) -> Alike:
     """Of the memories that the question may be answered by, those that mean most what it asks."""
-    known, rows, placed = index.catalog.known, list[int](), dict[int, int | None]()
+    known, rows, placed = index.row_table.path_and_stamp, list[int](), dict[int, int | None]()
     for times in (1, FEWER, 0):  # if a filter lets few of the first ones through, all that it does are compared
-        limit = SIMILAR * (times or 1) + len(overlay)
+        limit = SIMILAR * (times or 1) + len(unpublished)
         found = meant.rows(limit, None if times else index.all_rows(asked.clauses))
-        rows = [row for row in found if known(row)[0] not in overlay] if overlay else found
-        seen = index.sighted((), (), places=(), rows=rows[: SIMILAR * FEWER], clauses=asked.clauses)
+        rows = [row for row in found if known(row)[0] not in unpublished] if unpublished else found
+        seen = index.find_at_positions((), (), positions=(), rows=rows[: SIMILAR * FEWER], clauses=asked.clauses)
         placed = {row: place for _, row, place in seen}
         if len(placed) >= SIMILAR or len(found) < limit:
             break
     rows = [row for row in rows if row in placed][:SIMILAR]
-    entries = ((path, overlay.entries[path]) for path in meant.paths())
-    waiting = [(path, entry.place) for path, entry in entries if entry.memory and asked.accepts(entry.memory)][:SIMILAR]
+    entries = ((path, unpublished.entries[path]) for path in meant.paths())
+    waiting = [(path, entry.position) for path, entry in entries if entry.memory and asked.accepts(entry.memory)][
+        :SIMILAR
+    ]
     places = [placed[row] for row in rows[:CLOSEST]] + [place for _, place in waiting[:CLOSEST]]
     return Alike(rows, [path for path, _ in waiting], [place for place in places if place is not None])
 
 
-def _waiting(overlay: UnpublishedChanges, asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
+def _waiting(unpublished: UnpublishedChanges, asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
     """The best of the pending memories that match."""
-    scores = overlay.scores(asked.weights.groups, asked.weights.of, mean_length)
+    scores = unpublished.scores(asked.weights.groups, asked.weights.by_term, mean_length)
     found = sorted((-score, path) for path, score in scores.items())
-    made = (_pending(overlay, [path], asked, sought, mean_length) for _, path in found)
+    made = (_pending(unpublished, [path], asked, sought, mean_length) for _, path in found)
     return list(islice(chain.from_iterable(made), POOL))
 
 
 def _pending(
-    overlay: UnpublishedChanges, paths: Iterable[str], asked: Asked, sought: Sought, mean_length: float
+    unpublished: UnpublishedChanges, paths: Iterable[str], asked: Asked, sought: Sought, mean_length: float
 ) -> list[Witness]:
     """Pending memories as witnesses: those that are there, and that the question may be answered by."""
     found = []
     for path in paths:
-        entry, counts = overlay.entries[path], overlay.counts(path)
+        entry, counts = unpublished.entries[path], unpublished.term_counts(path)
         if entry.memory is not None and asked.accepts(entry.memory):
             has = sum(1 << bit for bit, term in enumerate(sought.worths) if term in counts)
             score = asked.weights.score(counts, len(entry.terms), mean_length)
-            is_named = not set(sought.names).isdisjoint(entry.spoken)
-            found.append(Witness(path, entry.memory.stamp, score, entry.place, has, is_named, ASKS in entry.spoken))
+            is_named = not set(sought.names).isdisjoint(entry.keywords)
+            found.append(
+                Witness(path, entry.memory.stamp, score, entry.position, has, is_named, IS_QUESTION in entry.keywords)
+            )
     return found
 
 
-def _names(index: TantivyIndex, overlay: UnpublishedChanges, question: Question) -> list[str]:
+def _names(index: TantivyIndex, unpublished: UnpublishedChanges, question: Question) -> list[str]:
     """The keywords of those among who said something whose name the question has."""
-    pending = {name for entry in overlay.entries.values() for name in entry.spoken} if overlay.places else ()
-    words = (SAID_BY + word for word in dict.fromkeys(words_of(question.text)) if word not in STOP_WORDS)
+    pending = (
+        {name for entry in unpublished.entries.values() for name in entry.keywords} if unpublished.positions else ()
+    )
+    words = (SPEAKER_PREFIX + word for word in dict.fromkeys(name_words(question.text)) if word not in STOP_WORDS)
     return [word for word in words if word in pending or index.has_keyword(word)][:MAX_NAMES]

@@ -64,8 +64,8 @@ class Ranked(NamedTuple):
 
 def worths_of(weights: Weights) -> dict[str, float]:
     """The words of a question that are told apart, the rarest of them, in the order of their bits: the rarest last."""
-    best = sorted(weights.of, key=weights.of.__getitem__)[-MAX_WORDS:]
-    return {term: weights.of[term] for term in best}
+    best = sorted(weights.by_term, key=weights.by_term.__getitem__)[-MAX_WORDS:]
+    return {term: weights.by_term[term] for term in best}
 
 
 def worth(has: int, worths: Sequence[float]) -> float:

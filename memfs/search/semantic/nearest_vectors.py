@@ -42,16 +42,16 @@ def blended(vectors: Floats, shares: Iterable[tuple[float, Sequence[int]]]) -> F
     return units_of(sums)
 
 
-def living(catalog: RowTable) -> tuple[Rows, Keys]:
+def living(row_table: RowTable) -> tuple[Rows, Keys]:
     """The rows of an index that are in use, ascending, and the keys of their vectors."""
-    keys = np.concatenate([keys_of(paths, digests) for _, paths, digests in catalog.contents()])
-    rows = np.delete(np.arange(len(keys)), catalog.dead_rows)
+    keys = np.concatenate([keys_of(paths, digests) for _, paths, digests in row_table.paths_and_digests()])
+    rows = np.delete(np.arange(len(keys)), row_table.dead_rows)
     return rows, keys[rows]
 
 
-def prune(root: int, catalog: RowTable) -> None:
+def prune(root: int, row_table: RowTable) -> None:
     """Have files hold no vectors but those of the memories in an index."""
-    _, keys = living(catalog)
+    _, keys = living(row_table)
     for name, size in names(root):
         VectorFile(name, size).keep(root, keys)
 

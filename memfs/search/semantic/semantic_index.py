@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 from memfs.data_types import Memory
 from memfs.freshness.freshness import Freshness
 from memfs.fs.files import raw_digest
-from memfs.index.publisher import Progress, meaning_of
+from memfs.index.document_builder import embedding_text
+from memfs.index.publisher import Progress
 from memfs.index.tantivy_index import TantivyIndex
 from memfs.index.unpublished_changes import UnpublishedChanges
 from memfs.protocols import Embedder
-from memfs.query.bm25 import rarity
+from memfs.query.bm25 import idf
 from memfs.query.question import Question, Weights
-from memfs.query.tokens import MAX_QUESTION
+from memfs.query.tokens import MAX_QUESTION_CHARS
 from memfs.search.conversation.rerank import ALIKE, BESIDE, Witness
 from memfs.search.semantic.nearest_vectors import NearestVectors, blended, cosines_of, living, units_of
 from memfs.search.semantic.vector_file import Floats, VectorFile, array_of, key_of, name_of
@@ -75,7 +76,7 @@ class SemanticIndex:
         if (meant := self.ask(question, weights)) is None:
             return None
         embedder, _ = self._ready()
-        units = _embedded(embedder.embed, [meaning_of(memory)])
+        units = _embedded(embedder.embed, [embedding_text(memory)])
         return meant.share(float(cosines_of(units, meant.question)[0]))
 
     def _note(self, trouble: str) -> None:
@@ -94,35 +95,35 @@ class SemanticIndex:
     def _asked(self, embedder: Embedder, size: int, question: Question, weights: Weights) -> Floats:
         """The vector of a question; rare words count more, where the embedder can be told so."""
         weigh = getattr(embedder, "embed_weighted", None)
-        text = question.text[:MAX_QUESTION].encode("utf-8", "replace").decode()
+        text = question.text[:MAX_QUESTION_CHARS].encode("utf-8", "replace").decode()
         if weigh is None:
             return _embedded(embedder.embed, [text], size).reshape(-1)
         words = _WORD.findall(text)
-        unseen = rarity(0, max(self._fresh.index.memories, len(self._fresh.overlay)))
-        found = [[term for term in self._fresh.analyzer.phrase(word) if term in question.terms] for word in words]
-        worths = [max((weights.of.get(term, unseen) for term in terms), default=STOP * unseen) for terms in found]
+        unseen = idf(0, max(self._fresh.index.memory_count, len(self._fresh.unpublished)))
+        found = [[term for term in self._fresh.analyzer.phrase_terms(word) if term in question.terms] for word in words]
+        worths = [max((weights.by_term.get(term, unseen) for term in terms), default=STOP * unseen) for terms in found]
         return _embedded(lambda _: weigh(words, worths), [text], size).reshape(-1)
 
     # --- vectors of what is known
 
     def _caught_up(self, progress: Progress | None = None) -> tuple[NearestVectors, Waiting]:
         """The vectors of what is in the index, and of what is pending."""
-        index, overlay = self._fresh.index, self._fresh.overlay
+        index, unpublished = self._fresh.index, self._fresh.unpublished
         _, vectors = self._ready()
         with self._files.opened() as root:
             vectors.refresh(root)
             if self._nearest is None or self._nearest[0] != (index, vectors.version):
                 nearest = self._align(root, vectors, index, progress)
                 self._nearest = (index, vectors.version), nearest
-            if self._waiting is None or self._waiting[0] != (overlay, overlay.version):
-                self._waiting = (overlay, overlay.version), self._take(root, vectors, overlay)
+            if self._waiting is None or self._waiting[0] != (unpublished, unpublished.version):
+                self._waiting = (unpublished, unpublished.version), self._take(root, vectors, unpublished)
         return self._nearest[1], self._waiting[1]
 
     def _align(self, root: int, vectors: VectorFile, index: TantivyIndex, progress: Progress | None) -> NearestVectors:
-        catalog, pending = index.catalog, self._fresh.overlay
-        rows, keys = living(catalog)
+        row_table, pending = index.row_table, self._fresh.unpublished
+        rows, keys = living(row_table)
         is_there = vectors.have(root, keys)
-        paths = sorted(catalog.known(row)[0] for row in rows[~is_there].tolist())
+        paths = sorted(row_table.path_and_stamp(row)[0] for row in rows[~is_there].tolist())
         self._embed_files(root, vectors, [path for path in paths if path not in pending], progress)
         if vectors.records > 2 * len(keys) + SPARE:
             vectors.keep(root, keys)
@@ -139,8 +140,8 @@ class SemanticIndex:
         if progress and paths:
             progress(len(paths), len(paths))
 
-    def _take(self, root: int, vectors: VectorFile, overlay: UnpublishedChanges) -> Waiting:
-        memories = [entry.memory for entry in overlay.entries.values() if entry.memory]
+    def _take(self, root: int, vectors: VectorFile, unpublished: UnpublishedChanges) -> Waiting:
+        memories = [entry.memory for entry in unpublished.entries.values() if entry.memory]
         keys = array_of([_key(memory) for memory in memories])
         has = vectors.have(root, keys).tolist()
         self._embed(root, vectors, [memory for memory, is_there in zip(memories, has, strict=True) if not is_there])
@@ -149,7 +150,7 @@ class SemanticIndex:
     def _embed(self, root: int, vectors: VectorFile, memories: Sequence[Memory]) -> None:
         if memories:
             embedder, _ = self._ready()
-            made = _embedded(embedder.embed, [meaning_of(memory) for memory in memories], vectors.size)
+            made = _embedded(embedder.embed, [embedding_text(memory) for memory in memories], vectors.size)
             vectors.add(root, [_key(memory) for memory in memories], made)
 
 

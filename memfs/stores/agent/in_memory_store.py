@@ -16,7 +16,7 @@ from memfs.fs.files import encode_text
 from memfs.ids import new_id
 from memfs.privacy.policy import Policy
 from memfs.protocols import Clock, system_clock
-from memfs.query.tokens import STOP_WORDS, prepare
+from memfs.query.tokens import STOP_WORDS, normalize_text
 from memfs.storage.file_names import text_key
 from memfs.stores.agent.base import BaseStore
 from memfs.stores.agent.protocol import MAX_SEARCH_RESULTS, Found, Metadata
@@ -253,7 +253,7 @@ def _iso(when: datetime) -> str:
 
 def stems(text: str, *, is_question: bool = False) -> set[str]:
     """Return the words of a text without stop words and endings."""
-    words = set(_WORD.findall(prepare(text, is_question=is_question).lower()))
+    words = set(_WORD.findall(normalize_text(text, is_question=is_question).lower()))
     return {_ENDING.sub("", word) for word in words - STOP_WORDS}
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from memfs.query.bm25 import worth
-from memfs.query.question import weigh
-from memfs.query.tokens import MAX_QUESTION, MAX_TERMS
+from memfs.query.bm25 import idf_or_zero
+from memfs.query.question import compute_weights
+from memfs.query.tokens import MAX_QUESTION_CHARS, MAX_TERMS
 
 if TYPE_CHECKING:
-    from memfs.index.tantivy_index import Analyzer
+    from memfs.index.tantivy_analyzer import Analyzer
 
 LANGUAGE = "english"
 MAX_INDEXED = 100_000  # characters of a value that are searched
@@ -35,8 +35,8 @@ def terms_of(text: str) -> list[str]:
 
 def asked_terms(query: str) -> list[str]:
     """The terms that a question asks for, each once; any text is a question."""
-    text = query[:MAX_QUESTION].encode("utf-8", "replace").decode()
-    return list(dict.fromkeys(_analyzer().asked(text)))[:MAX_TERMS] if text.strip() else []
+    text = query[:MAX_QUESTION_CHARS].encode("utf-8", "replace").decode()
+    return list(dict.fromkeys(_analyzer().question_terms(text)))[:MAX_TERMS] if text.strip() else []
 
 
 def rank(
@@ -48,7 +48,7 @@ def rank(
     mean_length: float,
 ) -> list[tuple[str, float]]:
     """The keys of the candidates with their scores, best first; of two that are as near, by key."""
-    weights = weigh([(term,) for term in asked], lambda term: worth(frequency(term), total), total)
+    weights = compute_weights([(term,) for term in asked], lambda term: idf_or_zero(frequency(term), total), total)
     found = []
     for key, counts, length in candidates:
         if score := weights.score(counts, length, mean_length):
@@ -58,7 +58,7 @@ def rank(
 
 @cache
 def _analyzer() -> "Analyzer":
-    from memfs.index.tantivy_index import Analyzer
+    from memfs.index.tantivy_analyzer import Analyzer
 
     return Analyzer(LANGUAGE)
 
