@@ -1,4 +1,4 @@
-"""One step of a pull, done to the files of a vault. Thread-safe: steps of different namespaces go side by side."""
+"""Applies one step of a pull to the files of a vault. Thread-safe: steps of different namespaces run in parallel."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -12,88 +12,92 @@ from memfs.errors import (
     MemoryNotFoundError,
     VaultError,
 )
-from memfs.hub.local_files import digest
-from memfs.hub.plan import Here, Step
-from memfs.hub.remote import There
-from memfs.hub.sync_state import Shared
+from memfs.hub.local_files import content_hash
+from memfs.hub.plan import LocalFile, PullStep
+from memfs.hub.remote import RemoteFile
+from memfs.hub.sync_state import SyncedFile
 from memfs.namespace import fold
 from memfs.vault.vault import Vault
 
-MAX_STEM = 60  # characters of a name, before what says that it is a copy
+MAX_STEM_CHARS = 60  # of a file name, before the suffix of a conflict copy
 MAX_STEM_BYTES = 180
-COPIES = 100  # of one version that is put beside, whose name is taken
-_WANTS_BYTES = {"create", "replace", "copy"}
-Notes = dict[str, Shared | None]
+MAX_COPY_NAMES = 100  # names that are tried for one conflict copy
+_KINDS_WITH_CONTENT = {"create", "replace", "copy"}
+SyncedFiles = dict[str, SyncedFile | None]
 
 
-class Taken(NamedTuple):
-    """What became of a step: what both sides have had from now on, the path of a copy; or why it was not done."""
+class StepResult(NamedTuple):
+    """The result of a step: the new sync state by key, the path of a conflict copy, and a fault if it was not done."""
 
-    step: Step
-    notes: Mapping[str, Shared | None]
+    step: PullStep
+    synced: Mapping[str, SyncedFile | None]
     copy: str = ""
     fault: str = ""
-    is_late: bool = False  # the memory changed on the hub since, and comes with that change
+    is_outdated: bool = False  # the memory changed on the hub since, and comes with that later change
 
 
-def wants_bytes(step: Step) -> bool:
-    """Tell whether the bytes of the hub's version are needed."""
-    return not _WANTS_BYTES.isdisjoint((step.kind, step.then))
+def needs_content(step: PullStep) -> bool:
+    """Return whether a step needs the bytes of the hub's version."""
+    return not _KINDS_WITH_CONTENT.isdisjoint((step.kind, step.then))
 
 
-def foretold(step: Step) -> Taken:
-    """What a step would come to."""
-    return Taken(step, {}, next(_copy_names(step)))
+def preview_step(step: PullStep) -> StepResult:
+    """Return the result that a step would have, without changing anything."""
+    return StepResult(step, {}, next(_copy_paths(step)))
 
 
-def take(vault: Vault, step: Step, content: bytes | None, shared: Mapping[str, Shared]) -> Taken:
-    """Do one step; what cannot be done to this memory is told, and no reason to stop."""
-    notes: Notes = {}
-    if wants_bytes(step):
+def apply_step(
+    vault: Vault, step: PullStep, content: bytes | None, synced_before: Mapping[str, SyncedFile]
+) -> StepResult:
+    """Apply one step. What this one memory cannot take is returned as a fault, so that the pull goes on."""
+    synced: SyncedFiles = {}
+    if needs_content(step):
         if content is None:
-            return Taken(step, notes, is_late=True)
-        if digest(content) != step.row.hash:
-            return Taken(step, notes, fault="its bytes on the hub are damaged")
+            return StepResult(step, synced, is_outdated=True)
+        if content_hash(content) != step.row.hash:
+            return StepResult(step, synced, fault="its bytes on the hub are damaged")
     try:
-        return Taken(step, notes, _apply(vault, step, content or b"", shared, notes))
+        return StepResult(step, synced, _apply(vault, step, content or b"", synced_before, synced))
     except (InvalidNamespaceError, MalformedMemoryError) as error:
-        return Taken(step, notes, fault=error.reason)
+        return StepResult(step, synced, fault=error.reason)
     except (MemoryChangedError, MemoryNotFoundError):
-        return Taken(step, notes, fault="it changed here meanwhile; the next pull looks again")
+        return StepResult(step, synced, fault="it changed here during the pull; the next pull tries again")
     except MemoryExistsError:
-        return Taken(step, notes, fault="its name is taken here")
+        return StepResult(step, synced, fault="its name is taken here")
 
 
-def _apply(vault: Vault, step: Step, content: bytes, shared: Mapping[str, Shared], notes: Notes) -> str:
-    """Do a step to the files, and note what both sides have then; the path of a copy that was put beside."""
-    row, here, kind, copy = step.row, step.here, step.kind, ""
-    if kind == "move" and here:
-        here, kind = _move(vault, step, here, shared[step.old], notes), step.then
-    if kind == "remove" and here:
-        vault.forget(here.path, seen=here.stamp)
+def _apply(
+    vault: Vault, step: PullStep, content: bytes, synced_before: Mapping[str, SyncedFile], synced: SyncedFiles
+) -> str:
+    """Apply a step to the files, and put the new sync state into `synced`. Return the path of a conflict copy or ""."""
+    row, file, kind, copy = step.row, step.file, step.kind, ""
+    if kind == "move" and file:
+        file, kind = _move(vault, step, file, synced_before[step.old_key], synced), step.then
+    if kind == "remove" and file:
+        vault.forget(file.path, seen=file.stamp)
     elif kind == "create":
         vault.create(row.path, content)
-    elif kind == "replace" and here:
-        _replace(vault, here.path, content, here.stamp)
-    elif kind == "copy" and here:
-        copy = _put_beside(vault, step._replace(here=here), content)
-    if kind in {"remove", "drop"}:
-        notes[row.key] = None
+    elif kind == "replace" and file:
+        _replace(vault, file.path, content, file.stamp)
+    elif kind == "copy" and file:
+        copy = _write_copy(vault, step._replace(file=file), content)
+    if kind in {"remove", "untrack"}:
+        synced[row.key] = None
     elif kind != "leave" or step.kind == "move":
-        notes[row.key] = _shared(row, here, is_as_noted=kind == "note")
+        synced[row.key] = _synced_file(row, file, is_unwritten=kind == "record")
     return copy
 
 
-def _move(vault: Vault, step: Step, here: Here, before: Shared, notes: Notes) -> Here:
-    """Move a file; what was common to both goes with it, whatever becomes of the rest."""
-    written = vault.move(here.path, step.row.path, seen=here.stamp)
-    notes[step.old] = None
-    notes[step.row.key] = Shared(written.path, before.hash, before.id)
-    return here._replace(path=written.path, stamp=written.stamp or here.stamp, is_settled=False)
+def _move(vault: Vault, step: PullStep, file: LocalFile, before: SyncedFile, synced: SyncedFiles) -> LocalFile:
+    """Move a file together with its sync state, whether or not the rest of the step succeeds."""
+    written = vault.move(file.path, step.row.path, seen=file.stamp)
+    synced[step.old_key] = None
+    synced[step.row.key] = SyncedFile(written.path, before.hash, before.id)
+    return file._replace(path=written.path, stamp=written.stamp or file.stamp, is_settled=False)
 
 
 def _replace(vault: Vault, path: str, content: bytes, seen: Stamp) -> None:
-    """Have other bytes in a file; where either are no text, by way of `archive/`."""
+    """Replace the bytes of a file. If the old or the new bytes are not UTF-8, archive the file and create a new one."""
     try:
         vault.replace(path, content.decode(), seen=seen)
     except (UnicodeDecodeError, MalformedMemoryError):
@@ -101,38 +105,41 @@ def _replace(vault: Vault, path: str, content: bytes, seen: Stamp) -> None:
         vault.create(path, content)
 
 
-def _put_beside(vault: Vault, step: Step, content: bytes) -> str:
-    """Write the hub's version beside the file; a pull that was killed may have done so already."""
-    for path in _copy_names(step):
+def _write_copy(vault: Vault, step: PullStep, content: bytes) -> str:
+    """Write the hub's version beside the file, unless a pull that was killed did so. Return its path."""
+    for path in _copy_paths(step):
         try:
             return vault.create(path, content).path
         except MemoryExistsError:
-            if _has(vault, path, content):
+            if _has_content(vault, path, content):
                 return path
     raise MemoryExistsError(step.row.path)
 
 
-def _has(vault: Vault, path: str, content: bytes) -> bool:
+def _has_content(vault: Vault, path: str, content: bytes) -> bool:
     try:
         return vault.read(path).data == content
     except VaultError:
         return False
 
 
-def _shared(row: There, here: Here | None, *, is_as_noted: bool) -> Shared | None:
-    """What both sides have had, once a row is taken; a memory that was moved here is known by its path there."""
+def _synced_file(row: RemoteFile, file: LocalFile | None, *, is_unwritten: bool) -> SyncedFile | None:
+    """Return the sync state of a row that was applied. A memory that was moved here is recorded by its hub path.
+
+    The stamp is reliable only if the step did not write the file.
+    """
     if row.hash is None:
         return None
-    if here is None or fold(here.path) != row.key:
-        return Shared(row.path, row.hash, row.id)
-    return Shared(here.path, row.hash, row.id, here.stamp if is_as_noted and here.is_settled else None)
+    if file is None or fold(file.path) != row.key:
+        return SyncedFile(row.path, row.hash, row.id)
+    return SyncedFile(file.path, row.hash, row.id, file.stamp if is_unwritten and file.is_settled else None)
 
 
-def _copy_names(step: Step) -> Iterator[str]:
-    """Where the hub's version may be put: told by the time of its change, so that it is always the same."""
-    path = step.here.path if step.here and step.kind != "move" else step.row.path
+def _copy_paths(step: PullStep) -> Iterator[str]:
+    """Yield the paths for a conflict copy. They hold the time of the hub's change, so a repeated pull has the same."""
+    path = step.file.path if step.file and step.kind != "move" else step.row.path
     folder, slash, name = path.rpartition("/")
-    stem = name.removesuffix(".md")[:MAX_STEM].encode()[:MAX_STEM_BYTES].decode(errors="ignore").rstrip(" .")
+    stem = name.removesuffix(".md")[:MAX_STEM_CHARS].encode()[:MAX_STEM_BYTES].decode(errors="ignore").rstrip(" .")
     start = f"{folder}{slash}{stem}.conflict-{step.row.changed:%Y%m%dT%H%M%SZ}"
     yield f"{start}.md"
-    yield from (f"{start}-{number}.md" for number in range(2, COPIES))
+    yield from (f"{start}-{number}.md" for number in range(2, MAX_COPY_NAMES))

@@ -1,4 +1,4 @@
-"""The memories of a vault as a hub sees them: by key, with their hashes."""
+"""The memories of a vault as push and pull compare them: by key, with hash and stamp."""
 
 import hashlib
 import os
@@ -10,20 +10,20 @@ from typing import NamedTuple
 from memfs.data_types import Memory, Problem, Stamp
 from memfs.errors import InvalidNamespaceError
 from memfs.fs.files import open_root, spelling_on_disk
-from memfs.hub.plan import Here
-from memfs.hub.sync_state import Shared
+from memfs.hub.plan import LocalFile
+from memfs.hub.sync_state import SyncedFile
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
 from memfs.storage.stat_scan import Marks, Scan, is_settled, read_all, scan
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 
-FEW = 20  # names that are looked up one by one
-MAX_ID = 200
-MAX_KEY = 2500  # bytes: PostgreSQL keeps no more than 2,704 in an index
+MAX_SINGLE_LOOKUPS = 20  # names that are looked up one by one; for more, the whole tree is listed
+MAX_ID_CHARS = 200
+MAX_KEY_BYTES = 2500  # PostgreSQL holds at most 2,704 in an index
 
 
-class Survey(NamedTuple):
-    """A look at the memories below a namespace: their paths and stamps, by key; archived ones are not among them."""
+class FileListing(NamedTuple):
+    """The paths by key and the stamps by path of all memories below a namespace, without archived ones."""
 
     paths: dict[str, str]
     stamps: Mapping[str, Marks]
@@ -31,13 +31,13 @@ class Survey(NamedTuple):
     problems: list[Problem]
 
     def is_gone(self, path: str) -> bool:
-        """Tell whether a memory is surely not there; what could not be looked at may be."""
+        """Return whether a memory certainly does not exist. One that could not be read or listed may exist."""
         return not self.scan.hides(path) and all(problem.path != path for problem in self.scan.problems)
 
 
 @contextmanager
-def opened(vault: Vault) -> Iterator[int]:
-    """The descriptor of a vault's root."""
+def open_vault_root(vault: Vault) -> Iterator[int]:
+    """Yield a descriptor of a vault's root directory."""
     root = open_root(vault.root)
     try:
         yield root
@@ -45,8 +45,8 @@ def opened(vault: Vault) -> Iterator[int]:
         os.close(root)
 
 
-def within(vault: Vault, namespace: str | None) -> Namespace:
-    """The namespace that is mirrored: that of the handle, or one below it."""
+def mirrored_namespace(vault: Vault, namespace: str | None) -> Namespace:
+    """Return the namespace to mirror: the handle's own, or one below it. Raise InvalidNamespaceError for others."""
     wanted = vault.namespace if namespace is None else Namespace.parse(namespace)
     if not vault.namespace.holds(wanted.segments):
         raise InvalidNamespaceError(str(wanted), f"outside the scope {vault.namespace}")
@@ -55,18 +55,18 @@ def within(vault: Vault, namespace: str | None) -> Namespace:
     return wanted
 
 
-def prefix_of(namespace: Namespace) -> str:
-    """What the keys below a namespace begin with."""
+def key_prefix(namespace: Namespace) -> str:
+    """Return the prefix of all keys below a namespace."""
     return "".join(f"{fold(segment)}/" for segment in namespace.segments)
 
 
-def digest(data: bytes) -> bytes:
-    """What tells two versions apart, for ever and against anybody."""
+def content_hash(data: bytes) -> bytes:
+    """Return the SHA-256 of a file's bytes, which identifies a version."""
     return hashlib.sha256(data).digest()
 
 
-def survey(root: int, namespace: Namespace) -> Survey:
-    """Look at every memory below a namespace, without reading any."""
+def list_files(root: int, namespace: Namespace) -> FileListing:
+    """List the memories below a namespace by stat, without reading any."""
     start = "/".join(spelling_on_disk(root, namespace.segments))
     found = scan(root, start)
     paths: dict[str, str] = {}
@@ -74,71 +74,74 @@ def survey(root: int, namespace: Namespace) -> Survey:
     for path in sorted(found.stamps):
         if not is_below(path.split("/"), ARCHIVE):
             key = fold(path)
-            if len(key.encode()) > MAX_KEY:
-                problems.append(Problem(path, 1, f"not mirrored: its path is longer than {MAX_KEY:,} bytes"))
+            if len(key.encode()) > MAX_KEY_BYTES:
+                problems.append(Problem(path, 1, f"not mirrored: its path is longer than {MAX_KEY_BYTES:,} bytes"))
                 continue
             other = paths.setdefault(key, path)
             if other != path:
                 problems.append(Problem(path, 1, f"not mirrored: the same name as {other} but for case or normal form"))
-    return Survey(paths, found.stamps, found, [one for one in problems if not is_below(one.path.split("/"), ARCHIVE)])
+    problems = [problem for problem in problems if not is_below(problem.path.split("/"), ARCHIVE)]
+    return FileListing(paths, found.stamps, found, problems)
 
 
-def read(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Here | Problem | None]]:
-    """Read memories, sorted by path; None for one that is not there."""
+def read_files(root: int, paths: Iterable[str]) -> Iterator[tuple[str, LocalFile | Problem | None]]:
+    """Read memories, sorted by path. Yield None for one that does not exist."""
     began = time.time_ns()
     for path, found in read_all(root, sorted(paths)):
-        yield path, _here(found, began) if isinstance(found, Memory) else found
+        yield path, _local_file(found, began) if isinstance(found, Memory) else found
 
 
-def _here(memory: Memory, began: int) -> Here:
+def _local_file(memory: Memory, began: int) -> LocalFile:
     given = memory.header.get("id")
-    name = given if isinstance(given, str) and given.isprintable() and len(given) <= MAX_ID else ""
-    sure = is_settled(memory.status, began, time.time_ns())
-    return Here(memory.path, digest(memory.data), name, memory.stamp, memory.data, sure)
+    id_ = given if isinstance(given, str) and given.isprintable() and len(given) <= MAX_ID_CHARS else ""
+    has_settled = is_settled(memory.status, began, time.time_ns())
+    return LocalFile(memory.path, content_hash(memory.data), id_, memory.stamp, memory.data, has_settled)
 
 
-def locate(root: int, wanted: Mapping[str, str], shared: Mapping[str, Shared]) -> dict[str, Here | Problem]:
-    """The memories at some keys, which are expected at these paths; of one that is as it was, the file is not read."""
-    places = {key: known.path if (known := shared.get(key)) else path for key, path in wanted.items()}
-    missing = {key: path for key, path in places.items() if not is_there(root, path)}
-    if len(missing) > FEW:
+def find_files(
+    root: int, expected: Mapping[str, str], synced: Mapping[str, SyncedFile]
+) -> dict[str, LocalFile | Problem]:
+    """Return the memories at some keys, given their expected paths. A file whose stamp is unchanged is not read."""
+    likely = {key: known.path if (known := synced.get(key)) else path for key, path in expected.items()}
+    missing = {key: path for key, path in likely.items() if not exists(root, path)}
+    if len(missing) > MAX_SINGLE_LOOKUPS:
         names = {fold(path): path for path in scan(root, names_only=True).stamps}
-        real = {key: names.get(key) for key in missing}
+        spelled = {key: names.get(key) for key in missing}
     else:
-        real = {key: _spelled(root, path) for key, path in missing.items()}
-    found: dict[str, Here | Problem] = {}
+        spelled = {key: _path_on_disk(root, path) for key, path in missing.items()}
+    found: dict[str, LocalFile | Problem] = {}
     to_read: dict[str, str] = {}
-    for key, path in {**places, **real}.items():
-        known = shared.get(key)
+    for key, path in {**likely, **spelled}.items():
+        known = synced.get(key)
         if path is None:
             continue
         if known and known.stamp is not None and known.stamp == _stamp(root, path):
-            found[key] = Here(path, known.hash, known.id, known.stamp, is_settled=True)
+            found[key] = LocalFile(path, known.hash, known.id, known.stamp, is_settled=True)
         else:
             to_read[path] = key
-    for path, here in read(root, to_read):
-        if here is not None:
-            found[to_read[path]] = here._replace(data=b"") if isinstance(here, Here) else here
+    for path, file in read_files(root, to_read):
+        if file is not None:
+            found[to_read[path]] = file._replace(data=b"") if isinstance(file, LocalFile) else file
     return found
 
 
-def is_there(root: int, path: str) -> bool:
-    """Tell whether there is anything at a path."""
+def exists(root: int, path: str) -> bool:
+    """Return whether anything exists at a path."""
     return _stamp(root, path) is not None
 
 
 def _stamp(root: int, path: str) -> Stamp | None:
-    """The stamp of what is at a path, which is not opened."""
+    """Return the stamp of a path without opening it; None if nothing exists there."""
     try:
         return Stamp.from_stat(os.stat(path, dir_fd=root, follow_symlinks=False))
     except OSError:
         return None
 
 
-def _spelled(root: int, path: str) -> str | None:
-    """A path as it is spelled on disk; None if nothing is there."""
+def _path_on_disk(root: int, path: str) -> str | None:
+    """Return a path as it is spelled on disk; None if nothing exists there."""
     try:
         real = "/".join(spelling_on_disk(root, tuple(path.split("/"))))
-    except OSError:  # a directory that cannot be looked at; whoever writes there is told
+    except OSError:  # a directory that cannot be listed; a later write to it raises the error
         return None
-    return real if is_there(root, real) else None
+    return real if exists(root, real) else None

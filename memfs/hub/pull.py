@@ -1,4 +1,4 @@
-"""pull: what changed on a hub, taken into a vault. A file that changed here too is not overwritten."""
+"""pull: take the changes of a hub into a vault. A file that changed here too is not overwritten."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,19 +6,26 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from memfs.fs.files import MAX_FILE_BYTES
-from memfs.hub.apply import Taken, foretold, take, wants_bytes
-from memfs.hub.local_files import locate, opened, prefix_of, read, survey, within
-from memfs.hub.plan import Here, Step, astray, batches, moves, plan_pull
-from memfs.hub.remote import Hub, There
-from memfs.hub.report import HubReport, Progress, Tally
-from memfs.hub.sync_state import Ancestor, Shared, remembered
+from memfs.hub.apply import StepResult, apply_step, needs_content, preview_step
+from memfs.hub.local_files import (
+    find_files,
+    key_prefix,
+    list_files,
+    mirrored_namespace,
+    open_vault_root,
+    read_files,
+)
+from memfs.hub.plan import LocalFile, PullStep, batches, match_moves, plan_pull, possibly_moved_rows
+from memfs.hub.remote import Hub, RemoteFile
+from memfs.hub.report import HubReport, Progress, ReportBuilder
+from memfs.hub.sync_state import SyncedFile, SyncState, open_sync_state
 from memfs.namespace import ARCHIVE, fold
 from memfs.storage.stat_scan import is_memory
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 
-THREADS = 8  # that wait for the disk at the same time: what it makes durable together takes as long as one
-_LISTS = {"create": "created", "replace": "updated", "remove": "removed"}
+THREADS = 8  # that wait for fsync at the same time: the disk flushes several files in about the time of one
+_REPORT_LISTS = {"create": "created", "replace": "updated", "remove": "removed"}
 
 
 def pull(
@@ -30,39 +37,39 @@ def pull(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> HubReport:
-    """Take what changed on a hub, by its URL, below a namespace into a vault.
+    """Take the changes below a namespace from a hub, given by its URL, into a vault.
 
-    Where a memory changed here too, the hub's version is put beside it. One that was removed there goes to `archive/`.
+    If a memory changed here too, the hub's version is written beside it. One that was removed there goes to `archive/`.
     """
-    began, where = time.monotonic(), within(vault, namespace)
-    prefix = prefix_of(where)
+    began, where = time.monotonic(), mirrored_namespace(vault, namespace)
+    prefix = key_prefix(where)
     with ExitStack() as stack:
         source = hub if isinstance(hub, Hub) else stack.enter_context(Hub(hub, tenant=tenant))
-        root = stack.enter_context(opened(vault))
+        root = stack.enter_context(open_vault_root(vault))
         status = source.status()
-        known = stack.enter_context(remembered(root, status.hub))
-        puller = Puller(vault, root, source, known, dry_run=dry_run)
-        waiting = [key for key in known.place.unsettled if key.startswith(prefix)]
-        if waiting or known.position(prefix) != status.seq:
-            puller.run(prefix, status.seq, waiting, progress)
+        state = stack.enter_context(open_sync_state(root, status.hub))
+        puller = Puller(vault, root, source, state, dry_run=dry_run)
+        pending = [key for key in state.position.pending if key.startswith(prefix)]
+        if pending or state.last_seq(prefix) != status.seq:
+            puller.run(prefix, status.seq, pending, progress)
     seconds = time.monotonic() - began
-    return puller.tally.report("pull", source.address, str(where), seconds=seconds, dry_run=dry_run)
+    return puller.builder.build("pull", source.address, str(where), seconds=seconds, dry_run=dry_run)
 
 
 class Puller:
-    """One pull on its way."""
+    """One running pull."""
 
-    def __init__(self, vault: Vault, root: int, hub: Hub, known: Ancestor, *, dry_run: bool) -> None:
-        self._vault, self._root, self._hub, self._known, self._is_dry = vault, root, hub, known, dry_run
-        self._unsettled: set[str] = set()
-        self.tally = Tally()
+    def __init__(self, vault: Vault, root: int, hub: Hub, state: SyncState, *, dry_run: bool) -> None:
+        self._vault, self._root, self._hub, self._state, self._is_dry = vault, root, hub, state, dry_run
+        self._pending: set[str] = set()  # keys that the next pull tries again
+        self.builder = ReportBuilder()
 
-    def run(self, prefix: str, until: int, waiting: Sequence[str], progress: Progress | None) -> None:
-        """Take all changes up to a number."""
-        shared = self._known.entries  # before the position, which a damaged log has none of
-        after = self._known.position(prefix)
-        rows = self._hub.changes(prefix, 0 if after > until else after, until, waiting)
-        steps = self._plan([row for row in rows if self._is_sound(row)], shared)
+    def run(self, prefix: str, until: int, pending: Sequence[str], progress: Progress | None) -> None:
+        """Take all changes below a prefix up to a number, and the pending keys of earlier pulls."""
+        synced = self._state.entries  # read first: a damaged log also resets the position
+        after = self._state.last_seq(prefix)
+        rows = self._hub.changes(prefix, 0 if after > until else after, until, pending)
+        steps = self._plan([row for row in rows if self._is_valid(row)], synced)
         done = 0
         with ThreadPoolExecutor(THREADS, "memfs-pull") as pool:
             for batch in batches(steps, lambda step: step.row.size):
@@ -71,87 +78,92 @@ class Puller:
                 if progress:
                     progress(done, len(steps))
         if not self._is_dry:
-            self._known.arrive(prefix, until, self._unsettled)
+            self._state.record_pull(prefix, until, self._pending)
 
-    def _is_sound(self, row: There) -> bool:
-        """Tell whether a vault may have sent a row; anybody may have written to the database."""
+    def _is_valid(self, row: RemoteFile) -> bool:
+        """Return whether a vault can have sent a row, and report it if not: others may have written to the database."""
         fault = ""
         if not is_memory(row.path) or is_below(row.path.split("/"), ARCHIVE) or fold(row.path) != row.key:
-            fault = "a path that no memory has"
+            fault = "its path is not the path of a memory"
         elif row.size > MAX_FILE_BYTES:
             fault = f"larger than {MAX_FILE_BYTES >> 20} MiB"
         if fault:
-            self._leave(row, fault)
+            self._skip(row, fault)
         return not fault
 
-    def _plan(self, rows: list[There], shared: Mapping[str, Shared]) -> list[Step]:
-        here: dict[str, Here] = {}
-        for key, found in locate(self._root, {row.key: row.path for row in rows}, shared).items():
-            if isinstance(found, Here):
-                here[key] = found
+    def _plan(self, rows: list[RemoteFile], synced: Mapping[str, SyncedFile]) -> list[PullStep]:
+        local: dict[str, LocalFile] = {}
+        for key, found in find_files(self._root, {row.key: row.path for row in rows}, synced).items():
+            if isinstance(found, LocalFile):
+                local[key] = found
             else:
-                self.tally.problems.append(found)
-                self._unsettled.add(key)
-        rows = [row for row in rows if row.key not in self._unsettled]
-        lost = astray(rows, shared, here)
-        return plan_pull(rows, shared, here, self._strays(lost, shared) if lost else {})
+                self.builder.problems.append(found)
+                self._pending.add(key)
+        rows = [row for row in rows if row.key not in self._pending]
+        missing = possibly_moved_rows(rows, synced, local)
+        return plan_pull(rows, synced, local, self._find_moved(missing, synced) if missing else {})
 
-    def _strays(self, lost: Sequence[There], shared: Mapping[str, Shared]) -> dict[str, Here]:
-        """Where memories went that are not where they were, as they were or, after a pull that was killed, as taken."""
-        paths = survey(self._root, self._vault.namespace).paths
-        new = {path: key for key, path in paths.items() if key not in shared}
-        found = {new[path]: here._replace(data=b"") for path, here in read(self._root, new) if isinstance(here, Here)}
-        taken = {row.key: Shared(row.path, row.hash, row.id) for row in lost if row.hash}
-        places = moves(taken, found) | moves({key: shared[key] for key in taken}, found)
-        return {old: found[key] for old, key in places.items()}
+    def _find_moved(self, missing: Sequence[RemoteFile], synced: Mapping[str, SyncedFile]) -> dict[str, LocalFile]:
+        """Return the files that were moved here, by old key.
 
-    def _run_batch(self, pool: Executor, batch: list[Step]) -> None:
-        """Take some memories, each namespace's by one thread, and remember what is done, also where one fails."""
+        They are matched by their synced version, and by the hub's version, which a pull that was killed may have
+        written already.
+        """
+        paths = list_files(self._root, self._vault.namespace).paths
+        new = {path: key for key, path in paths.items() if key not in synced}
+        new_files = read_files(self._root, new)
+        found = {new[path]: file._replace(data=b"") for path, file in new_files if isinstance(file, LocalFile)}
+        pulled = {row.key: SyncedFile(row.path, row.hash, row.id) for row in missing if row.hash}
+        moved = match_moves(pulled, found) | match_moves({key: synced[key] for key in pulled}, found)
+        return {old: found[key] for old, key in moved.items()}
+
+    def _run_batch(self, pool: Executor, batch: list[PullStep]) -> None:
+        """Apply some steps, one thread per namespace, and record those that succeeded, even if one raises."""
         if self._is_dry:
             for step in batch:
-                self._tell(foretold(step))
+                self._report(preview_step(step))
             return
-        wanted = [step.row for step in batch if wants_bytes(step)]
+        wanted = [step.row for step in batch if needs_content(step)]
         data = self._hub.fetch(wanted) if wanted else {}
-        shared = self._known.entries
+        synced = self._state.entries
 
-        def work(steps: list[Step]) -> list[Taken]:
-            return [take(self._vault, step, data.get(step.row.key), shared) for step in steps]
+        def work(steps: list[PullStep]) -> list[StepResult]:
+            return [apply_step(self._vault, step, data.get(step.row.key), synced) for step in steps]
 
         futures = [pool.submit(work, steps) for steps in _by_namespace(batch)]
         errors = [error for error in map(Future.exception, futures) if error]
-        taken = [one for future in futures if not future.exception() for one in future.result()]
-        self._known.note(note for one in taken for note in one.notes.items())
-        for one in taken:
-            self._tell(one)
+        results = [result for future in futures if not future.exception() for result in future.result()]
+        self._state.record(item for result in results for item in result.synced.items())
+        for result in results:
+            self._report(result)
         if errors:
             raise errors[0]
 
-    def _leave(self, row: There, reason: str) -> None:
-        self.tally.problem(row.path, f"not taken from the hub: {reason}")
-        self._unsettled.add(row.key)
+    def _skip(self, row: RemoteFile, reason: str) -> None:
+        self.builder.add_problem(row.path, f"not pulled: {reason}")
+        self._pending.add(row.key)
 
-    def _tell(self, taken: Taken) -> None:
-        step = taken.step
-        path = step.here.path if step.here else step.row.path
-        if taken.is_late:
+    def _report(self, result: StepResult) -> None:
+        step = result.step
+        path = step.file.path if step.file else step.row.path
+        if result.is_outdated:
             return
-        if taken.fault:
-            self._leave(step.row, taken.fault)
+        if result.fault:
+            self._skip(step.row, result.fault)
             return
         if step.kind == "move":
-            self.tally.moved.append((path, step.row.path))
-        elif step.kind in _LISTS:
-            getattr(self.tally, _LISTS[step.kind]).append(path)
-        elif step.kind == "note" and step.here:
-            self.tally.unchanged += 1
+            self.builder.moved.append((path, step.row.path))
+        elif step.kind in _REPORT_LISTS:
+            getattr(self.builder, _REPORT_LISTS[step.kind]).append(path)
+        elif step.kind == "record" and step.file:
+            self.builder.unchanged += 1
         if step.conflict:
             where = step.row.path if step.kind == "move" else path
-            self.tally.conflict(where, step.conflict, taken.copy if "copy" in {step.kind, step.then} else "")
+            self.builder.add_conflict(where, step.conflict, result.copy if "copy" in {step.kind, step.then} else "")
 
 
-def _by_namespace(steps: Sequence[Step]) -> list[list[Step]]:
-    groups: dict[str, list[Step]] = {}
+def _by_namespace(steps: Sequence[PullStep]) -> list[list[PullStep]]:
+    groups: dict[str, list[PullStep]] = {}
     for step in steps:
         groups.setdefault(step.row.path.rpartition("/")[0], []).append(step)
     return list(groups.values())

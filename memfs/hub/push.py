@@ -1,4 +1,4 @@
-"""push: what changed in a vault, sent to a hub."""
+"""push: send the changes of a vault to a hub."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -7,21 +7,39 @@ from typing import NamedTuple
 
 from memfs.data_types import Problem
 from memfs.errors import MissingTablesError
-from memfs.hub.local_files import Survey, is_there, opened, prefix_of, read, survey, within
-from memfs.hub.plan import HANDFUL, Here, Sending, Sent, batches, decide_push, losses, missed, moves
-from memfs.hub.remote import Hub, Writing
-from memfs.hub.report import HubReport, Progress, Tally
-from memfs.hub.sync_state import Ancestor, Shared, remembered
+from memfs.hub.local_files import (
+    FileListing,
+    exists,
+    key_prefix,
+    list_files,
+    mirrored_namespace,
+    open_vault_root,
+    read_files,
+)
+from memfs.hub.plan import (
+    MAX_UNCHECKED_REMOVALS,
+    LocalChange,
+    LocalFile,
+    PushDecision,
+    batches,
+    decide_push,
+    find_mass_removals,
+    match_moves,
+    possibly_moved_ids,
+)
+from memfs.hub.remote import Hub, HubTransaction
+from memfs.hub.report import HubReport, Progress, ReportBuilder
+from memfs.hub.sync_state import SyncedFile, SyncState, open_sync_state
 from memfs.namespace import ARCHIVE, Namespace
 from memfs.vault.vault import Vault
 
 
-class Wanted(NamedTuple):
-    """A memory that has to be looked at: its path, or nothing if it is gone, and the key that it had before a move."""
+class ChangedPath(NamedTuple):
+    """A memory whose stamp differs from the sync state: its path (None: it is gone), and its key before a move."""
 
     key: str
     path: str | None
-    old: str | None
+    old_key: str | None
     size: int
 
 
@@ -35,129 +53,139 @@ def push(
     all_removals: bool = False,
     progress: Progress | None = None,
 ) -> HubReport:
-    """Send what changed below a namespace to a hub, by its URL. What changed there too is not overwritten.
+    """Send the changes below a namespace to a hub, given by its URL. What changed there too is not overwritten.
 
-    Where more than three are gone that were not forgotten, and these are more than half of all, or all of a namespace,
-    their removal is sent only with `all_removals`.
+    If more than three memories are gone that were not forgotten, and they are more than half of all or all of a
+    namespace, their removal is sent only with `all_removals`.
     """
-    began, where, tally = time.monotonic(), within(vault, namespace), Tally()
+    began, where, builder = time.monotonic(), mirrored_namespace(vault, namespace), ReportBuilder()
     with ExitStack() as stack:
         target = hub if isinstance(hub, Hub) else stack.enter_context(Hub(hub, tenant=tenant))
-        root = stack.enter_context(opened(vault))
+        root = stack.enter_context(open_vault_root(vault))
         name = _hub_name(target, dry_run=dry_run)
-        known = stack.enter_context(remembered(root, name)) if name else None
-        seen = survey(root, where)
-        tally.problems += seen.problems
-        wanted = _wanted(root, where, seen, known, tally, all_removals=all_removals)
-        tally.unchanged = len(seen.paths) - sum(one.path is not None for one in wanted)
+        state = stack.enter_context(open_sync_state(root, name)) if name else None
+        listing = list_files(root, where)
+        builder.problems += listing.problems
+        changed = _find_changes(root, where, listing, state, builder, all_removals=all_removals)
+        builder.unchanged = len(listing.paths) - sum(one.path is not None for one in changed)
         done = 0
-        for batch in batches(wanted, lambda one: one.size):
-            sendings = _read_batch(root, batch, known, tally)
-            if sendings:
-                _send(target, name, known, sendings, tally, dry_run=dry_run)
+        for batch in batches(changed, lambda one: one.size):
+            changes = _read_batch(root, batch, state, builder)
+            if changes:
+                _send_batch(target, name, state, changes, builder, dry_run=dry_run)
             done += len(batch)
             if progress:
-                progress(done, len(wanted))
-    return tally.report("push", target.address, str(where), seconds=time.monotonic() - began, dry_run=dry_run)
+                progress(done, len(changed))
+    return builder.build("push", target.address, str(where), seconds=time.monotonic() - began, dry_run=dry_run)
 
 
 def _hub_name(hub: Hub, *, dry_run: bool) -> str:
-    """The name of the hub, which is made if there is none; empty if it would be."""
+    """Return the name of the hub, and create the hub if there is none. A dry run returns "" instead."""
     if not dry_run:
-        return hub.make().hub
+        return hub.create().hub
     try:
         return hub.status().hub
     except MissingTablesError:
         return ""
 
 
-def _wanted(
-    root: int, where: Namespace, seen: Survey, known: Ancestor | None, tally: Tally, *, all_removals: bool
-) -> list[Wanted]:
-    """What differs from what is remembered, those that are gone last."""
-    prefix = prefix_of(where)
-    shared = {key: one for key, one in (known.entries if known else {}).items() if key.startswith(prefix)}
+def _find_changes(
+    root: int,
+    where: Namespace,
+    listing: FileListing,
+    state: SyncState | None,
+    builder: ReportBuilder,
+    *,
+    all_removals: bool,
+) -> list[ChangedPath]:
+    """Return the memories whose stamps differ from the sync state, removed ones last."""
+    prefix = key_prefix(where)
+    synced = {key: one for key, one in (state.entries if state else {}).items() if key.startswith(prefix)}
     changed = {
         key: path
-        for key, path in seen.paths.items()
-        if not (one := shared.get(key)) or one.path != path or one.stamp != seen.stamps[path]
+        for key, path in listing.paths.items()
+        if not (one := synced.get(key)) or one.path != path or one.stamp != listing.stamps[path]
     }
-    gone = {key: one for key, one in shared.items() if key not in seen.paths and seen.is_gone(one.path)}
-    new = {path: key for key, path in changed.items() if key not in shared}
-    looked_at = read(root, new if gone else ())
-    moved = moves(gone, {new[path]: here._replace(data=b"") for path, here in looked_at if isinstance(here, Here)})
-    came_from = {to: old for old, to in moved.items()}
+    gone = {key: one for key, one in synced.items() if key not in listing.paths and listing.is_gone(one.path)}
+    new = {path: key for key, path in changed.items() if key not in synced}
+    new_files = read_files(root, new if gone else ())
+    candidates = {new[path]: file._replace(data=b"") for path, file in new_files if isinstance(file, LocalFile)}
+    moved = match_moves(gone, candidates)
+    old_keys = {to: old for old, to in moved.items()}
     removed = [key for key in gone if key not in moved]
     held: set[str] = set()
-    for loss in [] if all_removals else losses(_lost(root, shared, removed), shared, str(where)):
-        tally.held_back(loss.namespace, len(loss.lost), loss.total)
-        held |= loss.lost
-    sizes = seen.stamps
-    found = [Wanted(key, path, came_from.get(key), sizes[path][2]) for key, path in sorted(changed.items())]
-    return found + [Wanted(key, None, None, 0) for key in sorted(removed) if key not in held]
+    suspicious = [] if all_removals else find_mass_removals(_not_archived(root, synced, removed), synced, str(where))
+    for removal in suspicious:
+        builder.add_held_removals(removal.namespace, len(removal.keys), removal.total)
+        held |= removal.keys
+    sizes = listing.stamps
+    found = [ChangedPath(key, path, old_keys.get(key), sizes[path][2]) for key, path in sorted(changed.items())]
+    return found + [ChangedPath(key, None, None, 0) for key in sorted(removed) if key not in held]
 
 
-def _lost(root: int, shared: Mapping[str, Shared], removed: Sequence[str]) -> list[str]:
-    """Those of a handful or more that were not forgotten, and so may have gone by accident."""
-    if len(removed) <= HANDFUL:
+def _not_archived(root: int, synced: Mapping[str, SyncedFile], removed: Sequence[str]) -> list[str]:
+    """Return the removed memories that were not forgotten and may be lost by accident; [] if there are only a few."""
+    if len(removed) <= MAX_UNCHECKED_REMOVALS:
         return []
-    return [key for key in removed if not is_there(root, f"{ARCHIVE}/{shared[key].path}")]
+    return [key for key in removed if not exists(root, f"{ARCHIVE}/{synced[key].path}")]
 
 
-def _read_batch(root: int, batch: list[Wanted], known: Ancestor | None, tally: Tally) -> list[Sending]:
-    """The memories of a batch that differ, with their bytes; what went away meanwhile is left for the next push."""
-    shared = known.entries if known else {}
+def _read_batch(
+    root: int, batch: list[ChangedPath], state: SyncState | None, builder: ReportBuilder
+) -> list[LocalChange]:
+    """Return the memories of a batch whose bytes differ. One that disappears meanwhile is left for the next push."""
+    synced = state.entries if state else {}
     by_path = {one.path: one for one in batch if one.path is not None}
-    sendings = [Sending(one.key, None) for one in batch if one.path is None]
-    touched: list[tuple[str, Shared]] = []
-    for path, here in read(root, by_path):
-        if isinstance(here, Problem):
-            tally.problems.append(here)
-        elif here:
+    changes = [LocalChange(one.key, None) for one in batch if one.path is None]
+    touched: list[tuple[str, SyncedFile]] = []  # new stamp, same bytes
+    for path, file in read_files(root, by_path):
+        if isinstance(file, Problem):
+            builder.problems.append(file)
+        elif file:
             one = by_path[path]
-            if (before := shared.get(one.key)) and before.hash == here.hash:
-                touched.append((one.key, here.shared()))
+            if (before := synced.get(one.key)) and before.hash == file.hash:
+                touched.append((one.key, file.synced()))
             else:
-                sendings.append(Sending(one.key, here, one.old))
-    if known:
-        known.note(touched)
-    tally.unchanged += len(touched)
-    return sendings
+                changes.append(LocalChange(one.key, file, one.old_key))
+    if state:
+        state.record(touched)
+    builder.unchanged += len(touched)
+    return changes
 
 
-def _send(
-    hub: Hub, name: str, known: Ancestor | None, sendings: list[Sending], tally: Tally, *, dry_run: bool
+def _send_batch(
+    hub: Hub, name: str, state: SyncState | None, changes: list[LocalChange], builder: ReportBuilder, *, dry_run: bool
 ) -> None:  # fmt: skip
-    """Decide about a batch while nobody else writes to the hub, and send it in one transaction."""
-    keys = [key for one in sendings for key in (one.key, one.old) if key is not None]
-    shared = known.entries if known else {}
+    """Decide about a batch and send it in one transaction, which holds the lock of the hub's writers."""
+    keys = [key for one in changes for key in (one.key, one.old_key) if key is not None]
+    synced = state.entries if state else {}
 
-    def decide(where: Hub | Writing) -> list[Sent]:
-        there = where.at(keys)
-        living = where.living(missed(sendings, shared, there))
-        return [decide_push(one, shared, there, living) for one in sendings]
+    def decide(source: Hub | HubTransaction) -> list[PushDecision]:
+        remote = source.files(keys)
+        remote_ids = source.existing_ids(possibly_moved_ids(changes, synced, remote))
+        return [decide_push(one, synced, remote, remote_ids) for one in changes]
 
-    if not name or known is None:
-        sents = [decide_push(one, shared, {}) for one in sendings]
+    if not name or state is None:
+        decisions = [decide_push(one, synced, {}) for one in changes]
     elif dry_run:
-        sents = decide(hub)
+        decisions = decide(hub)
     else:
-        with hub.writing(name) as writing:
-            before = writing.seq
-            sents = decide(writing)
-            writing.put([put for sent in sents for put in sent.puts])
-        known.note(note for sent in sents for note in sent.notes)
-        known.advance(before, writing.seq)
-    for one, sent in zip(sendings, sents, strict=True):
-        _tell(one, sent, tally)
+        with hub.transaction(name) as transaction:
+            before = transaction.seq
+            decisions = decide(transaction)
+            transaction.upload([upload for decision in decisions for upload in decision.uploads])
+        state.record(item for decision in decisions for item in decision.synced)
+        state.record_push(before, transaction.seq)
+    for change, decision in zip(changes, decisions, strict=True):
+        _report_decision(change, decision, builder)
 
 
-def _tell(one: Sending, sent: Sent, tally: Tally) -> None:
-    if sent.conflict:
-        tally.conflict(sent.path, sent.conflict)
-    if sent.kind == "moved":
-        tally.moved.append((sent.old_path, sent.path))
-    elif sent.kind:
-        getattr(tally, sent.kind).append(sent.path)
-    elif not sent.conflict and one.here:
-        tally.unchanged += 1
+def _report_decision(change: LocalChange, decision: PushDecision, builder: ReportBuilder) -> None:
+    if decision.conflict:
+        builder.add_conflict(decision.path, decision.conflict)
+    if decision.kind == "moved":
+        builder.moved.append((decision.old_path, decision.path))
+    elif decision.kind:
+        getattr(builder, decision.kind).append(decision.path)
+    elif not decision.conflict and change.file:
+        builder.unchanged += 1

@@ -1,8 +1,8 @@
-"""The hub in its database: whole files by path, their removals, and the feed of changes.
+"""Hub: the database side of push and pull. Whole files by path, their removals, and the feed of changes.
 
-A row is a memory as it is: bytes, hash, id, and the number of the change that made it so. A removal is a row without
-bytes. The numbers of a tenant come from one row, which a writer holds locked until it commits: whoever is given
-a number has all lower ones committed before, so a reader that goes on behind the last number it saw misses nothing.
+A row holds the current version of a memory: bytes, hash, id, and the number of its last change. A removal is a row
+without bytes. The numbers of a tenant come from one row, which a writer keeps locked until it commits. So a writer gets
+a number only after all lower ones are committed: a reader that continues after the last number it saw misses nothing.
 """
 
 import re
@@ -15,9 +15,9 @@ from typing import LiteralString, NamedTuple, Self
 from memfs.errors import MissingTablesError, StoreUnavailableError
 from memfs.postgres_connection import Database, Session, check_version, migrate
 
-PART = "hub"
-MINE: LiteralString = "tenant = current_user::text"  # also asked of those whom no policy binds
-STEPS: tuple[LiteralString, ...] = (
+SCHEMA_PART = "hub"
+TENANT_FILTER: LiteralString = "tenant = current_user::text"  # needed for roles that bypass row-level security
+MIGRATIONS: tuple[LiteralString, ...] = (
     """
     CREATE TABLE memfs.hubs (
         tenant text COLLATE "C" PRIMARY KEY DEFAULT current_user,
@@ -47,12 +47,11 @@ STEPS: tuple[LiteralString, ...] = (
     """,
 )
 
+_HUB_NAME = re.compile("[0-9a-f-]{36}")
 
-_HUB = re.compile("[0-9a-f-]{36}")
 
-
-class There(NamedTuple):
-    """A memory on the hub, without its bytes; one without a hash was removed."""
+class RemoteFile(NamedTuple):
+    """One memory on the hub, without its bytes. Without a hash it is a removal."""
 
     key: str
     path: str
@@ -63,8 +62,8 @@ class There(NamedTuple):
     size: int
 
 
-class Put(NamedTuple):
-    """A memory on its way to the hub; without bytes, the removal of one."""
+class Upload(NamedTuple):
+    """One memory to write to the hub; without bytes, a removal."""
 
     key: str
     path: str
@@ -73,18 +72,18 @@ class Put(NamedTuple):
     data: bytes | None
 
 
-class Status(NamedTuple):
-    """Which hub it is, and the number of its last change."""
+class HubStatus(NamedTuple):
+    """The name of a hub, and the number of its last change."""
 
     hub: str
     seq: int
 
 
-COLUMNS: LiteralString = "key, path, seq, hash, id, changed, coalesce(octet_length(data), 0)"
+FILE_COLUMNS: LiteralString = "key, path, seq, hash, id, changed, coalesce(octet_length(data), 0)"
 
 
 class Hub:
-    """The hub of a tenant in a database."""
+    """The hub of one tenant in a PostgreSQL database."""
 
     def __init__(self, url: str, *, tenant: str | None = None) -> None:
         self.database = Database(url, tenant=tenant)
@@ -102,64 +101,67 @@ class Hub:
         """Close the connection; the next use opens one."""
         self.database.close()
 
-    def status(self) -> Status:
-        """How things stand; MissingTablesError if nothing was ever pushed."""
+    def status(self) -> HubStatus:
+        """Return the name and last change of the hub. Raise MissingTablesError if nothing was ever pushed."""
         found = self.database.rows(
-            "SELECT version, hub::text, seq FROM memfs.schema_versions "  # noqa: S608  texts of ours
-            f"LEFT JOIN memfs.hubs ON {MINE} WHERE part = %s",
-            PART,
+            "SELECT version, hub::text, seq FROM memfs.schema_versions "  # noqa: S608  constants
+            f"LEFT JOIN memfs.hubs ON {TENANT_FILTER} WHERE part = %s",
+            SCHEMA_PART,
         )
         version, hub, seq = found[0] if found else (0, None, 0)
-        check_version(self.address, version, len(STEPS))
-        if version < len(STEPS) or hub is None:
+        check_version(self.address, version, len(MIGRATIONS))
+        if version < len(MIGRATIONS) or hub is None:
             raise MissingTablesError(self.address, "holds no hub yet")
-        if not _HUB.fullmatch(hub):  # it becomes the name of a file
-            raise StoreUnavailableError(self.address, "what it says is not what memfs wrote")
-        return Status(hub, seq)
+        if not _HUB_NAME.fullmatch(hub):  # it becomes a file name
+            raise StoreUnavailableError(self.address, "its hub name was not written by memfs")
+        return HubStatus(hub, seq)
 
-    def make(self) -> Status:
-        """How things stand, with all that is missing made."""
+    def create(self) -> HubStatus:
+        """Create the tables and the hub if they are missing. Return its name and last change."""
         try:
             return self.status()
         except MissingTablesError:
             self._check_encoding()
-            migrate(self.database, PART, STEPS)
+            migrate(self.database, SCHEMA_PART, MIGRATIONS)
         with self.database.transaction() as session:
             session.run("INSERT INTO memfs.hubs DEFAULT VALUES ON CONFLICT DO NOTHING")
         return self.status()
 
     def _check_encoding(self) -> None:
-        """Refuse a database that cannot hold every name."""
+        """Raise StoreUnavailableError if the database cannot hold every file name."""
         [(encoding,)] = self.database.rows("SHOW server_encoding")
         if encoding != "UTF8":
-            error = StoreUnavailableError(self.address, f"its texts are {encoding}, not UTF8")
-            error.hint = "Make another database: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0."
+            error = StoreUnavailableError(self.address, f"its encoding is {encoding}, not UTF8")
+            error.hint = "Create another database: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0."
             raise error
 
     # --- reading
 
-    def changes(self, prefix: str, after: int, until: int, also: Sequence[str] = ()) -> Iterator[There]:
-        """What changed below a prefix of keys behind a number, in the order in which it did, and some keys anyway."""
+    def changes(self, prefix: str, after: int, until: int, also: Sequence[str] = ()) -> Iterator[RemoteFile]:
+        """Return the files below a key prefix that changed after one number up to another, oldest first.
+
+        Keys in `also` are included even if they did not change.
+        """
         found = self.database.rows(
-            f"SELECT {COLUMNS} FROM memfs.files WHERE {MINE} AND seq <= %s "  # noqa: S608  texts of ours
+            f"SELECT {FILE_COLUMNS} FROM memfs.files WHERE {TENANT_FILTER} AND seq <= %s "  # noqa: S608  constants
             "AND (seq > %s OR key = ANY(%s)) AND starts_with(key, %s) ORDER BY seq",
             until, after, list(also), prefix,
         )  # fmt: skip
-        return map(There._make, found)
+        return map(RemoteFile._make, found)
 
-    def at(self, keys: Sequence[str]) -> dict[str, There]:
-        """What the hub has under some keys."""
-        return _at(self.database, keys)
+    def files(self, keys: Sequence[str]) -> dict[str, RemoteFile]:
+        """Return the files at some keys, by key."""
+        return _files(self.database, keys)
 
-    def living(self, ids: Sequence[str]) -> set[str]:
-        """Which of some ids memories on the hub have."""
-        return _living(self.database, ids)
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
+        """Return those of some ids that memories on the hub have."""
+        return _existing_ids(self.database, ids)
 
-    def fetch(self, wanted: Iterable[There]) -> dict[str, bytes]:
-        """The bytes of memories, by key; without those that changed since."""
+    def fetch(self, wanted: Iterable[RemoteFile]) -> dict[str, bytes]:
+        """Return the bytes of files by key, without those that changed since."""
         numbers = {one.key: one.seq for one in wanted}
         found = self.database.rows(
-            f"SELECT key, seq, data FROM memfs.files WHERE {MINE} AND key = ANY(%s)",  # noqa: S608
+            f"SELECT key, seq, data FROM memfs.files WHERE {TENANT_FILTER} AND key = ANY(%s)",  # noqa: S608
             list(numbers),
         )
         return {key: data for key, seq, data in found if data is not None and numbers[key] == seq}
@@ -167,36 +169,38 @@ class Hub:
     # --- writing
 
     @contextmanager
-    def writing(self, hub: str) -> Iterator["Writing"]:
-        """A transaction that nobody else writes to this hub in; another one than was seen is refused."""
+    def transaction(self, hub: str) -> Iterator["HubTransaction"]:
+        """Open a transaction that locks out other writers. Raise StoreUnavailableError if it is another hub by now."""
         with self.database.transaction() as session:
-            found = session.rows(f"SELECT hub::text, seq FROM memfs.hubs WHERE {MINE} FOR UPDATE")  # noqa: S608
+            found = session.rows(f"SELECT hub::text, seq FROM memfs.hubs WHERE {TENANT_FILTER} FOR UPDATE")  # noqa: S608
             if not found or found[0][0] != hub:
-                raise StoreUnavailableError(self.address, "another hub took the place of the one that was read")
-            yield Writing(session, found[0][1])
+                raise StoreUnavailableError(self.address, "another hub replaced the one that was read")
+            yield HubTransaction(session, found[0][1])
+
+    at, living, make, writing = files, existing_ids, create, transaction  # aliases: the names of version 0.9
 
 
-class Writing:
-    """What is written in one transaction; `seq` is the number of the last change."""
+class HubTransaction:
+    """A write transaction on a hub. `seq` is the number of the last change."""
 
     def __init__(self, session: Session, seq: int) -> None:
         self._session, self.seq = session, seq
 
-    def at(self, keys: Sequence[str]) -> dict[str, There]:
-        """What the hub has under some keys, which nobody changes until the end."""
-        return _at(self._session, keys)
+    def files(self, keys: Sequence[str]) -> dict[str, RemoteFile]:
+        """Return the files at some keys, by key. No other writer changes them until the end of the transaction."""
+        return _files(self._session, keys)
 
-    def living(self, ids: Sequence[str]) -> set[str]:
-        """Which of some ids memories on the hub have."""
-        return _living(self._session, ids)
+    def existing_ids(self, ids: Sequence[str]) -> set[str]:
+        """Return those of some ids that memories on the hub have."""
+        return _existing_ids(self._session, ids)
 
-    def put(self, puts: Sequence[Put]) -> None:
+    def upload(self, uploads: Sequence[Upload]) -> None:
         """Write memories and removals."""
-        if not puts:
+        if not uploads:
             return
-        numbers = list(range(self.seq + 1, self.seq + len(puts) + 1))
-        self.seq += len(puts)
-        keys, paths, hashes, ids, data = (list(column) for column in zip(*puts, strict=True))
+        numbers = list(range(self.seq + 1, self.seq + len(uploads) + 1))
+        self.seq += len(uploads)
+        keys, paths, hashes, ids, data = (list(column) for column in zip(*uploads, strict=True))
         self._session.run(
             "INSERT INTO memfs.files (key, path, hash, id, data, seq) "
             "SELECT * FROM unnest(%s::text[], %s::text[], %s::bytea[], %s::text[], %s::bytea[], %s::bigint[]) "
@@ -204,19 +208,19 @@ class Writing:
             "data = excluded.data, seq = excluded.seq, changed = now()",
             keys, paths, hashes, ids, data, numbers,
         )  # fmt: skip
-        self._session.run(f"UPDATE memfs.hubs SET seq = %s WHERE {MINE}", self.seq)  # noqa: S608
+        self._session.run(f"UPDATE memfs.hubs SET seq = %s WHERE {TENANT_FILTER}", self.seq)  # noqa: S608
 
 
-def _at(where: Database | Session, keys: Sequence[str]) -> dict[str, There]:
-    found = where.rows(f"SELECT {COLUMNS} FROM memfs.files WHERE {MINE} AND key = ANY(%s)", list(keys))  # noqa: S608
-    return {row[0]: There._make(row) for row in found}
+def _files(source: Database | Session, keys: Sequence[str]) -> dict[str, RemoteFile]:
+    found = source.rows(f"SELECT {FILE_COLUMNS} FROM memfs.files WHERE {TENANT_FILTER} AND key = ANY(%s)", list(keys))  # noqa: S608
+    return {row[0]: RemoteFile._make(row) for row in found}
 
 
-def _living(where: Database | Session, ids: Sequence[str]) -> set[str]:
+def _existing_ids(source: Database | Session, ids: Sequence[str]) -> set[str]:
     if not ids:
         return set()
-    found = where.rows(
-        f"SELECT id FROM memfs.files WHERE {MINE} AND id = ANY(%s) AND hash IS NOT NULL AND id <> ''",  # noqa: S608
+    found = source.rows(
+        f"SELECT id FROM memfs.files WHERE {TENANT_FILTER} AND id = ANY(%s) AND hash IS NOT NULL AND id <> ''",  # noqa: S608
         list(ids),
     )
     return {row[0] for row in found}

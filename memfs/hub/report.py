@@ -1,4 +1,4 @@
-"""What became of a push or a pull: values, without I/O."""
+"""The result of a push or a pull: values, without I/O."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A memory that both sides changed: nothing of it was overwritten. The hub's version lies at `copy`, if here."""
+    """A memory that both sides changed; nothing was overwritten. After a pull, the hub's version is at `copy`."""
 
     path: str
     reason: str
@@ -19,7 +19,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class HubReport:
-    """What a push sent, or a pull received; of a dry run, what it would."""
+    """What a push sent or a pull received; for a dry run, what it would send or receive."""
 
     direction: str  # push or pull
     address: str  # of the hub, without user and password
@@ -28,7 +28,7 @@ class HubReport:
     updated: tuple[str, ...]
     moved: tuple[tuple[str, str], ...]  # from, to
     removed: tuple[str, ...]
-    unchanged: int  # memories that were looked at and are the same on both sides
+    unchanged: int  # memories that were compared and are the same on both sides
     conflicts: tuple[Conflict, ...]
     problems: tuple[Problem, ...]  # files that cannot be mirrored, and why
     seconds: float
@@ -41,8 +41,8 @@ class HubReport:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What is written down while a push or a pull goes on."""
+class ReportBuilder:
+    """Collects the changes, conflicts and problems of a push or a pull that is running."""
 
     created: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
@@ -52,21 +52,21 @@ class Tally:
     conflicts: list[Conflict] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
-    def conflict(self, path: str, reason: str, copy: str = "") -> None:
-        """Note a memory that both sides changed."""
+    def add_conflict(self, path: str, reason: str, copy: str = "") -> None:
+        """Add a memory that both sides changed."""
         self.conflicts.append(Conflict(path, reason, copy))
 
-    def problem(self, path: str, reason: str) -> None:
-        """Note a file that cannot be mirrored."""
+    def add_problem(self, path: str, reason: str) -> None:
+        """Add a file that cannot be mirrored."""
         self.problems.append(Problem(path, 1, reason))
 
-    def held_back(self, namespace: str, gone: int, total: int) -> None:
-        """Note so many removals below a namespace that are not sent."""
+    def add_held_removals(self, namespace: str, gone: int, total: int) -> None:
+        """Add a namespace below which removals are not sent, because there are suspiciously many."""
         reason = f"{gone:,} of {total:,} memories are gone: their removal is not sent"
         self.problems.append(Problem(namespace, 0, reason, hint="If they are meant to be, push with --all-removals."))
 
-    def report(self, direction: str, address: str, namespace: str, *, seconds: float, dry_run: bool) -> HubReport:
-        """The report, each list by path."""
+    def build(self, direction: str, address: str, namespace: str, *, seconds: float, dry_run: bool) -> HubReport:
+        """Return the report, with each list sorted by path."""
         return HubReport(
             direction, address, namespace,
             _sorted(self.created), _sorted(self.updated), tuple(sorted(self.moved)), _sorted(self.removed),

@@ -1,7 +1,7 @@
-"""What a vault and a hub had in common when they last met: `.memfs/hub/<hub>`, a log of lines.
+"""SyncState: what a vault and a hub had in common after their last push or pull. A log in `.memfs/hub/<hub>`.
 
-For each memory the hash that both had; and the number of the hub's change up to which it was read. It is derived: where
-it is missing or damaged, all memories are compared, and nothing is known to have been removed.
+It holds the hash that both sides had of each memory, and the number of the hub's last change that was read. It is
+derived: where it is missing or damaged, all memories are compared, and none is taken for removed.
 """
 
 import json
@@ -18,18 +18,18 @@ from memfs.fs.files import FILE_FLAGS, STATE_DIR, open_directory, read_fd, trans
 from memfs.fs.locks import POLL_SECONDS, try_lock
 from memfs.storage.state_dir import make
 
-ROOM = "hub"
-PATIENCE = 10.0  # seconds to wait for another push or pull of this vault
-HEAD = "memfs hub 1"
-SPARSE = 2  # lines for each memory, from which the log is written anew
-MANY = 1000  # lines that it may have anyway
-TAIL = 1 << 16  # bytes, in which the last position is looked for
-LARGEST = 1 << 30
+HUB_DIR = "hub"
+LOCK_TIMEOUT = 10.0  # seconds to wait for another push or pull of this vault
+HEADER = "memfs hub 1"
+REWRITE_RATIO = 2  # lines per memory above which the log is rewritten
+REWRITE_MIN_LINES = 1000  # lines that a log may have regardless of the ratio
+TAIL_BYTES = 1 << 16  # end of the log that is searched for the last position
+MAX_LOG_BYTES = 1 << 30
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE_FLAGS
 
 
-class Shared(NamedTuple):
-    """A memory as both sides had it: its path here, and the stamp of the file, where that is to be relied on."""
+class SyncedFile(NamedTuple):
+    """One memory as both sides last had it: its local path, hash and id, and its stamp if the stamp is reliable."""
 
     path: str
     hash: bytes
@@ -37,67 +37,67 @@ class Shared(NamedTuple):
     stamp: Stamp | None = None
 
 
-class Place(NamedTuple):
-    """Up to which change each namespace was read, and the memories that could not be settled by then."""
+class SyncPosition(NamedTuple):
+    """The number of the hub's last change that was read, per key prefix, and the keys that could not be pulled yet."""
 
     positions: Mapping[str, int]
-    unsettled: tuple[str, ...]
+    pending: tuple[str, ...]
 
 
-Notes = Iterable[tuple[str, Shared | None]]
+SyncedFiles = Iterable[tuple[str, SyncedFile | None]]  # by key; None for a memory that neither side has
 
 
-class Ancestor:
-    """What is remembered of one hub. `entries` are read when they are asked for, `place` at once."""
+class SyncState:
+    """The sync state of one hub. `entries` are read on first use, `position` at once."""
 
-    def __init__(self, room: int, name: str) -> None:
-        self._room, self._name = room, name
-        self._entries: dict[str, Shared] | None = None
+    def __init__(self, directory: int, name: str) -> None:
+        self._directory, self._name = directory, name
+        self._entries: dict[str, SyncedFile] | None = None
         self._lines = 0
-        self.place = self._last_place() or self._load()
+        self.position = self._read_last_position() or self._load()
 
     @property
-    def entries(self) -> Mapping[str, Shared]:
-        """The memories that both had, by key."""
+    def entries(self) -> Mapping[str, SyncedFile]:
+        """The memories that both sides had, by key."""
         if self._entries is None:
-            self.place = self._load()
+            self.position = self._load()
         assert self._entries is not None
         return self._entries
 
-    def position(self, prefix: str) -> int:
-        """The change up to which a namespace was read, by itself or with a larger one; 0 if never."""
-        return max((seq for read, seq in self.place.positions.items() if prefix.startswith(read)), default=0)
+    def last_seq(self, prefix: str) -> int:
+        """Return the number of the last change read below a prefix or a shorter one; 0 if there is none."""
+        return max((seq for read, seq in self.position.positions.items() if prefix.startswith(read)), default=0)
 
-    def note(self, notes: Notes) -> None:
-        """Remember memories that both have; None for one that neither has."""
-        changed = [(key, new) for key, new in notes if self.entries.get(key) != new]
+    def record(self, files: SyncedFiles) -> None:
+        """Record the memories that both sides have now; None for one that neither has."""
+        changed = [(key, new) for key, new in files if self.entries.get(key) != new]
         for key, new in changed:
             self._set(key, new)
         self._append(map(_entry_line, changed))
 
-    def arrive(self, prefix: str, seq: int, unsettled: Iterable[str]) -> None:
-        """Remember that a namespace was read up to a change, but for some memories."""
-        others = {key for key in self.place.unsettled if not key.startswith(prefix)}
+    def record_pull(self, prefix: str, seq: int, pending: Iterable[str]) -> None:
+        """Record that all changes below a prefix were read up to a number, except for some pending keys."""
+        others = {key for key in self.position.pending if not key.startswith(prefix)}
         kept = {
             read: number
-            for read, number in self.place.positions.items()
-            if not read.startswith(prefix) and number <= seq  # of a hub that was set back, none is true any more
+            for read, number in self.position.positions.items()
+            if not read.startswith(prefix) and number <= seq  # a hub restored from a backup invalidates larger numbers
         }
-        self.place = Place(kept | {prefix: seq}, tuple(sorted(others.union(unsettled))))
+        self.position = SyncPosition(kept | {prefix: seq}, tuple(sorted(others.union(pending))))
 
-    def advance(self, before: int, after: int) -> None:
-        """Remember that the changes between two numbers are our own: whoever read up to the first has them."""
-        moved = {read: after if seq == before else seq for read, seq in self.place.positions.items()}
-        self.place = self.place._replace(positions=moved if before else {"": after})
+    def record_push(self, before: int, after: int) -> None:
+        """Record that the changes between two numbers are our own: prefixes read up to the first have them."""
+        moved = {read: after if seq == before else seq for read, seq in self.position.positions.items()}
+        self.position = self.position._replace(positions=moved if before else {"": after})
 
-    def end(self) -> None:
-        """Have the place stand at the end of the log, where it is found at once."""
-        if self._entries is not None and self._lines > SPARSE * len(self._entries) + MANY:
+    def save_position(self) -> None:
+        """Write the position to the end of the log, where it is found without reading the rest."""
+        if self._entries is not None and self._lines > REWRITE_RATIO * len(self._entries) + REWRITE_MIN_LINES:
             self._rewrite()
-        elif self._last_place() != self.place:
-            self._append([_place_line(self.place)])
+        elif self._read_last_position() != self.position:
+            self._append([_position_line(self.position)])
 
-    def _set(self, key: str, new: Shared | None) -> None:
+    def _set(self, key: str, new: SyncedFile | None) -> None:
         assert self._entries is not None
         if new is None:
             self._entries.pop(key, None)
@@ -106,56 +106,56 @@ class Ancestor:
 
     # --- the log
 
-    def _last_place(self) -> Place | None:
-        """The place, from the end of the log alone; None if it does not stand there."""
-        with suppress(OSError, ValueError, KeyError, TypeError), self._opened() as fd:
+    def _read_last_position(self) -> SyncPosition | None:
+        """Read the position from the end of the log; None if the last line is not a position."""
+        with suppress(OSError, ValueError, KeyError, TypeError), self._open() as fd:
             size = os.fstat(fd).st_size
-            *_, line, rest = (b"\n" + os.pread(fd, TAIL, max(size - TAIL, 0))).split(b"\n")
-            return _place(_value(line)) if not rest else None
+            *_, line, rest = (b"\n" + os.pread(fd, TAIL_BYTES, max(size - TAIL_BYTES, 0))).split(b"\n")
+            return _parse_position(_parse_line(line)) if not rest else None
         return None
 
-    def _load(self) -> Place:
-        """Read the whole log; what is damaged in it makes all of it worth nothing."""
-        self._entries, self._lines, place = {}, 0, Place({}, ())
-        with self._opened() as fd:
-            lines = read_fd(fd, LARGEST).data.split(b"\n")
+    def _load(self) -> SyncPosition:
+        """Read the whole log. A single damaged line discards all of it."""
+        self._entries, self._lines, position = {}, 0, SyncPosition({}, ())
+        with self._open() as fd:
+            lines = read_fd(fd, MAX_LOG_BYTES).data.split(b"\n")
         is_torn = bool(lines.pop())  # by a writer that was killed
         try:
             for number, line in enumerate(lines):
-                value = _value(line)
+                value = _parse_line(line)
                 if number == 0:
-                    if value != HEAD:
+                    if value != HEADER:
                         raise ValueError(value)
-                elif found := _place(value):
-                    place = found
+                elif found := _parse_position(value):
+                    position = found
                 else:
-                    self._set(*_entry(value))
+                    self._set(*_parse_entry(value))
             self._lines = len(lines)
         except (ValueError, TypeError, KeyError):
-            self._entries, self._lines, place = {}, 0, Place({}, ())
+            self._entries, self._lines, position = {}, 0, SyncPosition({}, ())
         if is_torn or not self._lines:
-            self.place = place
+            self.position = position
             self._rewrite()
-        return place
+        return position
 
     def _append(self, lines: Iterable[bytes]) -> None:
         if data := b"".join(lines):
-            with self._opened() as fd:
+            with self._open() as fd:
                 os.write(fd, data)
             self._lines += data.count(b"\n")
 
     def _rewrite(self) -> None:
         entries = self._entries or {}
-        data = b"".join([_line(HEAD), *map(_entry_line, entries.items()), _place_line(self.place)])
+        data = b"".join([_line(HEADER), *map(_entry_line, entries.items()), _position_line(self.position)])
         with suppress(FileNotFoundError):
-            os.unlink(f"{self._name}.new", dir_fd=self._room)
-        write(self._room, f"{self._name}.new", data, durable=False)
-        os.rename(f"{self._name}.new", self._name, src_dir_fd=self._room, dst_dir_fd=self._room)
+            os.unlink(f"{self._name}.new", dir_fd=self._directory)
+        write(self._directory, f"{self._name}.new", data, durable=False)
+        os.rename(f"{self._name}.new", self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         self._lines = len(entries) + 2
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
-        fd = os.open(self._name, _FLAGS, 0o600, dir_fd=self._room)
+    def _open(self) -> Iterator[int]:
+        fd = os.open(self._name, _FLAGS, 0o600, dir_fd=self._directory)
         try:
             yield fd
         finally:
@@ -163,21 +163,21 @@ class Ancestor:
 
 
 @contextmanager
-def remembered(root: int, hub: str) -> Iterator[Ancestor]:
-    """What is remembered of a hub, for one push or pull of the vault at a time."""
-    deadline = time.monotonic() + PATIENCE
+def open_sync_state(root: int, hub: str) -> Iterator[SyncState]:
+    """Yield the sync state of a hub, locked: one push or pull of a vault at a time. Save its position at the end."""
+    deadline = time.monotonic() + LOCK_TIMEOUT
     try:
         make(root)
-        with open_directory(root, (STATE_DIR, ROOM), create=True) as room:
-            while not try_lock(room):
+        with open_directory(root, (STATE_DIR, HUB_DIR), create=True) as directory:
+            while not try_lock(directory):
                 if time.monotonic() > deadline:
-                    raise LockTimeoutError("push or pull", PATIENCE)
+                    raise LockTimeoutError("push or pull", LOCK_TIMEOUT)
                 time.sleep(POLL_SECONDS)
-            ancestor = Ancestor(room, hub)
-            yield ancestor
-            ancestor.end()
+            state = SyncState(directory, hub)
+            yield state
+            state.save_position()
     except OSError as error:
-        raise translate_os_error(f"{STATE_DIR}/{ROOM}", error) from error
+        raise translate_os_error(f"{STATE_DIR}/{HUB_DIR}", error) from error
 
 
 # --- lines --------------------------------------------------------------------------------------------
@@ -188,30 +188,30 @@ def _line(value: Any) -> bytes:
     return b"%08x %b\n" % (zlib.crc32(data), data)
 
 
-def _value(line: bytes) -> Any:
-    """What a line says; ValueError if it is not as it was written."""
+def _parse_line(line: bytes) -> Any:
+    """Return the JSON value of a line. Raise ValueError if its checksum is wrong."""
     if len(line) < 10 or line[:8] != b"%08x" % zlib.crc32(line[9:]):
         raise ValueError("a damaged line")
     return json.loads(line[9:])
 
 
-def _entry_line(noted: tuple[str, Shared | None]) -> bytes:
-    key, entry = noted
+def _entry_line(item: tuple[str, SyncedFile | None]) -> bytes:
+    key, entry = item
     if entry is None:
         return _line([key])
     return _line([key, entry.path, entry.hash.hex(), entry.id, str(entry.stamp) if entry.stamp else ""])
 
 
-def _entry(value: Any) -> tuple[str, Shared | None]:
+def _parse_entry(value: Any) -> tuple[str, SyncedFile | None]:
     if len(value) == 1:
         return value[0], None
-    key, path, code, id_, stamp = value
-    return key, Shared(path, bytes.fromhex(code), id_, Stamp.parse(stamp) if stamp else None)
+    key, path, hash_hex, id_, stamp = value
+    return key, SyncedFile(path, bytes.fromhex(hash_hex), id_, Stamp.parse(stamp) if stamp else None)
 
 
-def _place_line(place: Place) -> bytes:
-    return _line({"positions": dict(place.positions), "unsettled": place.unsettled})
+def _position_line(position: SyncPosition) -> bytes:
+    return _line({"positions": dict(position.positions), "unsettled": position.pending})
 
 
-def _place(value: Any) -> Place | None:
-    return Place(value["positions"], tuple(value["unsettled"])) if isinstance(value, dict) else None
+def _parse_position(value: Any) -> SyncPosition | None:
+    return SyncPosition(value["positions"], tuple(value["unsettled"])) if isinstance(value, dict) else None

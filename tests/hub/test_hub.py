@@ -22,8 +22,8 @@ from memfs.errors import (
     StoreUnavailableError,
 )
 from memfs.hub import Conflict, Hub, HubReport, pull, push
-from memfs.hub.local_files import opened
-from memfs.hub.sync_state import Shared, remembered
+from memfs.hub.local_files import open_vault_root
+from memfs.hub.sync_state import SyncedFile, open_sync_state
 from memfs.namespace import is_conflict_copy
 from memfs.storage.stat_scan import COARSE
 
@@ -455,7 +455,7 @@ def test_what_is_removed_here_and_changed_there_comes_back(hub: Hub, desk: Vault
     reason = "removed here and changed on the hub"
     assert told(push(laptop, hub)) == {"conflicts": [Conflict("facts/tea.md", f"{reason}: pull first")]}
 
-    assert pull(laptop, hub).conflicts == (Conflict("facts/tea.md", f"{reason}: it is back"),)
+    assert pull(laptop, hub).conflicts == (Conflict("facts/tea.md", f"{reason}: restored"),)
     assert texts(laptop)["facts/tea.md"] == "Desk.\n"
     assert told(push(laptop, hub)) == told(pull(laptop, hub)) == {}
 
@@ -542,7 +542,7 @@ def test_a_name_that_memfs_does_not_make_is_told_until_it_is_gone(hub: Hub, desk
         report = pull(laptop, hub)
         assert told(report) == {}
         assert [str(problem) for problem in report.problems] == [
-            "facts/why?.md:1: not taken from the hub: the character '?' in a name"
+            "facts/why?.md:1: not pulled: the character '?' in a name"
         ]
     (desk.root / "facts" / "why?.md").rename(desk.root / "facts" / "why.md")
     push(desk, hub)
@@ -567,7 +567,7 @@ def test_what_somebody_wrote_into_the_database_cannot_leave_the_tree(hub: Hub, d
 
     assert told(report) == {"created": ["facts/tea.md"]}
     assert [problem.path for problem in report.problems] == sorted(paths)
-    assert {problem.reason for problem in report.problems} == {"not taken from the hub: a path that no memory has"}
+    assert {problem.reason for problem in report.problems} == {"not pulled: its path is not the path of a memory"}
     new = {path for path in set(laptop.root.parent.rglob("*")) - before if ".memfs" not in path.parts}
     assert {path.relative_to(laptop.root).as_posix() for path in new} == {"facts", "facts/tea.md"}
 
@@ -579,9 +579,7 @@ def test_bytes_that_were_damaged_on_the_hub_are_not_taken(hub: Hub, desk: Vault,
     report = pull(laptop, hub)
 
     assert files(laptop) == {}
-    assert [problem.reason for problem in report.problems] == [
-        "not taken from the hub: its bytes on the hub are damaged"
-    ]
+    assert [problem.reason for problem in report.problems] == ["not pulled: its bytes on the hub are damaged"]
 
 
 def test_what_is_too_large_for_a_memory_is_not_taken(hub: Hub, desk: Vault, laptop: Vault) -> None:
@@ -591,7 +589,7 @@ def test_what_is_too_large_for_a_memory_is_not_taken(hub: Hub, desk: Vault, lapt
     report = pull(laptop, hub)
 
     assert files(laptop) == {}
-    assert [problem.reason for problem in report.problems] == ["not taken from the hub: larger than 8 MiB"]
+    assert [problem.reason for problem in report.problems] == ["not pulled: larger than 8 MiB"]
 
 
 # --- what is remembered
@@ -600,15 +598,15 @@ def test_what_is_too_large_for_a_memory_is_not_taken(hub: Hub, desk: Vault, lapt
 def test_what_is_remembered_does_not_grow_with_the_number_of_changes(desk: Vault) -> None:
     hub, path = "0" * 36, desk.root / ".memfs" / "hub" / ("0" * 36)
     for turn in range(5):
-        with opened(desk) as root, remembered(root, hub) as known:
+        with open_vault_root(desk) as root, open_sync_state(root, hub) as state:
             for number in range(400):
-                known.note([("tea.md", Shared("tea.md", bytes([turn, number % 256] * 16), ""))])
-            known.arrive("", turn + 1, ())
+                state.record([("tea.md", SyncedFile("tea.md", bytes([turn, number % 256] * 16), ""))])
+            state.record_pull("", turn + 1, ())
 
     assert path.read_bytes().count(b"\n") < 1500
-    with opened(desk) as root, remembered(root, hub) as known:
-        assert known.position("facts/") == 5
-        assert known.entries == {"tea.md": Shared("tea.md", bytes([4, 143] * 16), "")}
+    with open_vault_root(desk) as root, open_sync_state(root, hub) as state:
+        assert state.last_seq("facts/") == 5
+        assert state.entries == {"tea.md": SyncedFile("tea.md", bytes([4, 143] * 16), "")}
 
 
 def test_without_what_is_remembered_everything_is_compared_and_nothing_lost(

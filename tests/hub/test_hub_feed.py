@@ -8,7 +8,7 @@ import pytest
 from support.postgres_server import Server
 
 from memfs.errors import StoreUnavailableError
-from memfs.hub.remote import Hub, Put
+from memfs.hub.remote import Hub, Upload
 
 LIMIT = 60
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
@@ -17,12 +17,12 @@ WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 @pytest.fixture
 def hub(postgres_url: str) -> Iterator[Hub]:
     with Hub(postgres_url) as made:
-        made.make()
+        made.create()
         yield made
 
 
-def put(name: str, data: bytes = b"x") -> Put:
-    return Put(f"{name}.md", f"{name}.md", data * 32, "", data)
+def upload(name: str, data: bytes = b"x") -> Upload:
+    return Upload(f"{name}.md", f"{name}.md", data * 32, "", data)
 
 
 def names(hub: Hub, after: int) -> list[str]:
@@ -35,15 +35,15 @@ def test_a_writer_waits_for_the_one_before_it_and_a_reader_for_neither(hub: Hub,
     may_commit, has_written = threading.Event(), threading.Event()
 
     def first() -> None:
-        with hub.writing(name) as writing:
-            writing.put([put("first-1"), put("first-2")])
+        with hub.transaction(name) as transaction:
+            transaction.upload([upload("first-1"), upload("first-2")])
             has_written.set()
             assert may_commit.wait(LIMIT)
 
     def second() -> None:
         assert has_written.wait(LIMIT)
-        with hub.writing(name) as writing:
-            writing.put([put("second")])
+        with hub.transaction(name) as transaction:
+            transaction.upload([upload("second")])
 
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(first), pool.submit(second)]
@@ -70,8 +70,10 @@ def test_who_follows_the_feed_sees_every_change_of_many_writers(postgres_url: st
     def write(writer: int) -> None:
         with Hub(postgres_url) as mine:
             for number in range(batches):
-                with mine.writing(name) as writing:
-                    writing.put([put(f"{writer}-{number}-{part}") for part in range(1 + (writer + number) % 3)])
+                with mine.transaction(name) as transaction:
+                    transaction.upload(
+                        [upload(f"{writer}-{number}-{part}") for part in range(1 + (writer + number) % 3)]
+                    )
 
     def follow() -> list[str]:
         seen: list[str] = []
@@ -103,24 +105,24 @@ def test_a_change_that_was_not_committed_leaves_no_gap(hub: Hub) -> None:
     name = hub.status().hub
 
     def fail() -> None:
-        with hub.writing(name) as writing:
-            writing.put([put("lost")])
+        with hub.transaction(name) as transaction:
+            transaction.upload([upload("lost")])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    with hub.writing(name) as writing:
-        writing.put([put("kept")])
+    with hub.transaction(name) as transaction:
+        transaction.upload([upload("kept")])
     assert [(row.path, row.seq) for row in hub.changes("", 0, 9)] == [("kept.md", 1)]
 
 
 def test_a_memory_that_changed_since_it_was_read_of_comes_with_its_later_change(hub: Hub) -> None:
     name = hub.status().hub
-    with hub.writing(name) as writing:
-        writing.put([put("tea"), put("sushi")])
+    with hub.transaction(name) as transaction:
+        transaction.upload([upload("tea"), upload("sushi")])
     rows = list(hub.changes("", 0, hub.status().seq))
-    with hub.writing(name) as writing:
-        writing.put([put("tea", b"y")])
+    with hub.transaction(name) as transaction:
+        transaction.upload([upload("tea", b"y")])
 
     assert hub.fetch(rows) == {"sushi.md": b"x"}
     [later] = hub.changes("", 2, hub.status().seq)
@@ -131,7 +133,7 @@ def test_a_hub_that_took_the_place_of_another_is_not_written_to(hub: Hub) -> Non
     name = hub.status().hub
     hub.database.rows("UPDATE memfs.hubs SET hub = gen_random_uuid()")
 
-    with pytest.raises(StoreUnavailableError, match="another hub"), hub.writing(name):
+    with pytest.raises(StoreUnavailableError, match="another hub"), hub.transaction(name):
         pass
 
 
@@ -139,5 +141,5 @@ def test_what_is_no_name_of_a_hub_is_refused(hub: Hub) -> None:
     hub.database.rows("ALTER TABLE memfs.hubs ALTER COLUMN hub TYPE text")
     hub.database.rows("UPDATE memfs.hubs SET hub = '../../etc/passwd'")
 
-    with pytest.raises(StoreUnavailableError, match="not what memfs wrote"):
+    with pytest.raises(StoreUnavailableError, match="not written by memfs"):
         hub.status()

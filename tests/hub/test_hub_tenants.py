@@ -23,7 +23,7 @@ def tenants(postgres: Server, postgres_url: str) -> Iterator[dict[str, str]]:
     names = ("acme", "globex", "carol")
     with postgres.roles(*names) as urls:
         with Hub(postgres_url) as hub:
-            hub.make()
+            hub.create()
         postgres.run(*(grant.format(name) for name in names for grant in GRANTS))
         yield dict(zip(names, urls, strict=True))
 

@@ -17,7 +17,7 @@ from memfs.agent.extraction_queue.pending_log import failures
 from memfs.agent.sessions import SessionLog, Sessions
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
-from memfs.hub.sync_state import remembered
+from memfs.hub.sync_state import open_sync_state
 
 DATA = Path(__file__).parents[1] / "data"
 NAMES: dict[str, dict[str, dict[str, list[str] | None]]] = json.loads((DATA / "public-names-0.9.json").read_text())
@@ -151,6 +151,6 @@ def test_turns_and_failed_batches_of_a_killed_process_become_facts(old: Path) ->
 def test_the_state_of_a_hub_is_read(old: Path) -> None:
     (hub,) = (old / ".memfs/hub").iterdir()
     root = open_root(old)
-    with remembered(root, hub.name) as state:
-        assert (sorted(state.entries), state.position("")) == ([TEA, BOB, "memories/tea/kind.md"], 3)
+    with open_sync_state(root, hub.name) as state:
+        assert (sorted(state.entries), state.last_seq("")) == ([TEA, BOB, "memories/tea/kind.md"], 3)
     os.close(root)

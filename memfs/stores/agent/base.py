@@ -125,6 +125,8 @@ class BaseStore:
             error.hint = "Write to another store, or set this one up with writable=True."
             raise error
 
+    limit_of, must_be_writable = search_limit, check_writable  # aliases: the names of version 0.9
+
 
 def _message_text(message: Mapping[str, Any]) -> str:
     """Return the text of a message, with the lines after the first indented."""
