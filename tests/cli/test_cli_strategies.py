@@ -160,14 +160,14 @@ def test_an_actor_that_is_asked_for_gets_its_own_and_what_is_nobodys(memfs: Memf
 
     ran = memfs("strategies", "run", "room")
     assert ran.code == 2
-    assert "the log of 'c' does not say whose it is" in ran.err
+    assert "the log of 'c' names no actor" in ran.err
     assert "hint: Give --actor NAME" in ran.err
     assert not list(session.list("/summaries/bob/room"))
     assert memfs("strategies", "run", "room", "--actor", "bob").out.startswith("room: 2 messages of bob")
     assert not list(session.list("/summaries/alice/room"))
     ran = memfs("strategies", "run", "s-9", "--actor", "bob")
     assert ran.code == 2
-    assert "hint: The session is of alice." in ran.err
+    assert "hint: The session belongs to alice." in ran.err
 
 
 def test_messages_of_agentcore_are_distilled_too(memfs: Memfs, session: Vault) -> None:

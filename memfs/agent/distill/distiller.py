@@ -1,4 +1,4 @@
-"""From the turns of a session to what a strategy is short_repr, and from what it says to memories with a source."""
+"""Distiller: runs a strategy on the turns of a session, and adds the source message to each fact it returns."""
 
 import json
 import re
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from memfs.agent.distill.strategies import Strategy
 
 CONVERSATION_ROLES = frozenset({"user", "assistant"})
-LONGEST = 2_000  # characters of what a tool was told, or answered
+MAX_TOOL_TEXT_CHARS = 2_000  # of the input or the result of a tool
 _WORD = re.compile(r"[^\W_]+")
 _ENDING = re.compile(r"(?<=\w{3})(?:s|ed|ing)$")
 
 
 @dataclass
 class StrategyContext(ExtractorContext):
-    """What a strategy may look at besides the turns; `store` is where its memories go."""
+    """The context of an extraction; `store` is the store that receives the strategy's memories."""
 
     store: VaultStore | None = None
 
 
 def with_position(message: Message, session: str, number: int, agent: str = "") -> Message:
-    """A message as it is taken down for strategies: it knows its session, its agent, and its number there."""
+    """Return a message with its session, its number there, and its agent, from which strategies derive sources."""
     return {**message, "session": session, "number": number, **({"agent": agent} if agent else {})}
 
 
 class Distiller:
-    """A strategy as an extractor of the turns that one store gets."""
+    """Adapts a strategy to the extractor interface of one store."""
 
     def __init__(self, strategy: "Strategy", store: VaultStore) -> None:
         self.strategy, self._store = strategy, store
@@ -43,71 +43,78 @@ class Distiller:
         self._reads_all = getattr(strategy, "reads", "talk") == "all"
 
     async def extract(self, messages: Sequence[Message], context: Any = None) -> list[Fact]:
-        """What the strategy says of the turns, each with the message it comes from."""
-        turns = self._shown(messages)
+        """Return the facts that the strategy finds in the turns, each with its source message.
+
+        InvalidSetupError if the strategy returns something other than a Fact.
+        """
+        turns = self._as_text(messages)
         if not turns:
             return []
         facts = await call(self.strategy.extract, turns, self._context(context))
-        if odd := [fact for fact in facts if not isinstance(fact, Fact)]:
-            raise InvalidSetupError(f"strategy {self.strategy.name}", f"extract: {short_repr(odd[0])} is not a Fact")
+        if invalid := [fact for fact in facts if not isinstance(fact, Fact)]:
+            raise InvalidSetupError(
+                f"strategy {self.strategy.name}", f"extract: {short_repr(invalid[0])} is not a Fact"
+            )
         return [with_source(fact, turns) for fact in facts]
 
     def _context(self, given: Any) -> StrategyContext:
-        known = given if isinstance(given, ExtractorContext) else ExtractorContext()
+        base = given if isinstance(given, ExtractorContext) else ExtractorContext()
         return StrategyContext(
-            known.default_model, self._shown(known.previous), known.similar, known.is_strict, store=self._store
+            base.default_model, self._as_text(base.previous), base.similar, base.is_strict, store=self._store
         )
 
-    def _shown(self, messages: Sequence[Message]) -> list[Message]:
-        """The turns that the strategy reads, in words; those without a word are left out."""
+    def _as_text(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the turns that the strategy reads, as plain text; turns without text are left out."""
         texts = (
             (message, full_text(message) if self._reads_all else conversation_text(message)) for message in messages
         )
-        return [_worded(message, text) for message, text in texts if text]
+        return [_text_message(message, text) for message, text in texts if text]
 
 
 def conversation_text(message: Message) -> str:
-    """What a person or the agent said; nothing of what tools were told and answered."""
+    """Return the text of a person or the agent, without tool calls and tool results."""
     return text_of(message) if message.get("role") in CONVERSATION_ROLES else ""
 
 
 def full_text(message: Message) -> str:
-    """All of a message in words, also what tools were told and answered."""
-    return "\n".join(filter(None, map(_words_of, blocks_of(message)))).strip()
+    """Return all of a message as text, with tool calls and tool results."""
+    return "\n".join(filter(None, map(_block_text, blocks_of(message)))).strip()
 
 
-def _words_of(block: Mapping[str, Any]) -> str:
+def _block_text(block: Mapping[str, Any]) -> str:
     match kind_of(block):
         case "text":
             return str(block.get("text") or "")
         case "toolUse":
             call = block.get("toolUse") or block
-            return f"[calls {call.get('name', 'a tool')} with {_short(call.get('input'))}]" if call.get("name") else ""
+            return (
+                f"[calls {call.get('name', 'a tool')} with {_shorten(call.get('input'))}]" if call.get("name") else ""
+            )
         case "toolResult":
             result = block.get("toolResult") or block
-            return f"[the tool answers {_short(_answer(result))}]"
+            return f"[the tool answers {_shorten(_result_content(result))}]"
     return ""
 
 
-def _answer(result: Mapping[str, Any]) -> object:
+def _result_content(result: Mapping[str, Any]) -> object:
     content = result.get("content", result.get("text"))
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text", part.get("json")) if isinstance(part, Mapping) else part for part in parts]
     return texts[0] if len(texts) == 1 else texts
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=lambda _: "...")
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= MAX_TOOL_TEXT_CHARS else f"{text[:MAX_TOOL_TEXT_CHARS]}..."
 
 
-def _worded(message: Message, text: str) -> Message:
-    where = {key: message[key] for key in ("session", "number") if key in message}
-    return {"role": message.get("role", "unknown"), "content": text, **where}
+def _text_message(message: Message, text: str) -> Message:
+    position = {key: message[key] for key in ("session", "number") if key in message}
+    return {"role": message.get("role", "unknown"), "content": text, **position}
 
 
 def with_source(fact: Fact, turns: Sequence[Message]) -> Fact:
-    """A fact with the message it comes from, unless it names a source itself."""
+    """Return a fact with its source message, unless it already has a source."""
     source = find_source(fact.content, turns)
     if source is None or (fact.metadata and "source" in fact.metadata):
         return fact
@@ -115,17 +122,22 @@ def with_source(fact: Fact, turns: Sequence[Message]) -> Fact:
 
 
 def find_source(text: str, turns: Sequence[Message]) -> str | None:
-    """The turn that has most of a text's words, the earliest of several; without a common word the last of a person."""
-    known = [turn for turn in turns if isinstance(turn.get("session"), str) and isinstance(turn.get("number"), int)]
-    if not known:
+    """Return the source of a text: the turn that shares most words with it, and the earliest of several.
+
+    If none shares a word, the last turn of a person. None if no turn has a position in a session.
+    """
+    positioned = [
+        turn for turn in turns if isinstance(turn.get("session"), str) and isinstance(turn.get("number"), int)
+    ]
+    if not positioned:
         return None
     words = _words(text)
-    best = max(known, key=lambda turn: len(words & _words(turn["content"])))
+    best = max(positioned, key=lambda turn: len(words & _words(turn["content"])))
     if not words & _words(best["content"]):
-        best = next((turn for turn in reversed(known) if turn["role"] == "user"), known[-1])
+        best = next((turn for turn in reversed(positioned) if turn["role"] == "user"), positioned[-1])
     return f"session {best['session']}, message {best['number']}"
 
 
 def _words(text: str) -> frozenset[str]:
-    """What a text is compared by: its words, about as their stems."""
+    """Return the words of a text in roughly stemmed form, without stop words, for comparison."""
     return frozenset(_ENDING.sub("", word) for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS)

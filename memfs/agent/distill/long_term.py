@@ -1,4 +1,4 @@
-"""The long-term half of a session: what is told from memory, and what is distilled into it. Knows no framework."""
+"""LongTerm: the long-term memory of a session, retrieval and strategies together, for any framework."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -29,11 +29,11 @@ log = logging.getLogger("memfs.agent")
 
 
 class LongTerm:
-    """Strategies and retrieval of one session.
+    """The strategies and the retrieval of one session.
 
-    A strategy asks its own model, else `model`, else, if an agent `lends` its own, that. One that needs a model and
-    has none is off; that is said once. `manager` makes what turns go through, `adapt` makes a model of what a strategy
-    was given as one.
+    A strategy uses its own model, else `model`, else the agent's model if `lends` is set. A strategy that needs a model
+    and has none is off, which is logged once. `manager` creates the manager that records the turns; `adapt` converts
+    the object given as a model to a Model.
     """
 
     def __init__(
@@ -50,22 +50,22 @@ class LongTerm:
         self.vault = config.vault if isinstance(config.vault, Vault) else Vault(config.vault)
         self._model = None if model is None else adapt(model)
         self._adapt, self._lends = adapt, lends
-        self.strategies = self._in_use() if config.persistence_mode is PersistenceMode.FULL else []
+        self.strategies = self._usable_strategies() if config.persistence_mode is PersistenceMode.FULL else []
         self.stores = [self._store(strategy) for strategy in self.strategies]
         self.manager = manager(self.stores, search_tool_config=False, injection=False) if self.stores else None
         self._lookups = config.lookups()
 
-    def _in_use(self) -> list[Strategy]:
-        """The strategies that can do something, with models that can be asked."""
-        chosen = with_models(with_companions(self.config.strategies), self._adapt)
+    def _usable_strategies(self) -> list[Strategy]:
+        """Return the strategies that have a model or need none; log the others, and those that are extractive."""
+        strategies = with_models(with_companions(self.config.strategies), self._adapt)
         has_model = self._lends or self._model is not None
-        off = [strategy.name for strategy in chosen if lacks_model(strategy, has_model=has_model)]
-        kept = [strategy for strategy in chosen if strategy.name not in off]
-        plain = [strategy.name for strategy in kept if isinstance(strategy, SummaryStrategy) and not strategy.model]
-        said = [f"{', '.join(off)} off"] * bool(off) + [f"{', '.join(plain)} extractive"] * bool(plain)
-        if said and not has_model:
-            log.warning("no model: %s; model= gives a strategy one", ", ".join(said))
-        return kept
+        off = [strategy.name for strategy in strategies if lacks_model(strategy, has_model=has_model)]
+        usable = [strategy for strategy in strategies if strategy.name not in off]
+        extractive = [one.name for one in usable if isinstance(one, SummaryStrategy) and not one.model]
+        notes = [f"{', '.join(off)} off"] * bool(off) + [f"{', '.join(extractive)} extractive"] * bool(extractive)
+        if notes and not has_model:
+            log.warning("no model: %s; model= gives a strategy one", ", ".join(notes))
+        return usable
 
     def _store(self, strategy: Strategy) -> VaultStore:
         config = self.config
@@ -73,30 +73,35 @@ class LongTerm:
         return make_store(strategy, self.vault, **about, redaction=config.redaction)
 
     def model_for(self, lent: Any) -> Any:
-        """The model for strategies without one of their own, where an agent lends this one; or None."""
+        """Return the model for strategies that have none; `lent` is the agent's model, or None."""
         return self._adapt(lent) if self._model is None and lent is not None else self._model
 
     def attach(self) -> Attachment | None:
-        """Begin to hear a conversation; None if nothing is distilled."""
+        """Start to record a conversation; None if there are no strategies."""
         return None if self.manager is None else self.manager.attach(model=self._model)
 
     def amend(self, agent: str, number: int, message: Message | None = None) -> None:
-        """Have a message of the session be another one, or none, wherever it waits to be distilled."""
+        """Replace a message of the session wherever it waits to be distilled, or drop it there if `message` is None."""
         session = self.config.session_id
         policy = self.config.redaction or Policy.of(self.vault)
-        instead = None if message is None else with_position(policy.redact(message).value, session, number, agent)
-        amend(self.vault.root, Amendment(session, agent, number, instead))
+        replacement = None if message is None else with_position(policy.redact(message).value, session, number, agent)
+        amend(self.vault.root, Amendment(session, agent, number, replacement))
 
     def retriever(self) -> Retriever | None:
-        """What tells one agent of the session; None if nothing is looked up. What is told is not distilled again."""
-        return Retriever(self.vault, self._lookups, self.config.context_tag, self._note) if self._lookups else None
+        """Return a retriever for one agent of the session; None if no namespaces are searched.
 
-    def _note(self, texts: Iterable[str]) -> None:
+        Retrieved texts are not distilled again.
+        """
+        if not self._lookups:
+            return None
+        return Retriever(self.vault, self._lookups, self.config.context_tag, self._ignore_echo)
+
+    def _ignore_echo(self, texts: Iterable[str]) -> None:
         if self.manager is not None:
             self.manager.ledger.note(texts)
 
     async def close(self) -> None:
-        """Distil all turns, and let go; what could not be saved waits in the vault for the next run."""
+        """Distil all turns and close; turns that could not be saved stay in the vault for the next run."""
         if self.manager is not None:
             await self.manager.close()
         if self._is_owner:

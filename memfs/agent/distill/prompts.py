@@ -1,4 +1,4 @@
-"""What models are asked by the strategies, and in which shape they answer."""
+"""The prompts and the reply formats of the strategies."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -9,15 +9,15 @@ _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _CHOICES = (
     "\n\nThe memories that are there already are numbered; `target` is such a number. `action` is one of:\n"
-    "- add: no memory says it yet; target is null.\n"
-    "- update: the target is still true, and content is its whole new text, with what is new worked in.\n"
-    "- supersede: the target is true no longer; content says what is true now.\n"
-    "- skip: the target says it already."
+    "- add: no memory states it yet; target is null.\n"
+    "- update: the target is still true, and content is its whole new text, with the new information worked in.\n"
+    "- supersede: the target is true no longer; content is the fact that is true now.\n"
+    "- skip: the target states it already."
 )
 
 
 class PreferenceExtractor(ModelExtractor):
-    """Asks for preferences, with the categories and the context of each."""
+    """Extracts preferences, with the categories and the context of each."""
 
     default_prompt = (
         "You note down what a person prefers, from a conversation, for later conversations: what they like and "
@@ -41,11 +41,11 @@ class PreferenceExtractor(ModelExtractor):
 
 
 class SummaryExtractor(ModelExtractor):
-    """Asks for the topics of a session that are new or have changed."""
+    """Extracts the topics of a session that are new or have changed."""
 
     default_prompt = (
-        "You keep the summary of a conversation, a few sentences a topic: what was asked, found out, decided and left "
-        "open, also by tools. Whoever reads it was not there.\n\n"
+        "You keep the summary of a conversation, a few sentences per topic: questions, findings, decisions and open "
+        "points, also those of tools. Write for a reader who was not part of the conversation.\n\n"
         "The summary so far, if there is one, is shown as a memory; keep the titles of its topics. Give each topic "
         "that is new, and each whose text changes, whole: with what still holds of it. Leave out topics that stay as "
         "they are, small talk, and secrets."
@@ -60,14 +60,14 @@ class SummaryExtractor(ModelExtractor):
 
 
 class EpisodeExtractor(ModelExtractor):
-    """Asks for what was tried, and what came of it."""
+    """Extracts tasks and their outcomes."""
 
     default_prompt = (
         "You note down episodes of a conversation, for later ones: a task that was taken on and came to an end, well "
         "or not.\n\n"
-        "`content` says in one or two sentences what was done and what came of it; `situation` how things stood, "
-        "`intent` what was wanted, `actions` what was done in its order, and `outcome` what came of it and how one "
-        "could tell. Leave out what is still going on, small talk, and secrets."
+        "`content` says in one or two sentences what was done and what came of it; `situation` the state "
+        "at the start, `intent` the goal, `actions` the steps in their order, and `outcome` the result and how it was "
+        "recognised. Leave out what is still going on, small talk, and secrets."
     )
     add_format = (
         'Answer with JSON alone: an array of {"content": string, "situation": string, "intent": string, "actions": '
@@ -84,7 +84,7 @@ class EpisodeExtractor(ModelExtractor):
 
 
 class ReflectionExtractor(ModelExtractor):
-    """Asks for what is to be learned from episodes."""
+    """Extracts lessons from episodes."""
 
     default_prompt = (
         "You learn from what an agent did: what works, what does not, and when. From the transcript, and from the "

@@ -1,4 +1,4 @@
-"""A session distilled once more: strategy by strategy, from what its logs hold."""
+"""Rerun: distil a session again from its logs, one strategy after the other."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from memfs.vault.vault import Vault
 
 @dataclass(frozen=True)
 class Conversation:
-    """What the log of one agent holds, as strategies are given it; `actor` is empty where the log does not say."""
+    """The messages in the log of one agent, as strategies receive them; `actor` is empty if the log names none."""
 
     actor: str
     agent: str
@@ -39,82 +39,85 @@ class Conversation:
 
 @dataclass(frozen=True)
 class StrategyResult:
-    """What became of a strategy: `state` is done, extractive, off (it has no model) or failed (the turns are kept)."""
+    """The result of one strategy: `state` is done, extractive, off (it has no model) or failed (its turns are kept)."""
 
     name: str
     namespace: str
     state: str
-    changes: Sequence[tuple[str, str]] = ()  # "created" or "updated", and a path
+    changes: Sequence[tuple[str, str]] = ()  # "created" or "updated", and the path
 
 
 def load_conversations(vault: Vault, session: str) -> list[Conversation]:
-    """What was said in a session, agent by agent."""
+    """Return the conversations of a session, one per agent that has messages."""
     return [found for log in Sessions(vault).logs(session) if (found := _conversation(log)).messages]
 
 
 def _conversation(log: SessionLog) -> Conversation:
-    """The messages of a log, each with its number."""
+    """Return the messages of a log, each with its number."""
     found, last = [], -1
     for event in log.events():
         own = event.record.get("index")
         for message in messages_in(event):
             last = own if isinstance(own, int) and own > last else last + 1
             found.append(with_position(message, log.session, last, log.agent))
-    head = log.read().header
-    return Conversation(head.actor if head else "", log.agent, found)
+    header = log.read().header
+    return Conversation(header.actor if header else "", log.agent, found)
 
 
-def group_by_actor(said: Sequence[Conversation], *, only: str = "", default: str = "") -> dict[str, list[Conversation]]:
-    """Conversations by whom they were had with: all, or `only` one's; what is nobody's is that one's, or `default`'s.
+def group_by_actor(
+    found: Sequence[Conversation], *, only: str = "", default: str = ""
+) -> dict[str, list[Conversation]]:
+    """Return conversations by actor: all, or those of `only`.
 
-    SettingsError if it is neither's.
+    A conversation without an actor belongs to `only`, else to `default`. SettingsError if both are empty, or if `only`
+    has no conversation.
     """
-    found: dict[str, list[Conversation]] = {}
-    for one in said:
+    groups: dict[str, list[Conversation]] = {}
+    for one in found:
         if not (actor := one.actor or only or default):
-            error = SettingsError("actor", f"the log of {one.agent!r} does not say whose it is")
+            error = SettingsError("actor", f"the log of {one.agent!r} names no actor")
             error.hint = "Give --actor NAME, or set MEMFS_ACTOR, or `actor` in memfs.yaml."
             raise error
         if not only or fold(only) == fold(actor):
-            found.setdefault(actor, []).append(one)
-    if only and said and not found:
-        error = SettingsError("actor", f"no log of the session is of {only!r}")
-        error.hint = f"The session is of {', '.join(sorted({one.actor for one in said}))}."
+            groups.setdefault(actor, []).append(one)
+    if only and found and not groups:
+        error = SettingsError("actor", f"no log of the session belongs to {only!r}")
+        error.hint = f"The session belongs to {', '.join(sorted({one.actor for one in found}))}."
         raise error
-    return found
+    return groups
 
 
 def rerun(
     strategies: Iterable[Strategy],
-    said: Sequence[Conversation],
+    found: Sequence[Conversation],
     *,
     vault: Vault,
     actor: str,
     session: str,
     model: Any = None,
 ) -> list[StrategyResult]:
-    """Have strategies distil conversations of one actor, one after the other; what is there is not there twice."""
-    lent = None if model is None else as_model(model)
+    """Distil conversations of one actor with each strategy in turn; memories that exist already are not duplicated."""
+    default_model = None if model is None else as_model(model)
     results = []
     for strategy in with_models(with_companions(list(strategies))):
         store = make_store(strategy, vault, actor=actor, session=session)
-        if lacks_model(strategy, has_model=lent is not None):
+        if lacks_model(strategy, has_model=default_model is not None):
             results.append(StrategyResult(strategy.name, store.namespace, "off"))
             continue
         before = _stamps(store)
-        is_done = _distil(store, said, lent)
-        is_plain = lent is None and isinstance(strategy, ModelStrategy) and strategy.model is None
-        state = "failed" if not is_done else "extractive" if is_plain else "done"
+        is_done = _distil(store, found, default_model)
+        is_extractive = default_model is None and isinstance(strategy, ModelStrategy) and strategy.model is None
+        state = "failed" if not is_done else "extractive" if is_extractive else "done"
         results.append(StrategyResult(strategy.name, store.namespace, state, _changes(before, _stamps(store))))
     return results
 
 
-def _distil(store: VaultStore, said: Sequence[Conversation], model: Any) -> bool:
-    """Have a store get conversations; tell whether it got all."""
+def _distil(store: VaultStore, found: Sequence[Conversation], model: Any) -> bool:
+    """Distil conversations into a store; return whether all turns were saved."""
     root, is_done = store.vault_root, True
-    kept = len(failures(root))
+    failures_before = len(failures(root))
     manager = MemoryManager([store], search_tool_config=False, injection=False, model=model)
-    for conversation in said:
+    for conversation in found:
         attachment = manager.attach()
         for message in conversation.messages:
             attachment.record(message)
@@ -122,7 +125,7 @@ def _distil(store: VaultStore, said: Sequence[Conversation], model: Any) -> bool
         is_done &= attachment.coordinator is not None and not attachment.coordinator.pending
         wait(attachment.close())
     wait(manager.close())
-    return is_done and len(failures(root)) == kept
+    return is_done and len(failures(root)) == failures_before
 
 
 def _stamps(store: VaultStore) -> dict[str, Stamp]:
@@ -130,7 +133,7 @@ def _stamps(store: VaultStore) -> dict[str, Stamp]:
 
 
 def _changes(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> list[tuple[str, str]]:
-    """What is there that was not, or was another."""
+    """Return the paths that are new or have another stamp."""
     return [
         ("updated" if path in before else "created", path) for path, stamp in after.items() if before.get(path) != stamp
     ]

@@ -1,4 +1,4 @@
-"""Retrieval: what of a vault is told on a user turn. It never becomes part of the session."""
+"""Retriever: adds memories of a vault to a user turn. They never become part of the session."""
 
 import asyncio
 import logging
@@ -16,42 +16,45 @@ from memfs.stores.agent.protocol import Found
 from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")
-SECONDS = 5.0  # after which a model is called without
-TOKENS = 25_000  # that all memories of a call may take together
-LONGEST = 4_000  # characters of one memory
-DRAFT = "draft"  # the status of a memory that waits for a person's look
-_OPERATORS = re.compile(r'["“”*]')  # of a question; in talk they are just signs
+RETRIEVAL_TIMEOUT_SECONDS = 5.0  # after that the model is called without memories
+MAX_CONTEXT_TOKENS = 25_000  # of all memories in one call together
+MAX_MEMORY_CHARS = 4_000  # of one memory
+DRAFT_STATUS = "draft"  # of a memory that waits for a person's review
+_QUERY_OPERATORS = re.compile(r'["“”*]')  # in a conversation they are plain characters
 
 
 @dataclass
 class Retriever:
-    """Looks up the namespaces of a session; `told` hears what was found, so that it is not remembered once more."""
+    """Searches the namespaces of a session, given as `lookups`, and adds the result to the current user turn.
+
+    The last field is a callback that gets the added texts, so that extraction can ignore their echo.
+    """
 
     vault: Vault
     lookups: Sequence[tuple[str, RetrievalConfig]]
     tag: str = "user_context"
     told: Callable[[Iterable[str]], None] = lambda _: None
-    _turn: tuple[object, str] | None = field(default=None, init=False, repr=False)  # the last that was told something
+    _turn: tuple[object, str] | None = field(default=None, init=False, repr=False)  # of the cached text
     _text: str = field(default="", init=False, repr=False)
 
     async def inject(self, messages: Sequence[Message]) -> list[Message]:
-        """The conversation as the model should see it for this call; the one that was given stays as it is.
+        """Return the conversation for one model call with memories added; the given list is not changed.
 
-        All calls of a turn are told the same, also those that answer a tool.
+        All calls of a turn get the same memories, also those that follow a tool result.
         """
         at = find_user_turn(messages)
-        text = "" if at is None else await self._told_on(at, plain(messages[at]))
+        text = "" if at is None else await self._text_for(at, plain(messages[at]))
         if at is None or not text:
             return list(messages)
         return [*appended(messages[: at + 1], text), *messages[at + 1 :]]
 
-    async def _told_on(self, at: int, message: Message) -> str:
-        """What is told on a turn; nothing if it cannot be looked up."""
+    async def _text_for(self, at: int, message: Message) -> str:
+        """Return the text to add to a turn; empty if the search fails or takes too long."""
         turn = (message.get("tracking_id", at), text_of(message))
         if turn == self._turn:
             return self._text
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(RETRIEVAL_TIMEOUT_SECONDS):
                 self._text = await asyncio.to_thread(self.text, turn[1])
         except Exception as error:
             log.warning("nothing is retrieved: %s", str(error) or type(error).__name__)
@@ -60,29 +63,34 @@ class Retriever:
         return self._text
 
     def text(self, question: str) -> str:
-        """What is told on a question: escaped, between tags; empty if nothing is."""
+        """Return the memories for a question as escaped text between tags; empty if there are none."""
         hits = self.search(question)
         if question.strip() and self.lookups:
             self.vault.usage.searched([hit.memory.id for hit in hits])
-        found = within([_entry(hit) for hit in hits], TOKENS)
+        found = within([_entry(hit) for hit in hits], MAX_CONTEXT_TOKENS)
         self.told(entry.content for entry in found)
         return render(found, self.tag) if found else ""
 
     def search(self, question: str) -> list[Hit]:
-        """The memories of all namespaces in their order, the more relevant first, each once."""
-        words = _OPERATORS.sub(" ", question).strip()
+        """Return the hits of each namespace in turn, the most relevant first, each memory once."""
+        words = _QUERY_OPERATORS.sub(" ", question).strip()
         hits: dict[str, Hit] = {}
-        for namespace, how in self.lookups if words else ():
-            for hit in self._found(words, namespace, how):
+        for namespace, config in self.lookups if words else ():
+            for hit in self._search_namespace(words, namespace, config):
                 hits.setdefault(hit.memory.path, hit)
         return list(hits.values())
 
-    def _found(self, words: str, namespace: str, how: RetrievalConfig) -> list[Hit]:
-        """The hits of one namespace; one that cannot be searched has none."""
-        kind: dict[str, Any] = {} if how.strategy_id is None else {"type": how.strategy_id}
+    def _search_namespace(self, words: str, namespace: str, config: RetrievalConfig) -> list[Hit]:
+        """Return the hits of one namespace, most relevant first; none, with a warning, if it cannot be searched."""
+        kind: dict[str, Any] = {} if config.strategy_id is None else {"type": config.strategy_id}
         try:
             hits = self.vault.search(
-                words, namespace, limit=how.top_k, min_relevance=how.relevance_score, not_status=DRAFT, **kind
+                words,
+                namespace,
+                limit=config.top_k,
+                min_relevance=config.relevance_score,
+                not_status=DRAFT_STATUS,
+                **kind,
             )
         except MemfsError as error:
             log.warning("namespace %s: nothing is retrieved: %s", namespace, error)
@@ -91,7 +99,7 @@ class Retriever:
 
 
 def find_user_turn(messages: Sequence[Message]) -> int | None:
-    """Where a person spoke last; None if that turn is over, or nobody did."""
+    """Return the index of the last message of a person; None if there is none, or the agent has replied to it."""
     for at in range(len(messages) - 1, -1, -1):
         message = plain(messages[at])
         if is_user_turn([message]):
@@ -104,6 +112,6 @@ def find_user_turn(messages: Sequence[Message]) -> int | None:
 def _entry(hit: Hit) -> Found:
     memory = hit.memory
     text = memory.legible.strip()
-    cut = f"{text[:LONGEST]} [cut: {len(text):,} characters; the whole is memory {memory.id}]"
-    content = text if len(text) <= LONGEST else cut
+    shortened = f"{text[:MAX_MEMORY_CHARS]} [cut: {len(text):,} characters; the whole is memory {memory.id}]"
+    content = text if len(text) <= MAX_MEMORY_CHARS else shortened
     return Found(content, store_name=str(memory.namespace), relevance=hit.relevance, id=memory.id)

@@ -1,4 +1,4 @@
-"""Strategies: what is distilled from a session, and to which template. Those built in, and the seam for one's own."""
+"""Strategies: which memories are distilled from a session, and into which namespace. The protocol and the built-ins."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ from memfs.agent.distill.summaries import (
     SummaryStore,
     edited_titles,
     highlights,
-    parse,
-    section,
+    make_section,
+    parse_sections,
     section_marks,
 )
 from memfs.agent.extraction.config import CONTEXT, TURNS, Fact, MessageFilter
@@ -28,19 +28,19 @@ from memfs.stores.agent.protocol import Found
 from memfs.stores.agent.vault_store import VaultStore
 from memfs.vault.vault import Vault
 
-REFLECTION_EPISODES = 5  # that a reflection is short_repr
+REFLECTION_EPISODES = 5  # earlier episodes that a reflection gets
 MAX_CONTEXT_MESSAGES = 100
 _Extractor = type[ModelExtractor]
 _Store = type[VaultStore]
-_LABELS = ("situation", "intent", "actions", "outcome")
+_EPISODE_PARTS = ("situation", "intent", "actions", "outcome")
 
 
 @runtime_checkable
 class Strategy(Protocol):
-    """What every strategy has.
+    """The interface of a strategy.
 
-    Besides, one may have: `type` of its memories ("fact"), `trigger` (every 5 turns), `context_messages` (10), and
-    `reads`: "talk", what people and the agent said, or "all", what tools were told and answered too.
+    Optional attributes: `type` of its memories ("fact"), `trigger` (every 5 turns), `context_messages` (10), and
+    `reads`: "talk" for the texts of people and the agent, or "all" for tool calls and tool results too.
     """
 
     @property
@@ -50,15 +50,15 @@ class Strategy(Protocol):
     def namespace(self) -> str: ...
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
-        """The memories in some turns: `{"role", "content": text, "session", "number"}` each."""
+        """Return the memories in some turns, each `{"role", "content": text, "session", "number"}`."""
         ...
 
 
 @dataclass(frozen=True)
 class ModelStrategy:
-    """A strategy that asks a model: its own, or else the agent's.
+    """A strategy that calls a model: its own, or else the agent's.
 
-    `prompt` takes the place of its own words, `append_to_prompt` goes behind them.
+    `prompt` replaces the default prompt, `append_to_prompt` is added to it.
     """
 
     name: str
@@ -83,20 +83,20 @@ class ModelStrategy:
                 raise InvalidSetupError(type(self).__name__, f"{name}: {short_repr(value)} is not a text")
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
-        """The memories that the model finds in the turns."""
-        return await self._asked(messages, context)
+        """Return the memories that the model finds in the turns."""
+        return await self._ask_model(messages, context)
 
-    async def _asked(self, messages: Sequence[Message], context: Any, hint: str = "") -> list[Fact]:
-        words = [self.prompt or self.extractor.default_prompt, self.append_to_prompt, hint]
-        is_own = bool(self.prompt or self.append_to_prompt or hint)
-        extractor = self.extractor(self.model, "\n\n".join(filter(None, words)) if is_own else None)
+    async def _ask_model(self, messages: Sequence[Message], context: Any, hint: str = "") -> list[Fact]:
+        parts = [self.prompt or self.extractor.default_prompt, self.append_to_prompt, hint]
+        is_custom = bool(self.prompt or self.append_to_prompt or hint)
+        extractor = self.extractor(self.model, "\n\n".join(filter(None, parts)) if is_custom else None)
         extractor.context_messages = self.context_messages
         return await extractor.extract(messages, context)
 
 
 @dataclass(frozen=True)
 class FactStrategy(ModelStrategy):
-    """What stays true about people and their work, a fact a memory."""
+    """Lasting facts about people and their work, one per memory."""
 
     name: str = "facts"
     namespace: str = "/facts/{actorId}"
@@ -104,7 +104,7 @@ class FactStrategy(ModelStrategy):
 
 @dataclass(frozen=True)
 class PreferenceStrategy(ModelStrategy):
-    """What people like and how they want things; categories are tags, and the context is the second paragraph."""
+    """Preferences of people; the categories become tags, and the context the second paragraph."""
 
     name: str = "preferences"
     namespace: str = "/preferences/{actorId}"
@@ -113,13 +113,13 @@ class PreferenceStrategy(ModelStrategy):
     extractor: ClassVar[_Extractor] = PreferenceExtractor
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
-        """The preferences that the model finds in the turns."""
-        return [_preference(fact) for fact in await self._asked(messages, context)]
+        """Return the preferences that the model finds in the turns."""
+        return [_preference(fact) for fact in await self._ask_model(messages, context)]
 
 
 @dataclass(frozen=True)
 class SummaryStrategy(ModelStrategy):
-    """What a session was about: one file, a `##` a topic. Without a model, the sentences that say most."""
+    """The summary of a session: one file with one `##` section per topic. Without a model, the weightiest sentences."""
 
     name: str = "summary"
     namespace: str = "/summaries/{actorId}/{sessionId}"
@@ -133,19 +133,20 @@ class SummaryStrategy(ModelStrategy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not any(name in self.namespace for name in ("{sessionId}", "{session_id}")):
-            reason = f"namespace: {self.namespace!r} holds no {{sessionId}}, and a summary is one file a session"
+            reason = f"namespace: {self.namespace!r} has no {{sessionId}}, but a summary is one file per session"
             raise InvalidSetupError(type(self).__name__, reason)
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
-        """The topics that are new or have changed, as one text."""
+        """Return the topics that are new or have changed, as one text."""
         found: Sequence[Found] = context.similar
-        present, marks = (found[0].content, section_marks(found[0].metadata or {})) if found else ("", {})
+        current, marks = (found[0].content, section_marks(found[0].metadata or {})) if found else ("", {})
         if self.model is None and context.default_model is None:
-            before = next((one.text for one in parse(present)[1] if fold(one.title) == fold(HIGHLIGHTS)), "")
+            sections = parse_sections(current)[1]
+            before = next((one.text for one in sections if fold(one.title) == fold(HIGHLIGHTS)), "")
             topics = [highlights(messages, before)]
         else:
-            facts = await self._asked(messages, context, _hands_off(edited_titles(present, marks)))
-            topics = [section(_text((fact.metadata or {}).get("topic")), fact.content) for fact in facts]
+            facts = await self._ask_model(messages, context, _edited_topics_hint(edited_titles(current, marks)))
+            topics = [make_section(_text((fact.metadata or {}).get("topic")), fact.content) for fact in facts]
         topics = [topic for topic in topics if topic.text]
         source = find_source("", messages[-1:])
         content = "\n".join(topic.raw for topic in topics)
@@ -153,17 +154,17 @@ class SummaryStrategy(ModelStrategy):
 
 
 class _SingleTypeStore(VaultStore):
-    """A store in which only memories of its own type may be rewritten: below it lie others."""
+    """A store that updates only memories of its own type, because its namespace contains others of other types."""
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
         hits = self.vault.search(text.replace('"', " "), type=self.type, limit=limit)
-        clear = [hit for hit in hits if not hit.memory.is_encrypted]
-        return [self._as_found(hit.memory, hit, max_chars=len(hit.memory.body) + 1) for hit in clear]
+        readable = [hit for hit in hits if not hit.memory.is_encrypted]
+        return [self._as_found(hit.memory, hit, max_chars=len(hit.memory.body) + 1) for hit in readable]
 
 
 @dataclass(frozen=True)
 class ReflectionStrategy(ModelStrategy):
-    """What is to be learned from several episodes; their namespaces lie below."""
+    """Lessons from several episodes, whose namespaces are below its own."""
 
     name: str = "reflections"
     namespace: str = "/episodes/{actorId}"
@@ -174,15 +175,15 @@ class ReflectionStrategy(ModelStrategy):
     store: ClassVar[_Store] = _SingleTypeStore
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
-        """The lessons of the turns, and of the episodes that are near."""
+        """Return the lessons from the turns and from similar earlier episodes."""
         store = context.store if isinstance(context, StrategyContext) else None
-        episodes = await asyncio.to_thread(_episodes, store, transcript(messages)) if store else []
-        return await self._asked([*episodes, *messages], context)
+        episodes = await asyncio.to_thread(_similar_episodes, store, transcript(messages)) if store else []
+        return await self._ask_model([*episodes, *messages], context)
 
 
 @dataclass(frozen=True)
 class EpisodeStrategy(ModelStrategy):
-    """What was tried in a session and what came of it; reflections on episodes go one namespace up."""
+    """Tasks of a session and their outcomes; reflections on episodes are stored one namespace up."""
 
     name: str = "episodes"
     namespace: str = "/episodes/{actorId}/{sessionId}"
@@ -194,30 +195,34 @@ class EpisodeStrategy(ModelStrategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reflects and not self._above:
-            reason = f"namespace: {self.namespace!r} has none above it for reflections; give one, or reflects=False"
+        if self.reflects and not self._parent_namespace:
+            reason = f"namespace: {self.namespace!r} has no parent for reflections; add one, or set reflects=False"
             raise InvalidSetupError(type(self).__name__, reason)
 
     @property
-    def _above(self) -> str:
+    def _parent_namespace(self) -> str:
         return self.namespace.strip("/").rpartition("/")[0]
 
     @property
     def companions(self) -> Sequence[Strategy]:
-        """The strategy of reflections."""
+        """The strategy for reflections on these episodes, unless it is switched off."""
         shared = {key: getattr(self, key) for key in ("trigger", "model", "context_messages")}
-        return [ReflectionStrategy(f"{self.name}-reflections", f"/{self._above}", **shared)] if self.reflects else []
+        return (
+            [ReflectionStrategy(f"{self.name}-reflections", f"/{self._parent_namespace}", **shared)]
+            if self.reflects
+            else []
+        )
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
-        """The episodes that came to an end in the turns."""
-        return [_episode(fact) for fact in await self._asked(messages, context)]
+        """Return the episodes that ended in the turns."""
+        return [_episode(fact) for fact in await self._ask_model(messages, context)]
 
 
 # --- strategies in use --------------------------------------------------------------------------------
 
 
 def check_strategy(subject: str, strategy: Any) -> None:
-    """Refuse what would raise only when it is used."""
+    """Raise InvalidSetupError for a strategy that would fail only when it is used."""
     if isinstance(strategy, type) or not callable(getattr(strategy, "extract", None)):
         raise InvalidSetupError(subject, f"{short_repr(strategy)} is not a strategy such as FactStrategy()")
     name, namespace = getattr(strategy, "name", None), getattr(strategy, "namespace", None)
@@ -246,12 +251,12 @@ def check_strategy(subject: str, strategy: Any) -> None:
 
 
 def with_companions(strategies: Sequence[Strategy]) -> list[Strategy]:
-    """Strategies, and those that come with them."""
+    """Return the strategies, each followed by its companions."""
     return [one for strategy in strategies for one in (strategy, *getattr(strategy, "companions", ()))]
 
 
 def with_models(strategies: Sequence[Strategy], adapt: Callable[[Any], Any] = as_model) -> list[Strategy]:
-    """Strategies whose own models can be asked; `adapt` makes a model of what was given as one."""
+    """Return the strategies with their own models converted by `adapt`; InvalidSetupError if one is not a model."""
     return [
         _with_model(one, adapt) if isinstance(one, ModelStrategy) and one.model is not None else one
         for one in strategies
@@ -266,19 +271,19 @@ def _with_model(strategy: ModelStrategy, adapt: Callable[[Any], Any]) -> ModelSt
 
 
 def lacks_model(strategy: Strategy, *, has_model: bool) -> bool:
-    """Tell whether a strategy can do nothing: it needs a model, and there is neither its own nor another."""
+    """Return whether a strategy needs a model, and has neither its own nor a default one."""
     return isinstance(strategy, ModelStrategy) and strategy.needs_model and strategy.model is None and not has_model
 
 
 def make_store(
     strategy: Strategy, vault: Vault, *, actor: str, session: str, redaction: Policy | None = None
 ) -> VaultStore:
-    """The store where the memories of a strategy go, which gets the turns of a session."""
+    """Return the store for the memories of a strategy, set up to extract them from the turns of a session."""
     make: Any = getattr(type(strategy), "store", VaultStore)
     namespace = Template(strategy.namespace).render(actor=actor, session=session, strategy=strategy.name)
     kind = getattr(strategy, "type", "fact")
-    about = {"name": strategy.name, "session": session, "type": kind, "redaction": redaction}
-    store: VaultStore = make(vault, str(namespace), **about)
+    options = {"name": strategy.name, "session": session, "type": kind, "redaction": redaction}
+    store: VaultStore = make(vault, str(namespace), **options)
     trigger = getattr(strategy, "trigger", None) or IntervalTrigger(TURNS)
     store.extraction = {
         "trigger": trigger,
@@ -296,7 +301,7 @@ def _text(value: object) -> str:
 
 
 def _preference(fact: Fact) -> Fact:
-    """A preference with its categories as tags, and its context as second paragraph."""
+    """Return a preference with its categories as tags, and its context as the second paragraph."""
     metadata: dict[str, Any] = dict(fact.metadata or {})
     context, categories = _text(metadata.pop("context", None)), metadata.pop("categories", None)
     found = [categories] if isinstance(categories, str) else categories if isinstance(categories, list) else []
@@ -310,19 +315,19 @@ def _preference(fact: Fact) -> Fact:
 
 
 def _episode(fact: Fact) -> Fact:
-    """An episode with a line for each part of it that was told."""
+    """Return an episode with one line for each part that the model gave."""
     metadata: dict[str, Any] = dict(fact.metadata or {})
-    parts = {label: _text(metadata.pop(label, None)) for label in _LABELS}
+    parts = {label: _text(metadata.pop(label, None)) for label in _EPISODE_PARTS}
     lines = [f"{label.capitalize()}: {text}" for label, text in parts.items() if text and text not in fact.content]
     return replace(fact, content="\n\n".join([fact.content, *lines]), metadata=metadata or None)
 
 
-def _hands_off(titles: Sequence[str]) -> str:
-    """What a model is told of topics that a person has in hand."""
-    return f"A person edited the topics {', '.join(titles)}: of these, give only what is to be added." if titles else ""
+def _edited_topics_hint(titles: Sequence[str]) -> str:
+    """Return the part of the prompt about topics that a person edited."""
+    return f"A person edited the topics {', '.join(titles)}: for these, give only additions." if titles else ""
 
 
-def _episodes(store: VaultStore, text: str) -> list[Message]:
-    """Episodes near a text, as turns."""
+def _similar_episodes(store: VaultStore, text: str) -> list[Message]:
+    """Return the episodes that are most similar to a text, as turns."""
     hits = store.vault.search(text.replace('"', " "), type="episode", limit=REFLECTION_EPISODES)
     return [{"role": "earlier episode", "content": hit.memory.legible.strip()} for hit in hits]

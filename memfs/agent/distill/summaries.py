@@ -1,7 +1,8 @@
-"""The summary of a session: one file, a `##` a topic, updated in place. What a person wrote in it stays.
+"""The summary of a session: one file with one `##` section per topic, updated in place. Edits of people are kept.
 
-The header key `sections` holds a mark of each topic as memfs wrote it. A topic that is not as it was written is a
-person's: it is added to, never replaced; one that is gone was removed by a person, and does not come back.
+The header key `sections` holds a mark of each section as memfs wrote it. A section whose text does not match its mark
+was edited by a person: it is only added to, never replaced. A section that is gone was removed by a person, and is not
+added again.
 """
 
 import asyncio
@@ -19,23 +20,23 @@ from memfs.storage.file_names import text_key
 from memfs.stores.agent.protocol import Found, Metadata
 from memfs.stores.agent.vault_store import VaultStore
 
-HEADING = "# Summary"  # from which the file gets its name
-NAME = "summary.md"
-KEY = "sections"
+HEADING = "# Summary"  # the file name is derived from it
+FILE_NAME = "summary.md"
+MARKS_KEY = "sections"
 HIGHLIGHTS = "Highlights"
-LINES = 8  # of an extractive summary
-LONGEST = 300  # characters of a line of it
-TRIES = 20  # of a write that others are in the way of
+MAX_HIGHLIGHTS = 8  # lines of an extractive summary
+MAX_HIGHLIGHT_CHARS = 300
+WRITE_ATTEMPTS = 20  # before a write gives up against concurrent writers
 _TITLE = re.compile(r"## +(\S.*?)[ #]*$")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
-_HIGHER = re.compile(r"^#{1,2}(?= )", re.MULTILINE)
-_BETWEEN = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+_TOP_HEADING = re.compile(r"^#{1,2}(?= )", re.MULTILINE)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
 class Section:
-    """A topic and what is said of it; `raw` is all of it as it stands in the file, its heading too."""
+    """A topic of a summary: its title, its text, and `raw`, the whole section as in the file with its heading."""
 
     title: str
     text: str
@@ -43,32 +44,32 @@ class Section:
 
     @property
     def mark(self) -> str:
-        """A digest of the text, and the title: another one, when either is changed."""
+        """A digest of the text, and the title; it changes if either of them does."""
         return f"{text_key(self.text)[:12]} {self.title}"
 
 
-def section(title: str, text: str) -> Section:
-    """A topic as memfs writes it: a title of one line, and a text that begins no other topic and swallows none."""
+def make_section(title: str, text: str) -> Section:
+    """Return a section as memfs writes it: a one-line title, and a text without `##` headings or an open code fence."""
     line = " ".join(title.replace("#", " ").split())[:100] or "Notes"
-    body = _HIGHER.sub("###", text.strip())
-    if body and (fence := _fenced(body.splitlines())[-1]):
+    body = _TOP_HEADING.sub("###", text.strip())
+    if body and (fence := _open_fences(body.splitlines())[-1]):
         body += f"\n{fence}"
     return Section(line, body, f"## {line}\n\n{body}\n")
 
 
-def parse(body: str) -> tuple[str, list[Section]]:
-    """What stands before the first topic, and the topics; headings in fenced code are none."""
+def parse_sections(body: str) -> tuple[str, list[Section]]:
+    """Return the text before the first section, and the sections; headings in fenced code do not count."""
     chunks: list[list[str]] = [[]]
     lines = body.splitlines(keepends=True)
-    for line, fence in zip(lines, _fenced(lines), strict=True):
+    for line, fence in zip(lines, _open_fences(lines), strict=True):
         if not fence and _TITLE.match(line.rstrip()):
             chunks.append([])
         chunks[-1].append(line)
-    return "".join(chunks[0]), [_read(chunk) for chunk in chunks[1:]]
+    return "".join(chunks[0]), [_parse_section(chunk) for chunk in chunks[1:]]
 
 
-def _fenced(lines: Iterable[str]) -> list[str]:
-    """For each line the fence of the code that goes on behind it, or nothing."""
+def _open_fences(lines: Iterable[str]) -> list[str]:
+    """Return for each line the code fence that is open after it, or an empty text."""
     fences, fence = [], ""
     for line in lines:
         mark = _FENCE.match(line)
@@ -78,15 +79,15 @@ def _fenced(lines: Iterable[str]) -> list[str]:
     return fences
 
 
-def _read(lines: Sequence[str]) -> Section:
+def _parse_section(lines: Sequence[str]) -> Section:
     title = _TITLE.match(lines[0].rstrip())
     return Section(title[1] if title else "", "".join(lines[1:]).strip(), "".join(lines))
 
 
-def merge_sections(body: str, news: Iterable[Section], ours: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """A summary with topics put in, and the marks of what is memfs's own in it; `ours` are those so far."""
-    head, parts = parse(body)
-    marks = dict(ours)
+def merge_sections(body: str, news: Iterable[Section], old_marks: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return a summary with new sections merged in, and the marks of the sections that memfs wrote."""
+    intro, parts = parse_sections(body)
+    marks = dict(old_marks)
     for new in news:
         key = fold(new.title)
         at = next((at for at, part in enumerate(parts) if fold(part.title) == key), None)
@@ -95,49 +96,49 @@ def merge_sections(body: str, news: Iterable[Section], ours: Mapping[str, str]) 
         if at is None:
             parts.append(new)
         elif parts[at].mark == marks.get(key):
-            parts[at] = replace(new, raw=new.raw.rstrip() + _end(parts[at].raw))
+            parts[at] = replace(new, raw=new.raw.rstrip() + _trailing_space(parts[at].raw))
         else:
-            parts[at] = replace(parts[at], raw=_with_lines(parts[at], new))
+            parts[at] = replace(parts[at], raw=_with_added_lines(parts[at], new))
             continue
         marks[key] = new.mark
-    raws = [head, *(part.raw for part in parts)]
-    return "".join([*map(_parted, raws[:-1]), raws[-1]]), marks
+    raws = [intro, *(part.raw for part in parts)]
+    return "".join([*map(_with_blank_line, raws[:-1]), raws[-1]]), marks
 
 
-def _end(raw: str) -> str:
-    """The white space that a topic ends with."""
+def _trailing_space(raw: str) -> str:
+    """Return the white space at the end of a section."""
     return raw[len(raw.rstrip()) :]
 
 
-def _parted(part: str) -> str:
-    """A part with an empty line behind it."""
+def _with_blank_line(part: str) -> str:
+    """Return a part that ends with a blank line."""
     return part if not part.strip() or part.endswith(("\n\n", "\r\n\r\n")) else part.rstrip("\n") + "\n\n"
 
 
-def _with_lines(present: Section, new: Section) -> str:
-    """A topic as a person left it, and the lines of the new one that it does not have."""
-    known = {_plain(line) for line in present.text.splitlines()}
-    added = [line for line in new.text.splitlines() if line.strip() and _plain(line) not in known]
+def _with_added_lines(current: Section, new: Section) -> str:
+    """Return an edited section with those lines of the new one that it does not contain."""
+    existing = {_normalized(line) for line in current.text.splitlines()}
+    added = [line for line in new.text.splitlines() if line.strip() and _normalized(line) not in existing]
     if not added:
-        return present.raw
-    body = present.raw.rstrip()
+        return current.raw
+    body = current.raw.rstrip()
     is_list = added[0].startswith("- ") and body.rpartition("\n")[2].startswith("- ")
-    return body + ("\n" if is_list else "\n\n") + "\n".join(added) + _end(present.raw)
+    return body + ("\n" if is_list else "\n\n") + "\n".join(added) + _trailing_space(current.raw)
 
 
-def _plain(line: str) -> str:
+def _normalized(line: str) -> str:
     return " ".join(line.casefold().split())
 
 
-def edited_titles(body: str, ours: Mapping[str, str]) -> list[str]:
-    """The titles of the topics that a person wrote, or changed."""
-    return [one.title for one in parse(body)[1] if ours.get(fold(one.title)) != one.mark]
+def edited_titles(body: str, marks: Mapping[str, str]) -> list[str]:
+    """Return the titles of the sections that a person wrote or changed."""
+    return [one.title for one in parse_sections(body)[1] if marks.get(fold(one.title)) != one.mark]
 
 
 def section_marks(values: Mapping[str, Any]) -> dict[str, str]:
-    """The marks in a header, by folded title."""
-    held = values.get(KEY)
-    lines = [line for line in held if isinstance(line, str)] if isinstance(held, list | tuple) else []
+    """Return the marks in a header, by folded title."""
+    marks = values.get(MARKS_KEY)
+    lines = [line for line in marks if isinstance(line, str)] if isinstance(marks, list | tuple) else []
     return {fold(line.partition(" ")[2]): line for line in lines}
 
 
@@ -145,80 +146,85 @@ def section_marks(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def highlights(messages: Iterable[Message], before: str = "") -> Section:
-    """The sentences that say most, in their order: those of a summary so far, and of new turns."""
+    """Return the weightiest sentences of the summary so far and of new turns, in their order, as a section."""
     lines = dict.fromkeys(line for line in before.splitlines() if line.startswith("- "))
     for message in messages:
-        for sentence in _BETWEEN.split(message["content"]):
+        for sentence in _SENTENCE_END.split(message["content"]):
             if len(words := " ".join(sentence.split())) > 2:
-                lines.setdefault(f"- {message['role']}: {words[:LONGEST]}")
-    kept = sorted(filter(_weight, lines), key=_weight, reverse=True)[:LINES]
-    return section(HIGHLIGHTS, "\n".join(line for line in lines if line in kept))
+                lines.setdefault(f"- {message['role']}: {words[:MAX_HIGHLIGHT_CHARS]}")
+    kept = sorted(filter(_weight, lines), key=_weight, reverse=True)[:MAX_HIGHLIGHTS]
+    return make_section(HIGHLIGHTS, "\n".join(line for line in lines if line in kept))
 
 
 def _weight(line: str) -> int:
-    """What a line is worth by itself, so that the best of the best are the best of all, in whatever portions."""
+    """Return the weight of a line; 0 leaves it out.
+
+    It depends on that line only, so the best lines of all turns are the same however the turns are split into batches.
+    """
     role, _, text = line.removeprefix("- ").partition(": ")
     words = {word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS and len(word) > 2}
     count = len(words) + len("".join(UNSPACED.findall(text))) // 2
     if role not in {"user", "assistant"} or text.startswith("[") or count < 2:
         return 0
-    told = min(count, 12) + 2 * any(char.isdigit() for char in text) + 3 * (role == "user")
-    return max(1, told - 4 * text.rstrip().endswith(("?", "？")))
+    weight = min(count, 12) + 2 * any(char.isdigit() for char in text) + 3 * (role == "user")
+    return max(1, weight - 4 * text.rstrip().endswith(("?", "？")))
 
 
 # --- the file -----------------------------------------------------------------------------------------
 
 
 class SummaryStore(VaultStore):
-    """The namespace of one session's summary; what is added goes into its one file."""
+    """The namespace of one session's summary; added text is merged into its one file."""
 
-    def _expected(self) -> str:
-        return f"{self.namespace.strip('/')}/{NAME}"
+    def _summary_path(self) -> str:
+        return f"{self.namespace.strip('/')}/{FILE_NAME}"
 
-    def _present(self) -> Memory | None:
+    def _read_summary(self) -> Memory | None:
         try:
-            return self.vault.read(self._expected())
+            return self.vault.read(self._summary_path())
         except MemoryNotFoundError:
             return None
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
-        memory = self._present()
+        memory = self._read_summary()
         return [self._as_found(memory, max_chars=len(memory.body) + 1)] if memory else []
 
     async def add(self, content: str, metadata: Metadata | None = None) -> Written:
-        """Put topics into the summary; what is there of them already stays as it is."""
+        """Merge sections into the summary; sections that a person edited are only added to."""
         return await asyncio.to_thread(self._merge, content, dict(metadata or {}))
 
     async def is_forgotten(self, content: str) -> bool:
-        """A summary that was forgotten is begun anew: it is not the same text."""
+        """Return False: after a summary was deleted, a new one may be written, because its text differs."""
         return False
 
     def _merge(self, content: str, keys: dict[str, Any]) -> Written:
         self.check_writable()
         (content, keys), counts = self._apply_policy(content, keys)
-        news = parse(content)[1]
-        for _ in range(TRIES):
-            memory = self._present()
+        news = parse_sections(content)[1]
+        for _ in range(WRITE_ATTEMPTS):
+            memory = self._read_summary()
             try:
-                written = self._begin(news, keys) if memory is None else self._go_on(memory, news, keys)
+                written = (
+                    self._create_summary(news, keys) if memory is None else self._update_summary(memory, news, keys)
+                )
             except (MemoryChangedError, MemoryNotFoundError):
                 continue
             if written is not None:
                 return self._with_redactions(written, counts)
         raise LockTimeoutError(self.namespace, 0)
 
-    def _begin(self, news: Sequence[Section], keys: Mapping[str, Any]) -> Written | None:
-        """Make the file; None if somebody else did meanwhile."""
+    def _create_summary(self, news: Sequence[Section], keys: Mapping[str, Any]) -> Written | None:
+        """Create the file; None if another process created it first."""
         body, marks = merge_sections(f"{HEADING}\n\n", news, {})
-        written = self.vault.add(body.rstrip(), **{"type": self.type, **keys, KEY: list(marks.values())})
-        if written.path == self._expected() or written.outcome != "created":
+        written = self.vault.add(body.rstrip(), **{"type": self.type, **keys, MARKS_KEY: list(marks.values())})
+        if written.path == self._summary_path() or written.outcome != "created":
             return written
         self.vault.remove(written.path)
         return None
 
-    def _go_on(self, memory: Memory, news: Sequence[Section], keys: Mapping[str, Any]) -> Written:
+    def _update_summary(self, memory: Memory, news: Sequence[Section], keys: Mapping[str, Any]) -> Written:
         before = section_marks(memory.header.values)
         body, marks = merge_sections(memory.body, news, before)
         if body == memory.body and marks == before:
             return Written(memory.id, memory.path, "unchanged", memory.stamp)
-        return self.vault.update(memory.path, body=body, seen=memory.stamp, **{**keys, KEY: list(marks.values())})
+        return self.vault.update(memory.path, body=body, seen=memory.stamp, **{**keys, MARKS_KEY: list(marks.values())})

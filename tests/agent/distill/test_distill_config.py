@@ -112,8 +112,8 @@ def test_the_bounds_themselves_are_allowed(limit: int) -> None:
         ("/facts/{actorId", "brace"),
         ("/facts/../x", "leaves the tree"),
         ("/facts/{memoryStrategyId}", r"no value for \{memoryStrategyId\}"),
-        ("/sessions/{actorId}", "sessions/ is not for memories"),
-        ("/archive", "archive/ is not for memories"),
+        ("/sessions/{actorId}", "sessions/ is reserved"),
+        ("/archive", "archive/ is reserved"),
     ],
 )
 def test_a_template_that_cannot_be_filled_is_refused_by_its_own_text(template: str, reason: str) -> None:
@@ -217,13 +217,13 @@ def test_strategies_have_names_and_namespaces_by_default() -> None:
 
 
 def test_a_summary_wants_a_namespace_a_session() -> None:
-    with pytest.raises(InvalidSetupError, match=r"namespace: .* one file a session"):
+    with pytest.raises(InvalidSetupError, match=r"namespace: .* one file per session"):
         SummaryStrategy("sum", "/summaries/{actorId}")
     assert SummaryStrategy("sum", "/s/{session_id}").namespace == "/s/{session_id}"
 
 
 def test_episodes_want_a_namespace_for_their_reflections() -> None:
-    with pytest.raises(InvalidSetupError, match=r"namespace: .* none above it"):
+    with pytest.raises(InvalidSetupError, match=r"namespace: .* no parent for reflections"):
         EpisodeStrategy("e", "/episodes")
     assert EpisodeStrategy("e", "/episodes", reflects=False).companions == []
 

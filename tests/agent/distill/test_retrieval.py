@@ -10,7 +10,7 @@ from support.people import CODING, fill
 
 from memfs import Vault
 from memfs.agent.distill.config import RetrievalConfig, VaultMemoryConfig
-from memfs.agent.distill.retrieval import LONGEST, Retriever, find_user_turn
+from memfs.agent.distill.retrieval import MAX_MEMORY_CHARS, Retriever, find_user_turn
 from memfs.agent.messages import Message
 
 SUSHI = "Alice likes sushi with tuna."
@@ -151,7 +151,7 @@ def test_a_long_memory_is_told_in_part(vault: Vault) -> None:
     added = vault.add("Tuna. " * 20_000, "/preferences/alice")
 
     text = told(retriever(vault), user("tuna"))
-    assert len(text) < LONGEST + 300
+    assert len(text) < MAX_MEMORY_CHARS + 300
     assert f"[cut: 119,999 characters; the whole is memory {added.id}]" in text
 
 

@@ -22,7 +22,7 @@ from memfs.agent.distill.strategies import (
     SummaryStrategy,
     make_store,
 )
-from memfs.agent.distill.summaries import edited_titles, parse, section_marks
+from memfs.agent.distill.summaries import edited_titles, parse_sections, section_marks
 from memfs.agent.messages import Message
 from memfs.data_types import Memory
 
@@ -189,7 +189,7 @@ def test_what_was_told_from_memory_is_not_remembered_once_more(vault: Vault) -> 
     vault.add("Alice likes tea.", "/preferences/alice")
     model = ScriptedModel([[{"content": "Alice likes tea."}, {"content": "Alice drinks it at four."}]])
     memory, attachment = begin(vault, FactStrategy("all", "/preferences/alice", model=model))
-    memory._note(["Alice likes tea."])
+    memory._ignore_echo(["Alice likes tea."])
     attachment.record(with_position(said("Alice likes tea. At four?"), "s-1", 0))
     wait(memory.close())
 
@@ -338,7 +338,7 @@ def test_many_that_begin_a_summary_at_once_have_one_file(vault: Vault) -> None:
 
     memory = only(vault, "/summaries")
     assert memory.path == "summaries/alice/s-1/summary.md"
-    assert sorted((one.title, one.text) for one in parse(memory.body)[1]) == [
+    assert sorted((one.title, one.text) for one in parse_sections(memory.body)[1]) == [
         (f"Topic {number}-{part}", f"Text {number}-{part}.") for number in range(count) for part in range(3)
     ]
     assert edited_titles(memory.body, section_marks(memory.header.values)) == []

@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memfs.agent.distill.summaries import LINES, Section, highlights, merge_sections, parse, section
+from memfs.agent.distill.summaries import (
+    MAX_HIGHLIGHTS,
+    Section,
+    highlights,
+    make_section,
+    merge_sections,
+    parse_sections,
+)
 from memfs.agent.messages import Message
 
 WORDS = "Atlas is due in November and Bob leads it with great care for details of every kind".split()
@@ -12,7 +19,7 @@ turns = st.lists(st.builds(lambda role, text: {"role": role, "content": text},
                            st.sampled_from(["user", "assistant", "tool"]), sentences), max_size=25)  # fmt: skip
 titles = st.sampled_from(["Lunch", "lunch", "Work", "Trips", "Ünter uns"])
 texts = st.sampled_from(["One.", "Two.\n\nThree.", "- a\n- b", "```\n## no topic\n```", "~~~\nnever closed", "x"])
-topics = st.lists(st.builds(section, titles, texts), max_size=5)
+topics = st.lists(st.builds(make_section, titles, texts), max_size=5)
 
 
 def text(*parts: Section) -> str:
@@ -20,42 +27,42 @@ def text(*parts: Section) -> str:
 
 
 def test_a_heading_in_fenced_code_is_no_topic() -> None:
-    head, found = parse("# S\n\n## A\n\n```\n## B\n```\n\n~~~\n```\n## C\n~~~\n## D\n")
+    head, found = parse_sections("# S\n\n## A\n\n```\n## B\n```\n\n~~~\n```\n## C\n~~~\n## D\n")
 
     assert [one.title for one in found] == ["A", "D"]
     assert head == "# S\n\n"
 
 
 def test_code_that_is_never_closed_swallows_no_other_topic() -> None:
-    body, marks = merge_sections("", [section("A", "```\ncode"), section("B", "two")], {})
+    body, marks = merge_sections("", [make_section("A", "```\ncode"), make_section("B", "two")], {})
 
-    assert [one.title for one in parse(body)[1]] == ["A", "B"]
-    assert merge_sections(body, [section("B", "three")], marks)[0] == "## A\n\n```\ncode\n```\n\n## B\n\nthree\n"
+    assert [one.title for one in parse_sections(body)[1]] == ["A", "B"]
+    assert merge_sections(body, [make_section("B", "three")], marks)[0] == "## A\n\n```\ncode\n```\n\n## B\n\nthree\n"
 
 
 def test_a_topic_that_is_said_again_is_replaced_where_it_stands() -> None:
-    body, marks = merge_sections("# Summary\n\n", [section("A", "one"), section("B", "two")], {})
+    body, marks = merge_sections("# Summary\n\n", [make_section("A", "one"), make_section("B", "two")], {})
 
-    assert merge_sections(body, [section("a", "three")], marks)[0] == "# Summary\n\n## a\n\nthree\n\n## B\n\ntwo\n"
+    assert merge_sections(body, [make_section("a", "three")], marks)[0] == "# Summary\n\n## a\n\nthree\n\n## B\n\ntwo\n"
 
 
 def test_two_topics_of_one_title_both_stay() -> None:
     body = "## A\n\nmine\n\n## A\n\nmine too\n"
 
-    assert merge_sections(body, [section("A", "ours")], {})[0] == "## A\n\nmine\n\nours\n\n## A\n\nmine too\n"
+    assert merge_sections(body, [make_section("A", "ours")], {})[0] == "## A\n\nmine\n\nours\n\n## A\n\nmine too\n"
 
 
 def test_a_title_that_a_person_changed_is_the_persons() -> None:
-    body, marks = merge_sections("", [section("Trips", "Porto.")], {})
+    body, marks = merge_sections("", [make_section("Trips", "Porto.")], {})
     renamed = body.replace("## Trips", "## TRIPS")
 
-    assert merge_sections(renamed, [section("Trips", "Rome.")], marks)[0] == "## TRIPS\n\nPorto.\n\nRome.\n"
+    assert merge_sections(renamed, [make_section("Trips", "Rome.")], marks)[0] == "## TRIPS\n\nPorto.\n\nRome.\n"
 
 
 def test_lines_go_to_the_list_that_a_person_made_of_them() -> None:
     body = "## A\n\n- one\n- two, by hand\n\nand after\n\n## B\n"
 
-    assert merge_sections(body.replace("\nand after\n", ""), [section("A", "- one\n- three")], {})[0] == (
+    assert merge_sections(body.replace("\nand after\n", ""), [make_section("A", "- one\n- three")], {})[0] == (
         "## A\n\n- one\n- two, by hand\n- three\n\n## B\n"
     )
 
@@ -115,4 +122,4 @@ def test_the_portions_of_a_session_do_not_matter(said: list[Message], cut: int) 
 
     assert _lines(said[:cut], said[cut:]) == whole
     assert _lines(said, said) == whole
-    assert len(whole.splitlines()) <= LINES
+    assert len(whole.splitlines()) <= MAX_HIGHLIGHTS
