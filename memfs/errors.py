@@ -1,133 +1,150 @@
-"""Every error memfs raises on purpose.
+"""All errors that memfs raises on purpose.
 
 MemfsError
 ├── VaultError
-│   ├── VaultNotFoundError        no vault at this directory, or above it
-│   ├── MemoryNotFoundError       no memory with this id or path
-│   │   └── VersionNotFoundError  no kept version that could be brought back
-│   ├── PlaceNotFoundError        no namespace, or no file, of this name in the vault
-│   ├── AmbiguousNameError        a name that several memories have
-│   ├── SessionNotFoundError      no session, log, branch or event of this name
-│   ├── OtherActorError           the log of somebody else's conversation
+│   ├── VaultNotFoundError        no vault in this directory or above it
+│   ├── MemoryNotFoundError       no memory has this id or path
+│   │   └── VersionNotFoundError  no kept version matches
+│   ├── PlaceNotFoundError        the vault has no namespace or file of this name
+│   ├── AmbiguousNameError        several memories have this name
+│   ├── SessionNotFoundError      no session, log, branch or event has this name
+│   ├── OtherActorError           the session log belongs to another actor
 │   ├── MemoryExistsError         the name is taken
 │   ├── MemoryChangedError        the file changed since it was read
-│   ├── MalformedMemoryError      the file cannot be edited without touching more than asked
-│   ├── InvalidMemoryError        a text or header value that cannot be stored
-│   │   └── SecretRefusedError    an agent's text that holds a secret (a ValueError too)
-│   ├── DecryptionError           an encrypted text, and not the key it was encrypted with
-│   ├── InvalidNamespaceError     a name that is not allowed, or leaves the tree or the scope
+│   ├── MalformedMemoryError      the file cannot be edited without changing unrelated parts of it
+│   ├── InvalidMemoryError        a text or header value cannot be stored
+│   │   └── SecretRefusedError    an agent's text contains a secret (also a ValueError)
+│   ├── DecryptionError           an encrypted text cannot be decrypted with the given key
+│   ├── InvalidNamespaceError     a name is not allowed, or leaves the vault or the scope
 │   ├── LockTimeoutError          another writer held the namespace for too long
 │   └── StorageError              the operating system refused
-│       ├── ReadOnlyError         the vault cannot be written
+│       ├── ReadOnlyError         the vault is not writable
 │       └── NoSpaceError          the disk is full
 ├── StoreError                    the backend of a store
 │   ├── StoreUnavailableError     it cannot be reached, opened or written
 │   │   ├── StoreLockedError      another writer held it for too long
-│   │   ├── ServerUnreachableError    nobody answers at the address
-│   │   ├── AccessRefusedError    a wrong password, or something that this user may not do
+│   │   ├── ServerUnreachableError    the server does not respond
+│   │   ├── AccessRefusedError    wrong password, or missing permission
 │   │   ├── MissingDatabaseError  the server has no database of this name
-│   │   ├── MissingTablesError    the database holds nothing of memfs
+│   │   ├── MissingTablesError    the database has no tables of memfs
 │   │   └── MissingExtensionError  the server lacks an extension
-│   ├── StoreDamagedError         what it keeps cannot be read
-│   └── NewerSchemaError          it was written by a later memfs
+│   ├── StoreDamagedError         its data cannot be read
+│   └── NewerSchemaError          it was written by a later version of memfs
 ├── SearchError
-│   └── InvalidSearchError        a limit or a filter that cannot be
+│   └── InvalidSearchError        a limit or a filter is not valid
 ├── SettingsError                 memfs.yaml or an argument is wrong
-│   ├── InvalidQueriesError       queries.yaml is wrong, at a line of it
-│   ├── InvalidKeyError           a key for encryption that is not set, or is none
-│   ├── InvalidSetupError         a manager, a store or a tool that cannot be set up so (a ValueError too)
-│   ├── MissingExtraError         something that wants a package which is not installed
-│   ├── UnknownStoreError         an address that nothing which is installed understands
+│   ├── InvalidQueriesError       a line of queries.yaml is wrong
+│   ├── InvalidKeyError           an encryption key is missing or malformed
+│   ├── InvalidSetupError         a manager, store or tool was configured wrongly (also a ValueError)
+│   ├── MissingExtraError         an optional dependency is not installed
+│   ├── UnknownStoreError         no installed store handles this address
 │   └── StorePluginError          the plugin for an address cannot be loaded
-├── InvalidArgumentsError         a tool was called in a way it does not know (a ValueError too)
-├── ExtractionError               a model's answer held no facts that could be read
+├── InvalidArgumentsError         a tool was called with wrong arguments (also a ValueError)
+├── ExtractionError               a model's reply contained no facts that could be parsed
 └── AggregateMemoryError          several errors of one call
 
-Each carries its facts as attributes, words itself, and knows the way on (`hint`) and the exit code of the
-command line.
+An error class declares its fields as annotations; they are the constructor's arguments and the instance's attributes.
+`template` formats the message from them, `hint` is advice for the user, `exit_code` is that of the command line.
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 
+def short_repr(value: object) -> str:
+    """Return `repr(value)` for a message, cut to 100 characters."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+class _SignatureOfFields:
+    """The `__signature__` of an error class, built on demand because `inspect` is slow to import."""
+
+    def __get__(self, error: object, cls: "type[MemfsError]") -> Any:
+        if not cls._fields:
+            return None
+        from inspect import Parameter, Signature
+
+        kind, defaults = Parameter.POSITIONAL_OR_KEYWORD, cls._defaults
+        return Signature([Parameter(name, kind, default=defaults.get(name, Parameter.empty)) for name in cls._fields])
+
+
+@dataclass_transform(eq_default=False)
 class MemfsError(Exception):
-    """The root of the tree: facts in, one line of words out."""
+    """The base class of all errors of memfs.
 
+    The annotations of a subclass are its fields, as those of a dataclass are, unless it has a constructor of its own.
+    Fields are also the `args` of the exception, so errors can be pickled and copied.
+    """
+
+    template = "{0}"
     hint = ""
     exit_code = 1
-    template = "{0}"
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _defaults: ClassVar[dict[str, Any]] = {}
+    __signature__ = _SignatureOfFields()
 
-    def __init__(self, *facts: object) -> None:
-        super().__init__(*facts)
+    def __init_subclass__(cls) -> None:
+        has_constructor = "__init__" in vars(cls)
+        cls._fields = () if has_constructor else tuple(dict.fromkeys((*cls._fields, *cls.__annotations__)))
+        cls._defaults = {name: getattr(cls, name) for name in cls._fields if hasattr(cls, name)}
+
+    def __init__(self, *values: object, **named: object) -> None:
+        if fields := self._fields:
+            given = dict(zip(fields, values, strict=False)) | named
+            facts = self._defaults | given
+            if len(given) < len(values) + len(named) or facts.keys() != set(fields):
+                raise TypeError(f"{type(self).__name__} takes the arguments {', '.join(fields)}")
+            values = tuple(facts[name] for name in fields)
+            vars(self).update(facts)
+        super().__init__(*values)
 
     def __str__(self) -> str:
-        return self.template.format(*self.args)
+        return self.template.format(*self.args, **vars(self))
 
     def with_hint(self, hint: str) -> Self:
-        """The error, with another way on than those of its kind have."""
+        """Set another hint than that of the class, and return the error."""
         self.hint = hint
         return self
 
 
-class VaultError(MemfsError):
-    """Something about a vault or a memory in it."""
+# The classes are laid out as a table: no blank lines inside a declaration.
+# fmt: off
 
+class VaultError(MemfsError):
+    """An error about a vault or a memory in it."""
 
 class VaultNotFoundError(VaultError):
-    """No vault here."""
-
-    template = "{0}: no vault here"
-    hint = "Make one with `memfs init DIR`, or name one with --vault DIR or MEMFS_VAULT."
-    exit_code = 2
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(path)
-
+    """There is no vault in the directory."""
+    template = "{path}: no vault here"
+    exit_code, hint = 2, "Make one with `memfs init DIR`, or name one with --vault DIR or MEMFS_VAULT."
+    path: str
 
 class MemoryNotFoundError(VaultError):
     """No memory has this id or path."""
-
-    template = "{0!r}: no such memory"
+    template = "{ref!r}: no such memory"
     hint = "See what there is with `memfs list`."
-
-    def __init__(self, ref: str) -> None:
-        self.ref = ref
-        super().__init__(ref)
-
+    ref: str
 
 class VersionNotFoundError(MemoryNotFoundError):
-    """No kept version of a memory differs from its file, or none has such a hash."""
-
+    """No kept version of a memory differs from its file, or none has a hash that begins with `version`."""
     hint = "See which there are with `memfs versions`; memfs keeps one when it writes."
-
-    def __init__(self, ref: str, version: str = "") -> None:
-        self.ref, self.version = ref, version
-        VaultError.__init__(self, ref, version)
+    version: str = ""
 
     def __str__(self) -> str:
         which = f"begins with {self.version!r}" if self.version else "differs from the file"
         return f"{self.ref}: no kept version {which}"
 
-
 class PlaceNotFoundError(VaultError):
-    """No namespace, or no file, of the vault has this name."""
-
-    template = "{0!r}: no such {1} in this vault"
+    """The vault has no namespace, or no file, of this name."""
+    template = "{name!r}: no such {kind} in this vault"
     hint = "See what there is with `memfs list`."
-
-    def __init__(self, name: str, kind: str = "namespace") -> None:
-        self.name, self.kind = name, kind
-        super().__init__(name, kind)
-
+    name: str
+    kind: str = "namespace"
 
 class AmbiguousNameError(VaultError):
     """Several memories have this name."""
-
-    template = "{0!r}: may mean {1}"
-    hint = "Name it by its path."
-    exit_code = 2
+    exit_code, hint = 2, "Name it by its path."
 
     def __init__(self, name: str, paths: Sequence[str]) -> None:
         self.name, self.paths = name, tuple(paths)
@@ -135,260 +152,168 @@ class AmbiguousNameError(VaultError):
 
     def __str__(self) -> str:
         more = f" and {len(self.paths) - 5:,} more" if len(self.paths) > 5 else ""
-        return self.template.format(self.name, ", ".join(self.paths[:5]) + more)
-
+        return f"{self.name!r}: may mean {', '.join(self.paths[:5])}{more}"
 
 class SessionNotFoundError(VaultError):
     """No session, log, branch or event has this name."""
-
-    template = "{0!r}: no such session, log, branch or event"
+    template = "{name!r}: no such session, log, branch or event"
     hint = "See which there are with `memfs sessions list`."
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(name)
-
+    name: str
 
 class OtherActorError(VaultError):
-    """The log is of a conversation with another actor; nothing of it was read or written."""
-
-    template = "{0}: the log of actor {1!r}, not of {2!r}"
-    hint = "Choose another session or agent id, one for each actor."
-    exit_code = 2
-
-    def __init__(self, path: str, actor: str, wanted: str) -> None:
-        self.path, self.actor, self.wanted = path, actor, wanted
-        super().__init__(path, actor, wanted)
-
+    """The log belongs to a conversation with another actor; nothing of it was read or written."""
+    template = "{path}: the log of actor {actor!r}, not of {wanted!r}"
+    exit_code, hint = 2, "Choose another session or agent id, one for each actor."
+    path: str
+    actor: str
+    wanted: str
 
 class MemoryExistsError(VaultError):
-    """The name is taken by another memory."""
-
-    template = "{0}: already exists"
-    hint = "Choose another name, or remove the memory that has it."
-    exit_code = 3
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(path)
-
+    """Another memory has this name."""
+    template = "{path}: already exists"
+    exit_code, hint = 3, "Choose another name, or remove the memory that has it."
+    path: str
 
 class MemoryChangedError(VaultError):
-    """The file is not the one that was read; nothing was written."""
-
-    template = "{0}: changed on disk since it was read"
-    hint = "Read it again and repeat the change."
-    exit_code = 3
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(path)
-
+    """The file changed since it was read; nothing was written."""
+    template = "{path}: changed on disk since it was read"
+    exit_code, hint = 3, "Read it again and repeat the change."
+    path: str
 
 class MalformedMemoryError(VaultError):
-    """The file cannot be edited without touching more than was asked for; nothing was written."""
-
-    template = "{0}:{1}: {2}"
+    """The file cannot be edited without changing unrelated parts of it; nothing was written."""
+    template = "{path}:{line}: {reason}"
     hint = "Mend the file in an editor; `memfs check` shows what is wrong with it."
-
-    def __init__(self, path: str, line: int, reason: str) -> None:
-        self.path, self.line, self.reason = path, line, reason
-        super().__init__(path, line, reason)
-
-
-def short_repr(value: object) -> str:
-    """A value in a message, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."
-
+    path: str
+    line: int
+    reason: str
 
 class InvalidMemoryError(VaultError):
-    """A text or a header value that cannot be stored."""
-
-    template = "{0}: {1}"
-    hint = "Change the value; docs/format.md lists what each key allows."
-    exit_code = 2
-
-    def __init__(self, subject: str, reason: str) -> None:
-        self.subject, self.reason = subject, reason
-        super().__init__(subject, reason)
-
+    """A text or a header value cannot be stored."""
+    template = "{subject}: {reason}"
+    exit_code, hint = 2, "Change the value; docs/format.md lists what each key allows."
+    subject: str
+    reason: str
 
 class SecretRefusedError(InvalidMemoryError, ValueError):
-    """An agent's text that holds what the vault refuses, by kind and line, never the text; nothing was written."""
+    """An agent's text contains a secret that the vault refuses; nothing was written.
 
-    template = "{0}: holds {1} on line {2}, which is not stored"
+    The error has the kind and the line of the secret, never its text.
+    """
+    template = "{subject}: holds {kind} on line {line}, which is not stored"
     hint = "Say it without the secret; `redaction` in memfs.yaml sets what is refused: docs/safety.md."
 
     def __init__(self, subject: str, kind: str, line: int) -> None:
-        VaultError.__init__(self, subject, kind, line)
         self.subject, self.kind, self.line = subject, kind, line
         self.reason = f"holds {kind} on line {line}"
-
+        MemfsError.__init__(self, subject, kind, line)
 
 class DecryptionError(VaultError):
-    """An encrypted text that cannot be decrypted; the file stays as it is."""
-
-    template = "{0}: {1}: cannot be decrypted with the key {2!r}: {3}"
+    """An encrypted text cannot be decrypted; the file stays as it is."""
+    template = "{path}: {field}: cannot be decrypted with the key {key!r}: {reason}"
     hint = "Set the key that it was encrypted with; what was altered comes back by `memfs restore`, or from git."
-
-    def __init__(self, path: str, field: str, key: str, reason: str) -> None:
-        self.path, self.field, self.key, self.reason = path, field, key, reason
-        super().__init__(path, field, key, reason)
-
+    path: str
+    field: str
+    key: str
+    reason: str
 
 class InvalidNamespaceError(VaultError):
-    """A name that is not allowed, or that leaves the tree or the scope."""
-
-    template = "{0!r}: {1}"
-    hint = "Use a namespace such as /facts/alice: plain names between slashes."
-    exit_code = 2
-
-    def __init__(self, name: str, reason: str) -> None:
-        self.name, self.reason = name, reason
-        super().__init__(name, reason)
-
+    """A name is not allowed, or leaves the vault or the scope."""
+    template = "{name!r}: {reason}"
+    exit_code, hint = 2, "Use a namespace such as /facts/alice: plain names between slashes."
+    name: str
+    reason: str
 
 class LockTimeoutError(VaultError):
     """Another writer held the namespace until the deadline; nothing was written."""
-
-    template = "{0}: still locked by another writer after {1:g} s"
-    hint = "Try again; if nobody should be writing, look for a stopped memfs process."
-    exit_code = 4
-
-    def __init__(self, namespace: str, seconds: float) -> None:
-        self.namespace, self.seconds = namespace, seconds
-        super().__init__(namespace, seconds)
-
+    template = "{namespace}: still locked by another writer after {seconds:g} s"
+    exit_code, hint = 4, "Try again; if nobody should be writing, look for a stopped memfs process."
+    namespace: str
+    seconds: float
 
 class StorageError(VaultError):
     """The operating system refused; nothing was written."""
-
-    template = "{0}: {1}"
+    template = "{path}: {reason}"
     hint = "See to what the system says, and repeat."
-
-    def __init__(self, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(path, reason)
-
+    path: str
+    reason: str
 
 class ReadOnlyError(StorageError):
-    """The vault, or a part of it, cannot be written; nothing was written."""
-
-    template = "{0}: not writable: {1}"
+    """The vault, or a part of it, is not writable; nothing was written."""
+    template = "{path}: not writable: {reason}"
     hint = "Check the permissions of the vault, or work on a copy of it."
-
 
 class NoSpaceError(StorageError):
     """The disk is full; nothing was written."""
-
-    template = "{0}: no space left: {1}"
+    template = "{path}: no space left: {reason}"
     hint = "Free some space and repeat; what was acknowledged before is on disk."
 
-
 class StoreError(MemfsError):
-    """Something about the backend of a store."""
-
-    template = "{0}: {1}"
-
-    def __init__(self, place: str, reason: str) -> None:
-        self.place, self.reason = place, reason
-        super().__init__(place, reason)
-
+    """An error about the backend of a store."""
+    template = "{place}: {reason}"
+    place: str
+    reason: str
 
 class StoreUnavailableError(StoreError):
-    """The backend cannot be reached, opened or written; what was acknowledged before is kept."""
-
+    """The backend cannot be reached, opened or written; writes that were acknowledged before are kept."""
     hint = "See to what it says, and repeat."
 
-
 class StoreLockedError(StoreUnavailableError):
-    """Another writer held it until the deadline; nothing was written."""
-
-    hint = "Try again; if nobody should be writing, look for a stopped process."
-    exit_code = 4
-
+    """Another writer held the store until the deadline; nothing was written."""
+    exit_code, hint = 4, "Try again; if nobody should be writing, look for a stopped process."
 
 class ServerUnreachableError(StoreUnavailableError):
-    """Nobody answers at the address, or the connection broke."""
-
+    """The server does not respond, or the connection broke."""
     hint = "Check that the server runs, and the host and port in the URL."
 
-
 class AccessRefusedError(StoreUnavailableError):
-    """The server does not know the user or the password, or does not let them do this."""
-
+    """The server does not accept the user or the password, or does not permit the operation."""
     hint = "Check user and password; docs/hub.md lists what a user must be granted."
-
 
 class MissingDatabaseError(StoreUnavailableError):
     """The server has no database of this name."""
-
     hint = "Check the name behind the last slash of the URL, or make the database with `createdb`."
 
-
 class MissingTablesError(StoreUnavailableError):
-    """The database holds nothing of memfs yet."""
-
+    """The database has no tables of memfs yet."""
     hint = "Push to it first, or check the name of the database."
 
-
 class MissingExtensionError(StoreUnavailableError):
-    """The server lacks an extension that is wanted."""
-
+    """The server lacks an extension that is needed."""
     hint = "Have an administrator install pgvector and run `CREATE EXTENSION vector`, or go without an embedder."
 
-
 class StoreDamagedError(StoreError):
-    """What the backend keeps cannot be read; nothing was changed in it."""
-
+    """The data of the backend cannot be read; nothing in it was changed."""
     hint = "Bring it back from a copy, or move it away to begin anew."
 
-
 class NewerSchemaError(StoreError):
-    """The backend was written by a later memfs; nothing was changed in it."""
-
-    template = "{0}: has schema version {1}, and this memfs knows versions up to {2}"
-    hint = "Install a later memfs: pip install --upgrade memfs-vault."
-    exit_code = 2
+    """The backend was written by a later version of memfs; nothing in it was changed."""
+    template = "{place}: has schema version {found}, and this memfs knows versions up to {known}"
+    exit_code, hint = 2, "Install a later memfs: pip install --upgrade memfs-vault."
 
     def __init__(self, place: str, found: int, known: int) -> None:
         self.place, self.found, self.known = place, found, known
         MemfsError.__init__(self, place, found, known)
 
-
 class SearchError(MemfsError):
-    """Something about a search."""
-
+    """An error about a search."""
 
 class InvalidSearchError(SearchError):
-    """A limit or a filter that cannot be."""
-
-    template = "{0}: {1}"
-    hint = "docs/search.md lists what a search takes."
-    exit_code = 2
-
-    def __init__(self, subject: str, reason: str) -> None:
-        self.subject, self.reason = subject, reason
-        super().__init__(subject, reason)
-
+    """A limit or a filter is not valid."""
+    template = "{subject}: {reason}"
+    exit_code, hint = 2, "docs/search.md lists what a search takes."
+    subject: str
+    reason: str
 
 class SettingsError(MemfsError):
-    """memfs.yaml, or an argument, is wrong."""
-
-    template = "{0}: {1}"
-    hint = "docs/format.md lists the settings."
-    exit_code = 2
-
-    def __init__(self, where: str, reason: str) -> None:
-        self.where, self.reason = where, reason
-        super().__init__(where, reason)
-
+    """memfs.yaml or an argument is wrong."""
+    template = "{where}: {reason}"
+    exit_code, hint = 2, "docs/format.md lists the settings."
+    where: str
+    reason: str
 
 class InvalidQueriesError(SettingsError):
-    """The questions of an evaluation cannot be asked so; none was."""
-
-    template = "{0}:{1}: {2}"
+    """The queries file of an evaluation is wrong; no query was run."""
     hint = "docs/evaluation.md shows what a question may hold."
 
     def __init__(self, path: str, line: int, reason: str) -> None:
@@ -396,84 +321,61 @@ class InvalidQueriesError(SettingsError):
         self.where, self.reason = f"{path}:{line}", reason
         MemfsError.__init__(self, path, line, reason)
 
-
 class InvalidKeyError(SettingsError):
-    """A key for encryption that is not set, or is none; nothing was written."""
-
+    """An encryption key is missing or malformed; nothing was written."""
     hint = "Set the variable to the key, in base64 or hex; `memfs keygen` makes a new one."
 
-
 class InvalidSetupError(SettingsError, ValueError):
-    """A manager, a store or a tool that cannot be set up so."""
-
+    """A manager, a store or a tool was configured wrongly."""
     hint = "docs/agents.md and docs/stores.md list what each takes."
 
-
 class MissingExtraError(SettingsError):
-    """Something that wants a package which is not installed."""
-
-    template = "{0}: wants the extra {1!r}, which is not installed"
+    """An optional dependency is not installed."""
+    template = "{subject}: wants the extra {extra!r}, which is not installed"
 
     def __init__(self, subject: str, extra: str) -> None:
         self.subject, self.extra = subject, extra
-        MemfsError.__init__(self, subject, extra)
         self.hint = f"Install it: pip install 'memfs-vault[{extra}]'."
-
+        MemfsError.__init__(self, subject, extra)
 
 class UnknownStoreError(SettingsError):
-    """An address that nothing which is installed understands."""
-
-    template = "{0}: no store has such addresses; there are {1}"
-
+    """No installed store handles addresses of this scheme."""
     def __init__(self, scheme: str, installed: tuple[str, ...], extras: tuple[str, ...]) -> None:
         self.scheme, self.installed, self.extras = scheme, installed, extras
-        MemfsError.__init__(self, scheme, installed, extras)
         install = [f"pip install 'memfs-vault[{extra}]'" for extra in extras]
         more = f" More come with {', '.join(install)}." if install else ""
         self.hint = f"Install a plugin that brings {scheme!r} as an entry point of the group memfs.stores.{more}"
+        MemfsError.__init__(self, scheme, installed, extras)
 
     def __str__(self) -> str:
-        return self.template.format(self.scheme, ", ".join(f"{one}:" for one in self.installed))
-
+        schemes = ", ".join(f"{scheme}:" for scheme in self.installed)
+        return f"{self.scheme}: no store has such addresses; there are {schemes}"
 
 class StorePluginError(SettingsError):
     """The plugin for an address cannot be loaded."""
-
-    template = "{0}: the plugin {1} cannot be loaded: {2}"
+    template = "{scheme}: the plugin {plugin} cannot be loaded: {reason}"
     hint = "Install it again, or tell those who make it."
 
     def __init__(self, scheme: str, plugin: str, reason: str) -> None:
         self.scheme, self.plugin, self.reason = scheme, plugin, reason
         MemfsError.__init__(self, scheme, plugin, reason)
 
-
 class InvalidArgumentsError(MemfsError, ValueError):
-    """A tool was called in a way it does not know; nothing was done."""
-
-    template = "{0}: {1}"
-    hint = "Call it as its description says."
-    exit_code = 2
-
-    def __init__(self, tool: str, reason: str) -> None:
-        self.tool, self.reason = tool, reason
-        super().__init__(tool, reason)
-
+    """A tool was called with wrong arguments; nothing was done."""
+    template = "{tool}: {reason}"
+    exit_code, hint = 2, "Call it as its description says."
+    tool: str
+    reason: str
 
 class ExtractionError(MemfsError):
-    """A model's answer held no facts that could be read, also when it was asked again."""
-
-    template = "{0}: {1}"
+    """A model's reply contained no facts that could be parsed, also after a retry."""
+    template = "{model}: {reason}"
     hint = "The turns are kept; see `memfs retry`."
-
-    def __init__(self, model: str, reason: str) -> None:
-        self.model, self.reason = model, reason
-        super().__init__(model, reason)
-
+    model: str
+    reason: str
 
 class AggregateMemoryError(MemfsError):
-    """Several errors of one call; what did not fail was done."""
-
-    template = "{0}: {1}"
+    """Several errors of one call; the parts of the call that did not fail were done."""
     hint = "Each error is in `errors`; repeat what failed."
 
     def __init__(self, message: str, errors: Sequence[BaseException]) -> None:
