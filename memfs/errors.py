@@ -128,7 +128,7 @@ class MemoryNotFoundError(VaultError):
 
 class VersionNotFoundError(MemoryNotFoundError):
     """No kept version of a memory differs from its file, or none has a hash that begins with `version`."""
-    hint = "See which there are with `memfs versions`; memfs keeps one when it writes."
+    hint = "List the kept versions with `memfs versions`; memfs keeps one when it writes."
     version: str = ""
 
     def __str__(self) -> str:
@@ -157,12 +157,12 @@ class AmbiguousNameError(VaultError):
 class SessionNotFoundError(VaultError):
     """No session, log, branch or event has this name."""
     template = "{name!r}: no such session, log, branch or event"
-    hint = "See which there are with `memfs sessions list`."
+    hint = "List the sessions with `memfs sessions list`."
     name: str
 
 class OtherActorError(VaultError):
     """The log belongs to a conversation with another actor; nothing of it was read or written."""
-    template = "{path}: the log of actor {actor!r}, not of {wanted!r}"
+    template = "{path}: belongs to actor {actor!r}, not to {wanted!r}"
     exit_code, hint = 2, "Choose another session or agent id, one for each actor."
     path: str
     actor: str
@@ -183,7 +183,7 @@ class MemoryChangedError(VaultError):
 class MalformedMemoryError(VaultError):
     """The file cannot be edited without changing unrelated parts of it; nothing was written."""
     template = "{path}:{line}: {reason}"
-    hint = "Mend the file in an editor; `memfs check` shows what is wrong with it."
+    hint = "Repair the file in an editor; `memfs check` lists its problems."
     path: str
     line: int
     reason: str
@@ -201,7 +201,7 @@ class SecretRefusedError(InvalidMemoryError, ValueError):
     The error has the kind and the line of the secret, never its text.
     """
     template = "{subject}: holds {kind} on line {line}, which is not stored"
-    hint = "Say it without the secret; `redaction` in memfs.yaml sets what is refused: docs/safety.md."
+    hint = "Leave the secret out; `redaction` in memfs.yaml sets what is refused: docs/safety.md."
 
     def __init__(self, subject: str, kind: str, line: int) -> None:
         self.subject, self.kind, self.line = subject, kind, line
@@ -211,7 +211,7 @@ class SecretRefusedError(InvalidMemoryError, ValueError):
 class DecryptionError(VaultError):
     """An encrypted text cannot be decrypted; the file stays as it is."""
     template = "{path}: {field}: cannot be decrypted with the key {key!r}: {reason}"
-    hint = "Set the key that it was encrypted with; what was altered comes back by `memfs restore`, or from git."
+    hint = "Set the key that it was encrypted with; restore an altered text with `memfs restore` or from git."
     path: str
     field: str
     key: str
@@ -234,7 +234,7 @@ class LockTimeoutError(VaultError):
 class StorageError(VaultError):
     """The operating system refused; nothing was written."""
     template = "{path}: {reason}"
-    hint = "See to what the system says, and repeat."
+    hint = "Fix the reported cause and repeat."
     path: str
     reason: str
 
@@ -246,7 +246,7 @@ class ReadOnlyError(StorageError):
 class NoSpaceError(StorageError):
     """The disk is full; nothing was written."""
     template = "{path}: no space left: {reason}"
-    hint = "Free some space and repeat; what was acknowledged before is on disk."
+    hint = "Free some space and repeat; writes that were acknowledged before are on disk."
 
 class StoreError(MemfsError):
     """An error about the backend of a store."""
@@ -256,7 +256,7 @@ class StoreError(MemfsError):
 
 class StoreUnavailableError(StoreError):
     """The backend cannot be reached, opened or written; writes that were acknowledged before are kept."""
-    hint = "See to what it says, and repeat."
+    hint = "Fix the reported cause and repeat."
 
 class StoreLockedError(StoreUnavailableError):
     """Another writer held the store until the deadline; nothing was written."""
@@ -272,7 +272,7 @@ class AccessRefusedError(StoreUnavailableError):
 
 class MissingDatabaseError(StoreUnavailableError):
     """The server has no database of this name."""
-    hint = "Check the name behind the last slash of the URL, or make the database with `createdb`."
+    hint = "Check the name after the last slash of the URL, or create the database with `createdb`."
 
 class MissingTablesError(StoreUnavailableError):
     """The database has no tables of memfs yet."""
@@ -280,15 +280,15 @@ class MissingTablesError(StoreUnavailableError):
 
 class MissingExtensionError(StoreUnavailableError):
     """The server lacks an extension that is needed."""
-    hint = "Have an administrator install pgvector and run `CREATE EXTENSION vector`, or go without an embedder."
+    hint = "Ask an administrator to install pgvector and run `CREATE EXTENSION vector`, or use no embedder."
 
 class StoreDamagedError(StoreError):
     """The data of the backend cannot be read; nothing in it was changed."""
-    hint = "Bring it back from a copy, or move it away to begin anew."
+    hint = "Restore it from a copy, or move it away to start with an empty store."
 
 class NewerSchemaError(StoreError):
     """The backend was written by a later version of memfs; nothing in it was changed."""
-    template = "{place}: has schema version {found}, and this memfs knows versions up to {known}"
+    template = "{place}: has schema version {found}, but this memfs supports versions up to {known}"
     exit_code, hint = 2, "Install a later memfs: pip install --upgrade memfs-vault."
 
     def __init__(self, place: str, found: int, known: int) -> None:
@@ -301,7 +301,7 @@ class SearchError(MemfsError):
 class InvalidSearchError(SearchError):
     """A limit or a filter is not valid."""
     template = "{subject}: {reason}"
-    exit_code, hint = 2, "docs/search.md lists what a search takes."
+    exit_code, hint = 2, "docs/search.md lists the arguments of a search."
     subject: str
     reason: str
 
@@ -314,7 +314,7 @@ class SettingsError(MemfsError):
 
 class InvalidQueriesError(SettingsError):
     """The queries file of an evaluation is wrong; no query was run."""
-    hint = "docs/evaluation.md shows what a question may hold."
+    hint = "docs/evaluation.md describes the keys of a question."
 
     def __init__(self, path: str, line: int, reason: str) -> None:
         self.path, self.line = path, line
@@ -327,11 +327,11 @@ class InvalidKeyError(SettingsError):
 
 class InvalidSetupError(SettingsError, ValueError):
     """A manager, a store or a tool was configured wrongly."""
-    hint = "docs/agents.md and docs/stores.md list what each takes."
+    hint = "docs/agents.md and docs/stores.md list the arguments."
 
 class MissingExtraError(SettingsError):
     """An optional dependency is not installed."""
-    template = "{subject}: wants the extra {extra!r}, which is not installed"
+    template = "{subject}: needs the extra {extra!r}, which is not installed"
 
     def __init__(self, subject: str, extra: str) -> None:
         self.subject, self.extra = subject, extra
@@ -344,17 +344,17 @@ class UnknownStoreError(SettingsError):
         self.scheme, self.installed, self.extras = scheme, installed, extras
         install = [f"pip install 'memfs-vault[{extra}]'" for extra in extras]
         more = f" More come with {', '.join(install)}." if install else ""
-        self.hint = f"Install a plugin that brings {scheme!r} as an entry point of the group memfs.stores.{more}"
+        self.hint = f"Install a plugin that provides {scheme!r} as an entry point of the group memfs.stores.{more}"
         MemfsError.__init__(self, scheme, installed, extras)
 
     def __str__(self) -> str:
         schemes = ", ".join(f"{scheme}:" for scheme in self.installed)
-        return f"{self.scheme}: no store has such addresses; there are {schemes}"
+        return f"{self.scheme}: no store handles such addresses; there are {schemes}"
 
 class StorePluginError(SettingsError):
     """The plugin for an address cannot be loaded."""
     template = "{scheme}: the plugin {plugin} cannot be loaded: {reason}"
-    hint = "Install it again, or tell those who make it."
+    hint = "Reinstall the plugin, or report the problem to its maintainers."
 
     def __init__(self, scheme: str, plugin: str, reason: str) -> None:
         self.scheme, self.plugin, self.reason = scheme, plugin, reason

@@ -286,7 +286,8 @@ def test_a_migration_that_fails_leaves_nothing(database: Database) -> None:
 def test_tables_of_a_newer_memfs_are_refused(database: Database) -> None:
     migrate(database, "things", STEPS)
 
-    with pytest.raises(NewerSchemaError, match="has schema version 2, and this memfs knows versions up to 1") as caught:
+    message = "has schema version 2, but this memfs supports versions up to 1"
+    with pytest.raises(NewerSchemaError, match=message) as caught:
         migrate(database, "things", STEPS[:1])
     assert "upgrade" in caught.value.hint
 
@@ -340,7 +341,7 @@ except MissingExtraError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
     assert done.stdout == (
-        "PostgreSQL: wants the extra 'postgres', which is not installed | "
+        "PostgreSQL: needs the extra 'postgres', which is not installed | "
         "Install it: pip install 'memfs-vault[postgres]'.\n"
     )
 

@@ -152,7 +152,7 @@ def test_without_the_extra_the_command_says_what_to_install(example: Path) -> No
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "memfs: encryption: wants the extra 'crypto', which is not installed\n"
+        "memfs: encryption: needs the extra 'crypto', which is not installed\n"
         "hint: Install it: pip install 'memfs-vault[crypto]'.\n"
     )
     assert not Vault(example).read(PEANUTS).is_encrypted

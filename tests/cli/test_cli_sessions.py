@@ -58,7 +58,7 @@ def test_a_session_is_shown_as_a_transcript(memfs: Memfs, example: Path) -> None
 
 def test_what_is_not_there_says_so(memfs: Memfs) -> None:
     for words, hint in (
-        (["show", "nothing"], "See which there are with `memfs sessions list`."),
+        (["show", "nothing"], "List the sessions with `memfs sessions list`."),
         (["show", NAME, "--agent", "nothing"], "Its agents: main."),
         (["tail", NAME, "--branch", "nothing"], "Its branches: none."),
     ):

@@ -29,7 +29,7 @@ def test_an_empty_body_is_refused_as_an_empty_text_is(memfs: Memfs, example: Pat
 
 
 def test_restore_without_versions_says_what_is_missing(memfs: Memfs) -> None:
-    hint = "hint: See which there are with `memfs versions`; memfs keeps one when it writes.\n"
+    hint = "hint: List the kept versions with `memfs versions`; memfs keeps one when it writes.\n"
 
     assert memfs("restore", "people/alice") == (
         1, "", f"memfs: people/alice.md: no kept version differs from the file\n{hint}"

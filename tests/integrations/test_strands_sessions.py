@@ -410,7 +410,7 @@ def test_the_log_of_another_actor_is_not_handed_out(vault: Vault, snapshot: Snap
     ):
         with pytest.raises(errors.OtherActorError) as caught:
             attempt()
-        assert str(caught.value) == "sessions/s-1/main.agent.jsonl: the log of actor 'alice', not of 'bob'"
+        assert str(caught.value) == "sessions/s-1/main.agent.jsonl: belongs to actor 'alice', not to 'bob'"
         assert "each actor" in caught.value.hint
 
     assert snapshot(vault.root / "sessions") == before

@@ -405,7 +405,7 @@ with Vault(sys.argv[1]) as vault:
     ran = run_script(code, tmp_path / "vault", added.id)
 
     assert ran.stdout == (
-        "encryption: wants the extra 'crypto', which is not installed|Install it: pip install 'memfs-vault[crypto]'.\n"
+        "encryption: needs the extra 'crypto', which is not installed|Install it: pip install 'memfs-vault[crypto]'.\n"
     ), ran.stderr
     assert snapshot(tmp_path) == before
 

@@ -801,7 +801,7 @@ def test_another_actor_does_not_get_the_conversation(vault: Vault) -> None:
         agent(manager, "Kept.")("my PIN is 1234")
 
     with VaultSessionManager(VaultMemoryConfig(vault, "s-1", "bob")) as manager:
-        with pytest.raises(OtherActorError, match="the log of actor 'alice', not of 'bob'"):
+        with pytest.raises(OtherActorError, match="belongs to actor 'alice', not to 'bob'"):
             agent(manager)
         own = agent(manager, "Hello.", agent_id="for-bob")
         own("hi")

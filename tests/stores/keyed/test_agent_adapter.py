@@ -148,7 +148,8 @@ def test_what_cannot_be_kept_is_refused_in_the_words_of_an_agents_store() -> Non
 
 @pytest.mark.parametrize("given", [5, None, {}, "mongo://x"])
 def test_a_bridge_wants_a_keyed_store(given: Any) -> None:
-    with pytest.raises((InvalidSetupError, UnknownStoreError), match=r"not a KeyedStore|no store has such addresses"):
+    reasons = "not a KeyedStore|no store handles such addresses"
+    with pytest.raises((InvalidSetupError, UnknownStoreError), match=reasons):
         as_agent_store(given)
 
 

@@ -236,7 +236,7 @@ def test_a_plugin_joins_by_being_installed(tmp_path: Path) -> None:
         "JarStore shelf True 7",
         "JarStore x False 3",
         "InvalidSetupError store 'jar://x': no option 'top'; known: lid, size",
-        f"UnknownStoreError nix: no store has such addresses; there are {there}",
+        f"UnknownStoreError nix: no store handles such addresses; there are {there}",
     ]
 
 

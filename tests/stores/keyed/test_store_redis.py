@@ -393,5 +393,5 @@ except errors.MissingExtraError as error:
 """
     done = run_script(code)
 
-    assert "RedisStore: wants the extra 'redis'" in done.stdout, done.stderr
+    assert "RedisStore: needs the extra 'redis'" in done.stdout, done.stderr
     assert "pip install 'memfs-vault[redis]'" in done.stdout

@@ -410,6 +410,6 @@ except errors.MissingExtraError as error:
 """
     done = run_script(code)
 
-    assert "SqliteStore: wants the extra 'sql'" in done.stdout, done.stderr
+    assert "SqliteStore: needs the extra 'sql'" in done.stdout, done.stderr
     assert "pip install 'memfs-vault[sql]'" in done.stdout
     assert MissingExtraError("SqliteStore", "sql").exit_code == 2

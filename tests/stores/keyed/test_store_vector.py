@@ -268,5 +268,5 @@ except errors.MissingExtraError as error:
 """
     done = run_script(code, package)
 
-    assert "wants the extra 'semantic'" in done.stdout, done.stderr
+    assert "needs the extra 'semantic'" in done.stdout, done.stderr
     assert "pip install 'memfs-vault[semantic]'" in done.stdout
