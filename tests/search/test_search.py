@@ -592,7 +592,7 @@ def test_a_title_is_that_of_the_header_whatever_the_body_says(vault: Vault, key:
 def rank_by_words(hit: Hit) -> float:
     """The rank of a hit as its reasons tell it: the share of what its words are worth, and what is left of it."""
     scored = [reason for reason in hit.why if reason.score]
-    worth = sum(float(re.findall(r"worth ([\d.]+)", reason.text)[0]) for reason in scored)
+    worth = sum(float(re.findall(r"weight ([\d.]+)", reason.text)[0]) for reason in scored)
     [left] = [float(found[0]) for reason in hit.why if (found := re.findall(r"rank x ([\d.]+)", reason.text))]
     return float((sum(reason.score for reason in scored) / worth) ** RELEVANCE_EXPONENT * left)
 
