@@ -97,7 +97,7 @@ class Freshness:
                     self._follow(root)
                 if self.published.index is None:
                     self._look(root, progress)
-                few = min(PUBLISH_THRESHOLD, max(FEW, self.index.memory_count))  # with more, their words count too little
+                few = min(PUBLISH_THRESHOLD, max(FEW, self.index.memory_count))  # with more, their words count less
                 is_much = len(self.unpublished) > few or self.unpublished.total_bytes > MUCH
                 if (is_much and time.monotonic() > self.published.retry_at) or self.published.is_retry_due():
                     self._publish_pending(root, progress)

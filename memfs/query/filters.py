@@ -88,10 +88,10 @@ class Filter:
         include: Texts = (),
     ) -> Self:
         """Return the filter of these arguments; raise InvalidSearchError if one is not valid."""
-        place = namespace if namespace and namespace.segments else scope
+        subtree = namespace if namespace and namespace.segments else scope
         include_words, statuses = _texts("include", include), _texts("status", status)
         requested = (
-            *_below(place, "not below", unless=scope),
+            *_below(subtree, "not below", unless=scope),
             *_one_of("type", _texts("type", type)),
             *_one_of("status", statuses),
             *_none_of("status", _texts("not_status", not_status)),
@@ -101,7 +101,7 @@ class Filter:
             *_during("valid", valid),
         )
         conditions = tuple([_check_comparable(Condition.make(given)) for given in _where_list(where)])
-        included = _included(include_words, place, statuses)
+        included = _included(include_words, subtree, statuses)
         rules = (*_below(scope, "outside the scope"), *_default_rules(included), *requested)
         return cls(rules, conditions, included, scope, not (requested or conditions or include_words))
 
@@ -149,11 +149,11 @@ def _check_comparable(condition: Condition) -> Condition:
     return condition
 
 
-def _included(words: tuple[str, ...], place: Namespace, statuses: tuple[str, ...]) -> frozenset[str]:
+def _included(words: tuple[str, ...], subtree: Namespace, statuses: tuple[str, ...]) -> frozenset[str]:
     """Return the kinds that a search lets in: those named in `include`, and those that its other arguments name."""
     if unknown := [word for word in words if word not in (*INCLUDES, "all")]:
         raise InvalidSearchError("include", f"{short_repr(unknown[0])} is none of {', '.join(INCLUDES)}, all")
-    implied = {"archived": _is_archived(place), "deprecated": "deprecated" in statuses}
+    implied = {"archived": _is_archived(subtree), "deprecated": "deprecated" in statuses}
     return frozenset([word for word in INCLUDES if "all" in words or word in words or implied.get(word)])
 
 
@@ -170,12 +170,12 @@ def _is_archived(namespace: Namespace) -> bool:
     return Namespace((ARCHIVE,)).holds(namespace.segments)
 
 
-def _below(place: Namespace, relation: str, unless: Namespace = _ROOT) -> list[Rule]:
+def _below(subtree: Namespace, relation: str, unless: Namespace = _ROOT) -> list[Rule]:
     """Return the rule that a memory is in a namespace, or was before it was moved to the archive."""
-    name = fold(str(place))
-    terms = (f"in={name}",) if _is_archived(place) else (f"in={name}", f"in=/{ARCHIVE}{name}")
-    rule = Rule(AnyOf(terms), lambda memory: f"is in {memory.namespace}, {relation} {place}")
-    return [rule] if place != unless else []
+    name = fold(str(subtree))
+    terms = (f"in={name}",) if _is_archived(subtree) else (f"in={name}", f"in=/{ARCHIVE}{name}")
+    rule = Rule(AnyOf(terms), lambda memory: f"is in {memory.namespace}, {relation} {subtree}")
+    return [rule] if subtree != unless else []
 
 
 def _one_of(key: str, texts: tuple[str, ...]) -> list[Rule]:

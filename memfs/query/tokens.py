@@ -11,16 +11,18 @@ LANGUAGES = (
     "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian",
     "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
 )  # fmt: skip
-STOP_WORDS = frozenset(
-    """
-    a about after again all also am an and any are as at be because been before being between both but by can
-    could d did do does doing don down during each else ever few for from further had has have having he her here
-    hers herself him himself his how i if in into is it its itself just ll m me more most my myself no nor not of
-    off on once only or other our ours ourselves out over own please re s same she should so some such t tell than
-    that the their theirs them themselves then there these they this those through to too under until up ve very
-    was we were what when where which while who whom whose why will with would you your yours yourself
-    """.split()
-)
+STOP_WORDS = frozenset({
+    "a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because",
+    "been", "before", "being", "between", "both", "but", "by", "can", "could", "d", "did", "do", "does", "doing",
+    "don", "down", "during", "each", "else", "ever", "few", "for", "from", "further", "had", "has", "have", "having",
+    "he", "her", "here", "hers", "herself", "him", "himself", "his", "how", "i", "if", "in", "into", "is", "it",
+    "its", "itself", "just", "ll", "m", "me", "more", "most", "my", "myself", "no", "nor", "not", "of", "off", "on",
+    "once", "only", "or", "other", "our", "ours", "ourselves", "out", "over", "own", "please", "re", "s", "same",
+    "she", "should", "so", "some", "such", "t", "tell", "than", "that", "the", "their", "theirs", "them",
+    "themselves", "then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up",
+    "ve", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why",
+    "will", "with", "would", "you", "your", "yours", "yourself",
+})  # fmt: skip
 UNSPACED = re.compile(  # runs of scripts that put no spaces between words
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )

@@ -1,4 +1,4 @@
-"""The parts of an index: rows, generations, a look at every file, the journal and the watcher."""
+"""Parts of the index and its freshness: rows, generations, scans, the journal and the watcher."""
 
 import os
 import subprocess
@@ -42,11 +42,11 @@ def row_table(*chunks: tuple[list[Row], list[int]]) -> RowTable:
     return RowTable(made)
 
 
-# --- words
+# --- analyzer
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_question_is_cut_in_every_language(language: str) -> None:
+def test_a_question_is_tokenized_in_every_language(language: str) -> None:
     assert Analyzer(language).question_terms("Kiwi42")
 
 
@@ -59,7 +59,7 @@ def test_a_question_is_cut_in_every_language(language: str) -> None:
     )
 )
 @example(["a b", "a", "b", "a\x1fsb", "a\tb", " ", "\x1f", "\x1fs"])
-def test_a_keyword_is_one_whatever_spaces_it_has(texts: list[str]) -> None:
+def test_a_keyword_stays_one_term_with_any_white_space(texts: list[str]) -> None:
     keywords = [f"x={text}" for text in texts]
     documents = [
         Document(row(f"{at}.md"), "tea", join_keywords(["tags=tea", one]), {}) for at, one in enumerate(keywords)
@@ -75,7 +75,7 @@ def test_a_keyword_is_one_whatever_spaces_it_has(texts: list[str]) -> None:
 # --- rows
 
 
-def test_a_catalog_knows_the_living_row_of_each_path() -> None:
+def test_a_row_table_returns_the_live_row_of_each_path() -> None:
     rows = row_table(([row("a.md", 1), row("b.md", 2)], []), ([row("a.md", 3)], [0]), ([], [1]))
 
     assert rows.rows_by_path() == {"a.md": 2}
@@ -85,7 +85,7 @@ def test_a_catalog_knows_the_living_row_of_each_path() -> None:
     assert rows.has_path("b.md")
 
 
-def test_a_catalog_knows_the_living_rows_of_each_directory() -> None:
+def test_a_row_table_returns_the_live_rows_of_each_directory() -> None:
     first = [row("a.md", 1), row("n/a.md", 2), row("n/b.md", 3), row("n/m/x.md", 4), row("n/z.md", 5)]
     rows = row_table((first, []), ([row("n/b.md", 6), row("日/x.md", 7)], [2, 3]), ([], [0]))
 
@@ -113,9 +113,11 @@ def test_a_catalog_knows_the_living_rows_of_each_directory() -> None:
         ([(["n/a.md", "n/b.md", "n/d.md"], [])], False),
         ([(["n/a.md", "n/b.md", "m/c.md"], [])], False),
     ],
-    ids=["sorted", "unsorted", "in two chunks", "beside a dead one", "one dead", "one less", "another", "elsewhere"],
+    ids=["sorted", "unsorted", "two chunks", "with a dead row", "one dead", "one missing", "another", "elsewhere"],
 )
-def test_a_directory_holds_its_files_as_they_were(chunks: list[tuple[list[str], list[int]]], is_all: bool) -> None:
+def test_directory_rows_match_exactly_the_indexed_files(
+    chunks: list[tuple[list[str], list[int]]], is_all: bool
+) -> None:
     known = row_table(*[([row(path, 7) for path in paths], dead) for paths, dead in chunks]).directory("n")
     names, stamps = ["a.md", "b.md", "c.md"], [(7, 7, 7, 7)] * 3
 
@@ -133,19 +135,19 @@ def test_merged_rows_keep_their_numbers() -> None:
     assert merged.rows_by_path() == {"b/日.md": 1}
 
 
-def test_a_time_too_far_away_is_never_taken_for_known() -> None:
+def test_a_time_out_of_range_is_stored_as_zeros() -> None:
     far = Row("a.md", Stamp(1 << 70, 1, 1, 1), bytes(8))
 
     assert row_table(([far], [])).stamps() == {"a.md": (0, 0, 0, 0)}
 
 
 @pytest.mark.parametrize("data", [b"", b"memfsrow", bytes(100), Chunk.encode(0, [row("a.md")], [])[:-1]])
-def test_bytes_that_are_no_rows_are_refused(data: bytes) -> None:
+def test_bytes_that_are_not_a_chunk_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a chunk of rows"):
         Chunk(data)
 
 
-def test_rows_that_cannot_be_read_are_damage() -> None:
+def test_rows_that_cannot_be_read_raise_index_damaged() -> None:
     data = Chunk.encode(0, [row("aaaa.md"), row("b.md")], [])
     rows = RowTable([Chunk(data.replace(b"aaaa", b"a\xff\xfea"))])
 
@@ -167,7 +169,7 @@ def test_rows_that_cannot_be_read_are_damage() -> None:
 # --- generations
 
 
-def test_many_publications_become_one_chunk_of_rows(vault: Vault) -> None:
+def test_chunks_of_many_publications_are_merged(vault: Vault) -> None:
     for number in range(MAX_CHUNKS + 3):
         vault.add(f"Number {number} is here.", "n")
         vault.sync()
@@ -179,14 +181,14 @@ def test_many_publications_become_one_chunk_of_rows(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"x", b"0\n[]", b'1\n["../..", "k", "", {}]'])
-def test_a_current_that_names_nothing_whole_is_damage(tmp_path: Path, text: bytes) -> None:
+def test_an_invalid_current_file_raises_index_damaged(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "current").write_bytes(text)
 
     with pytest.raises(IndexDamagedError):
         Generation.read(str(tmp_path))
 
 
-def test_where_files_cannot_be_linked_they_are_copied(tmp_path: Path) -> None:
+def test_files_that_cannot_be_linked_are_copied(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     other = Path("/dev/shm") / f"memfs-test-{os.getpid()}"
     try:
@@ -201,11 +203,11 @@ def test_where_files_cannot_be_linked_they_are_copied(tmp_path: Path) -> None:
 # --- the doctor
 
 
-def test_the_doctor_sees_what_the_index_has_otherwise(vault: Vault) -> None:
+def test_the_doctor_finds_differences_between_index_and_files(vault: Vault) -> None:
     kept, other = vault.add("Tea.", "n"), vault.add("Coffee.", "n")
     vault.sync()
-    finder = vault._engine
-    index = finder.fresh.index
+    engine = vault._engine
+    index = engine.fresh.index
     with vault._files.opened() as root:
         memory = read_one(root, kept.path)
     assert memory is not None
@@ -213,31 +215,31 @@ def test_the_doctor_sees_what_the_index_has_otherwise(vault: Vault) -> None:
     gone = build_document(memory)._replace(row=Row("n/gone.md", memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
     rows = index.row_table.rows_by_path()
     edits = [(rows[kept.path], wrong), (rows[other.path], None), (None, gone)]
-    folder = finder.fresh.published.folder
+    folder = engine.fresh.published.folder
     damaged = publish(folder, index, edits, language="english", journal="", is_large=False)
 
-    found = set(_differences(damaged, damaged.row_table.rows_by_path(), vault._files, is_synced=True))
-    told = list(_faults(finder.fresh, vault._files, is_synced=False))
+    differences = set(_differences(damaged, damaged.row_table.rows_by_path(), vault._files, is_synced=True))
+    faults = list(_faults(engine.fresh, vault._files, is_synced=False))
 
-    assert found == {
+    assert differences == {
         (kept.path, "indexed with another text"),
         (other.path, "not indexed"),
         ("n/gone.md", "indexed and not there"),
     }
-    assert told == [(kept.path, "indexed with another text")]
+    assert faults == [(kept.path, "indexed with another text")]
     assert [problem.path for problem in vault.doctor()] == [kept.path]
     assert vault.doctor() == []
     assert len(vault.search("tea coffee")) == 2
 
 
-def test_a_doctor_that_only_looks_leaves_a_vault_as_it_is(vault: Vault) -> None:
+def test_the_doctor_without_repair_changes_nothing(vault: Vault) -> None:
     (vault.root / "tea.md").write_text("Tea.")
 
     assert vault.doctor(repair=False) == []
     assert not (vault.root / ".memfs/index/current").exists()
 
 
-def test_a_generation_that_is_described_anew_is_not_opened_anew(vault: Vault) -> None:
+def test_a_rewritten_current_of_the_same_generation_does_not_reopen_the_index(vault: Vault) -> None:
     vault.add("Alice drinks oolong.")
     vault.sync()
     index, current = vault._engine.fresh.index, vault.root / ".memfs/index/current"
@@ -253,7 +255,7 @@ def test_a_generation_that_is_described_anew_is_not_opened_anew(vault: Vault) ->
     assert vault._engine.fresh.index is not index
 
 
-# --- a look at every file
+# --- unpublished changes and scans
 
 
 _WORDS = st.sampled_from("abcde")
@@ -265,7 +267,7 @@ _WORDS = st.sampled_from("abcde")
     ),
     groups=st.lists(st.lists(_WORDS, min_size=1, max_size=3, unique=True), max_size=4),
 )
-def test_what_is_pending_is_counted_and_scored_as_it_is_now(
+def test_unpublished_changes_are_counted_and_scored_as_they_are_now(
     edits: list[tuple[int, list[str], bool, bool]], groups: list[list[str]]
 ) -> None:
     unpublished, now = UnpublishedChanges(), dict[str, UnpublishedChange]()
@@ -278,25 +280,25 @@ def test_what_is_pending_is_counted_and_scored_as_it_is_now(
         else:
             now[path] = UnpublishedChange(memory, terms, is_new=is_new) if terms else UnpublishedChange(None)
             unpublished.put(path, now[path])
-    having = {word: [pending for pending in now.values() if word in pending.terms] for word in "abcde"}
-    weights = Weights({"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}, 6.5, groups)  # no memory of the index has an e
+    having = {word: [change for change in now.values() if word in change.terms] for word in "abcde"}
+    weights = Weights({"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}, 6.5, groups)  # no memory in the index has the term e
 
     assert unpublished.entries == now
     for word, those in having.items():
         assert unpublished.document_frequency(word) == len(those)
         assert unpublished.combined_frequency(0, word) == len(those)
-        assert unpublished.combined_frequency(7, word) == 7 + sum(pending.is_new for pending in those)
+        assert unpublished.combined_frequency(7, word) == 7 + sum(change.is_new for change in those)
     scores = unpublished.scores(weights.groups, weights.by_term, 4.0)
     whole = {path: weights.score(Counter(one.terms), len(one.terms), 4.0) for path, one in now.items()}
     assert scores == pytest.approx({path: score for path, score in whole.items() if score})
 
 
-def test_a_diff_names_what_came_changed_and_went() -> None:
+def test_a_diff_lists_added_changed_and_removed_paths() -> None:
     assert diff({"a": (1,), "b": (2,)}, {"b": (3,), "c": (4,)}) == Changes(["a"], ["b"], ["c"])
     assert diff({"a": (1,)}, {"a": (1,)}) == Changes([], [], [])
 
 
-def test_a_look_counts_what_is_as_known_and_tells_the_rest(tmp_path: Path) -> None:
+def test_a_scan_counts_unchanged_directories_and_lists_the_rest(tmp_path: Path) -> None:
     for path in ("same/a.md", "same/b.md", "changed/a.md", "less/a.md", "less/b.md", "mixed/a.md", "mixed/m/a.md"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("Tea.")
@@ -306,8 +308,8 @@ def test_a_look_counts_what_is_as_known_and_tells_the_rest(tmp_path: Path) -> No
         (tmp_path / "changed/a.md").write_text("Sencha.")
         (tmp_path / "less/b.md").unlink()
         (tmp_path / "less/c.md").symlink_to("a.md")
-        catalogued = row_table(([Row(path, Stamp(*before[path]), bytes(8)) for path in sorted(before)], []))
-        found, all_of_it = scan(root, known=catalogued.directory), scan(root)
+        table = row_table(([Row(path, Stamp(*before[path]), bytes(8)) for path in sorted(before)], []))
+        found, all_of_it = scan(root, known=table.directory), scan(root)
     finally:
         os.close(root)
 
@@ -317,7 +319,7 @@ def test_a_look_counts_what_is_as_known_and_tells_the_rest(tmp_path: Path) -> No
     assert (found.memories, all_of_it.memories) == (6, 6)
 
 
-def test_a_look_takes_memories_and_tells_what_is_none(tmp_path: Path) -> None:
+def test_a_scan_lists_memories_and_reports_files_that_are_not(tmp_path: Path) -> None:
     (tmp_path / "n").mkdir()
     (tmp_path / "n/tea.md").write_text("Tea.")
     (tmp_path / "n/é.md").write_text("Tea.")
@@ -339,7 +341,7 @@ def test_a_look_takes_memories_and_tells_what_is_none(tmp_path: Path) -> None:
         os.close(root)
 
     assert {*found.stamps} == {"n/tea.md", "n/é.md"}
-    assert {*names.stamps} == {"n/tea.md", "n/é.md", "n/large.md"}  # which reading then refuses
+    assert {*names.stamps} == {"n/tea.md", "n/é.md", "n/large.md"}  # reading it is refused
     assert {problem.reason.partition(":")[0] for problem in found.problems} == {
         "a symlink",
         "not a regular file",
@@ -352,7 +354,7 @@ def test_a_look_takes_memories_and_tells_what_is_none(tmp_path: Path) -> None:
 # --- the journal
 
 
-def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
+def test_a_journal_is_read_from_a_cursor_on(vault: Vault) -> None:
     vault.add("Tea.", "n")
     ours, theirs = ChangeJournal(), ChangeJournal()
     with vault._files.opened() as root:
@@ -370,44 +372,44 @@ def test_a_journal_is_read_on_from_where_one_was(vault: Vault) -> None:
         assert not theirs.start_at(root, cursor)
 
 
-def test_a_file_that_is_replaced_is_opened_anew_and_the_former_one_stays_open_for_a_moment(tmp_path: Path) -> None:
-    place, root = HandleCache("state", max_stale=MAX_STALE_HANDLES), open_root(tmp_path)
-    first = place.open(root, "log", os.O_RDWR | os.O_CREAT)
+def test_a_replaced_file_is_reopened_and_the_old_handle_stays_open_for_a_while(tmp_path: Path) -> None:
+    handles, root = HandleCache("state", max_stale=MAX_STALE_HANDLES), open_root(tmp_path)
+    first = handles.open(root, "log", os.O_RDWR | os.O_CREAT)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(3 * MAX_STALE_HANDLES):
         (tmp_path / "state").rename(tmp_path / f"aside-{number}")
-        now = place.open(root, "log", os.O_RDWR | os.O_CREAT)
+        now = handles.open(root, "log", os.O_RDWR | os.O_CREAT)
         os.write(now, b"new")
         if number < MAX_STALE_HANDLES:
-            os.write(first, b"old")  # by another thread, which was given it
+            os.write(first, b"old")  # by another thread that has the handle
 
     assert (tmp_path / "state" / "log").read_bytes() == b"new"
     assert (tmp_path / "aside-0" / "log").read_bytes() == b"old" * MAX_STALE_HANDLES
     assert len(os.listdir("/proc/self/fd")) == before + MAX_STALE_HANDLES
-    place.close()
+    handles.close()
     os.close(root)
     assert len(os.listdir("/proc/self/fd")) == before - 2
 
 
-def test_no_file_that_was_replaced_stays_open_where_its_words_are_gone(vault: Vault) -> None:
+def test_logs_of_removed_texts_do_not_stay_open(vault: Vault) -> None:
     for number in range(MAX_STALE_HANDLES):
         vault.remove(vault.create("facts/tea.md", f"Bob drinks tea number {number}.\n").path)
     links = [*map(os.path.realpath, Path("/proc/self/fd").iterdir())]
     gone = Counter(link for link in links if link.startswith(str(vault.root)) and link.endswith(".log (deleted)"))
 
-    assert max(gone.values(), default=0) <= 1  # the next to use it lets go of it
+    assert max(gone.values(), default=0) <= 1  # the next user closes it
 
 
 # --- the watcher
 
 
-def test_a_watcher_goes_on_when_a_look_fails(tmp_path: Path) -> None:
+def test_a_watcher_continues_after_a_failed_scan(tmp_path: Path) -> None:
     Vault.init(tmp_path / "v")
-    looks: list[int] = []
+    scans: list[int] = []
 
     def look() -> bool:
-        looks.append(1)
-        if len(looks) in {2, 3}:
+        scans.append(1)
+        if len(scans) in {2, 3}:
             raise OSError(5, "not mounted")
         return True
 
@@ -415,7 +417,7 @@ def test_a_watcher_goes_on_when_a_look_fails(tmp_path: Path) -> None:
     watcher.start()
     try:
         deadline = time.monotonic() + 30
-        while len(looks) < 6:
+        while len(scans) < 6:
             assert watcher.is_alive
             assert time.monotonic() < deadline
         assert watcher.trouble == ""
@@ -424,7 +426,7 @@ def test_a_watcher_goes_on_when_a_look_fails(tmp_path: Path) -> None:
     assert not watcher.is_alive
 
 
-def test_git_sees_nothing_of_a_search(vault: Vault) -> None:
+def test_a_search_leaves_git_status_clean(vault: Vault) -> None:
     (vault.root / "tea.md").write_text("Tea.")
     for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
         subprocess.run(["git", *command], cwd=vault.root, check=True)

@@ -1,4 +1,4 @@
-"""Which memories a search may return: exactly, as clauses for an index, and in words."""
+"""Filters: matching a memory, the clauses for an index, and the reasons of a mismatch."""
 
 import json
 import os
@@ -34,13 +34,13 @@ def stat(when: datetime = FILE_TIME) -> os.stat_result:
 
 
 def memory(header: str = "", path: str = "facts/alice/tea.md", body: str = "Alice likes tea.") -> Memory:
-    """A memory as it is read from a file."""
+    """Return a memory as it is read from a file."""
     text = f"---\n{header}\n---\n\n{body}\n" if header else f"{body}\n"
     return Memory(path, text.encode(), stat(), parse_file)
 
 
-class Holding(Memory):
-    """A memory with header values that no YAML gives."""
+class MemoryWithValues(Memory):
+    """A memory with header values that YAML cannot express."""
 
     def __init__(self, values: Mapping[str, Any], path: str = "facts/alice/tea.md") -> None:
         super().__init__(path, b"Alice likes tea.", stat(), parse_file)
@@ -51,16 +51,18 @@ class Holding(Memory):
         return Header(self.__dict__["values"])
 
 
-def make(namespace: str | None = None, *, scope: str = "/", **asked: Any) -> Filter:
-    return Filter.make(None if namespace is None else Namespace.parse(namespace), scope=Namespace.parse(scope), **asked)
+def make(namespace: str | None = None, *, scope: str = "/", **arguments: Any) -> Filter:
+    return Filter.make(
+        None if namespace is None else Namespace.parse(namespace), scope=Namespace.parse(scope), **arguments
+    )
 
 
 def micros(when: datetime) -> int:
     return (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def lets_through(clauses: Clauses, one: Memory) -> bool:
-    """An index of one memory, as simple as can be."""
+def passes_clauses(clauses: Clauses, one: Memory) -> bool:
+    """Return whether a memory passes all clauses: the simplest possible index."""
     terms, times = memory_keywords(one), memory_moments(one)
     for clause in clauses:
         match clause:
@@ -78,25 +80,25 @@ def lets_through(clauses: Clauses, one: Memory) -> bool:
     return True
 
 
-def found(asked: Filter, one: Memory, now: datetime = NOW) -> bool:
-    """Whether a filter matches; what else must hold of every filter and memory is asserted."""
-    matches, misses, through = (
-        asked.matches(one, now),
-        asked.mismatches(one, now),
-        lets_through(asked.clauses(now), one),
+def is_found(search_filter: Filter, one: Memory, now: datetime = NOW) -> bool:
+    """Return whether a filter matches a memory, and assert what is true of every filter and memory."""
+    matches, mismatches, through = (
+        search_filter.matches(one, now),
+        search_filter.mismatches(one, now),
+        passes_clauses(search_filter.clauses(now), one),
     )
-    assert matches == (not misses)
-    assert all(isinstance(miss, str) and miss for miss in misses)
-    assert through or not matches, (asked.clauses(now), memory_keywords(one), memory_moments(one))
-    if asked.is_exact:
-        assert through == matches, (asked.clauses(now), memory_keywords(one), misses)
+    assert matches == (not mismatches)
+    assert all(isinstance(mismatch, str) and mismatch for mismatch in mismatches)
+    assert through or not matches, (search_filter.clauses(now), memory_keywords(one), memory_moments(one))
+    if search_filter.is_exact:
+        assert through == matches, (search_filter.clauses(now), memory_keywords(one), mismatches)
     return matches
 
 
-# --- what an index holds ------------------------------------------------------------------------------
+# --- keywords and moments -----------------------------------------------------------------------------
 
 
-def test_keywords_are_the_keys_the_values_and_the_places() -> None:
+def test_keywords_are_the_keys_values_and_directories() -> None:
     header = "id: m-1\ntype: fact\ntags:\n  - Food\n  - Überall\ncreated: 2026-11-15\nimportance: 3\ntitle: T\nx: y\n"
 
     assert memory_keywords(memory(header.strip(), "Facts/Alice/tea.md")) == [
@@ -135,20 +137,20 @@ def test_the_keywords_of_a_value(value: str, terms: list[str]) -> None:
 
 
 @pytest.mark.parametrize("header", ["in: /archive", '"in=/archive": x', '"status=deprecated": x', "in: {}"])
-def test_no_header_key_passes_for_a_place_or_for_another_key(header: str) -> None:
+def test_no_header_key_is_mistaken_for_a_directory_or_another_key(header: str) -> None:
     assert {"in=/archive", "status=deprecated"}.isdisjoint(memory_keywords(memory(header)))
-    assert found(make(), memory(header))
+    assert is_found(make(), memory(header))
 
 
 @pytest.mark.parametrize("key", ["in", "a=b", "a%3Db", "50%", "ü", "a b"])
-def test_any_key_is_found(key: str) -> None:
+def test_any_header_key_can_be_searched(key: str) -> None:
     one = memory(f"{json.dumps(key, ensure_ascii=False)}: 5")
 
-    assert found(make(where=[(key, "EXISTS")]), one)
-    assert not found(make(where=[(key, "NOT_EXISTS")]), one)
-    assert found(make(where={key: 5}), one)
-    assert found(make(where=[(key, ">", 4)]), one)
-    assert not found(make(where=[(key, ">", 5)]), one)
+    assert is_found(make(where=[(key, "EXISTS")]), one)
+    assert not is_found(make(where=[(key, "NOT_EXISTS")]), one)
+    assert is_found(make(where={key: 5}), one)
+    assert is_found(make(where=[(key, ">", 4)]), one)
+    assert not is_found(make(where=[(key, ">", 5)]), one)
 
 
 def test_moments_are_microseconds() -> None:
@@ -167,11 +169,11 @@ def test_moments_are_microseconds() -> None:
     assert memory_moments(memory()) == {"created": micros(FILE_TIME), "updated": micros(FILE_TIME)}
 
 
-# --- what is out by default ---------------------------------------------------------------------------
+# --- excluded by default ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("word", "one", "miss"),
+    ("word", "one", "mismatch"),
     [
         ("archived", memory("", "archive/facts/alice/tea.md"), "forgotten: it is in archive/"),
         ("archived", memory("", "Archive/tea.md"), "forgotten: it is in archive/"),
@@ -179,13 +181,13 @@ def test_moments_are_microseconds() -> None:
         ("deprecated", memory("status: deprecated"), "its status is deprecated"),
     ],
 )
-def test_what_is_out_by_default_can_be_included(word: str, one: Memory, miss: str) -> None:
-    assert not found(make(), one)
-    assert make().mismatches(one, NOW) == [miss]
-    assert not found(make(include=[other for other in INCLUDES if other != word]), one)
-    assert found(make(include=word), one)
-    assert found(make(include=[word, "superseded"]), one)
-    assert found(make(include="all"), one)
+def test_memories_excluded_by_default_can_be_included(word: str, one: Memory, mismatch: str) -> None:
+    assert not is_found(make(), one)
+    assert make().mismatches(one, NOW) == [mismatch]
+    assert not is_found(make(include=[other for other in INCLUDES if other != word]), one)
+    assert is_found(make(include=word), one)
+    assert is_found(make(include=[word, "superseded"]), one)
+    assert is_found(make(include="all"), one)
 
 
 @pytest.mark.parametrize(
@@ -202,33 +204,33 @@ def test_what_is_out_by_default_can_be_included(word: str, one: Memory, miss: st
     ],
 )
 def test_a_memory_expires_after_its_last_moment(expires: str, now: datetime, is_in: bool) -> None:
-    assert found(make(), memory(f"expires: {expires}"), now) == is_in
+    assert is_found(make(), memory(f"expires: {expires}"), now) == is_in
 
 
-def test_a_draft_is_in_and_superseded_is_left_to_the_search() -> None:
-    assert found(make(), memory("status: draft"))
+def test_a_filter_accepts_drafts_and_leaves_superseded_memories_to_the_search() -> None:
+    assert is_found(make(), memory("status: draft"))
     assert make(include="superseded").include == {"superseded"}
     assert make(include=["all"]).include == set(INCLUDES)
 
 
-def test_asking_for_deprecated_memories_includes_them() -> None:
+def test_status_deprecated_includes_deprecated_memories() -> None:
     one = memory("status: deprecated")
 
-    assert found(make(status="deprecated"), one)
-    assert found(make(status=["stable", "deprecated"]), one)
-    assert not found(make(status="stable"), one)
+    assert is_found(make(status="deprecated"), one)
+    assert is_found(make(status=["stable", "deprecated"]), one)
+    assert not is_found(make(status="stable"), one)
 
 
-def test_a_filter_is_empty_until_something_is_asked_for() -> None:
+def test_a_filter_without_conditions_is_empty() -> None:
     assert make().is_empty
     assert make("/", scope="/facts").is_empty
     assert make("/facts", scope="/facts", where=None, tags=None, created=(None, None), updated="..").is_empty
-    asked: list[dict[str, Any]] = [
+    arguments: list[dict[str, Any]] = [
         {"namespace": "/facts"}, {"type": "note"}, {"status": "stable"}, {"tags": "a"}, {"created": "2026-01-01.."},
         {"updated": "2026-01-01"}, {"valid": "..2026-01-01"}, {"where": {"x": 1}}, {"where": [("x", "EXISTS")]},
         {"include": "superseded"},
     ]  # fmt: skip
-    assert not any(make(**one).is_empty for one in asked)
+    assert not any(make(**one).is_empty for one in arguments)
 
 
 # --- namespaces ---------------------------------------------------------------------------------------
@@ -250,13 +252,13 @@ def test_a_filter_is_empty_until_something_is_asked_for() -> None:
         ("/actors", "tea.md", False),
     ],
 )
-def test_a_namespace_is_a_subtree_by_whole_names(namespace: str, path: str, is_in: bool) -> None:
-    assert found(make(namespace), memory("", path)) == is_in
-    assert found(make(scope=namespace), memory("", path)) == is_in
+def test_a_namespace_is_a_subtree_of_whole_names(namespace: str, path: str, is_in: bool) -> None:
+    assert is_found(make(namespace), memory("", path)) == is_in
+    assert is_found(make(scope=namespace), memory("", path)) == is_in
 
 
 @pytest.mark.parametrize(
-    ("asked", "is_in"),
+    ("arguments", "is_in"),
     [
         ({"namespace": "/facts/alice"}, False),
         ({"namespace": "/facts/alice", "include": "archived"}, True),
@@ -274,17 +276,17 @@ def test_a_namespace_is_a_subtree_by_whole_names(namespace: str, path: str, is_i
         ({"namespace": "/facts", "scope": "/facts/alice", "include": "archived"}, True),
     ],
 )
-def test_a_forgotten_memory_lies_where_it_was(asked: dict[str, Any], is_in: bool) -> None:
-    assert found(make(**asked), memory("", "archive/facts/alice/tea.md")) == is_in
+def test_an_archived_memory_still_belongs_to_its_former_namespace(arguments: dict[str, Any], is_in: bool) -> None:
+    assert is_found(make(**arguments), memory("", "archive/facts/alice/tea.md")) == is_in
 
 
-def test_the_scope_restricts_whatever_namespace_is_named() -> None:
+def test_the_scope_restricts_any_namespace() -> None:
     one = memory("", "facts/bob/tea.md")
 
-    assert not found(make("/facts", scope="/facts/alice", include="all"), one)
-    assert not found(make("/facts/bob", scope="/facts/alice"), one)
-    assert not found(make("/archive", scope="/facts/bob"), one)
-    assert found(make("/facts", scope="/facts/bob"), one)
+    assert not is_found(make("/facts", scope="/facts/alice", include="all"), one)
+    assert not is_found(make("/facts/bob", scope="/facts/alice"), one)
+    assert not is_found(make("/archive", scope="/facts/bob"), one)
+    assert is_found(make("/facts", scope="/facts/bob"), one)
 
 
 # --- type, status, tags -------------------------------------------------------------------------------
@@ -293,29 +295,29 @@ def test_the_scope_restricts_whatever_namespace_is_named() -> None:
 def test_type_and_status_are_one_of_several_texts() -> None:
     fact, plain = memory("type: fact\nstatus: draft"), memory()
 
-    assert found(make(type="fact"), fact)
-    assert found(make(type=["fact", "note"], status=("draft", "stable")), fact)
-    assert found(make(not_status="draft"), plain)
-    assert not found(make(not_status=["draft", "odd"]), fact)
-    assert found(make(type=("fact", "note"), status="stable"), plain)
-    assert not found(make(type="Fact"), fact)
-    assert not found(make(type="note"), fact)
-    assert not found(make(status="stable"), fact)
-    assert found(make(type="caf\u00e9"), memory("type: cafe\u0301"))
-    assert found(make(type="cafe\u0301"), memory("type: caf\u00e9"))
-    assert not found(make(type="t" * 99), memory(f"type: {'t' * 150}"))
+    assert is_found(make(type="fact"), fact)
+    assert is_found(make(type=["fact", "note"], status=("draft", "stable")), fact)
+    assert is_found(make(not_status="draft"), plain)
+    assert not is_found(make(not_status=["draft", "odd"]), fact)
+    assert is_found(make(type=("fact", "note"), status="stable"), plain)
+    assert not is_found(make(type="Fact"), fact)
+    assert not is_found(make(type="note"), fact)
+    assert not is_found(make(status="stable"), fact)
+    assert is_found(make(type="caf\u00e9"), memory("type: cafe\u0301"))
+    assert is_found(make(type="cafe\u0301"), memory("type: caf\u00e9"))
+    assert not is_found(make(type="t" * 99), memory(f"type: {'t' * 150}"))
 
 
-def test_all_tags_must_be_there_in_any_case() -> None:
+def test_all_tags_must_match_in_any_case() -> None:
     one = memory("tags: [Food, Straße, éa]")
 
-    assert found(make(tags="food"), one)
-    assert found(make(tags=["FOOD", "STRASSE", "e\u0301A"]), one)
-    assert not found(make(tags=["food", "japan"]), one)
-    assert not found(make(tags="foo"), one)
-    assert not found(make(tags="food"), memory())
-    assert found(make(tags="b"), memory("tags: a, b"))
-    assert not found(make(tags="t" * 99), memory(f"tags: {'t' * 150}"))
+    assert is_found(make(tags="food"), one)
+    assert is_found(make(tags=["FOOD", "STRASSE", "e\u0301A"]), one)
+    assert not is_found(make(tags=["food", "japan"]), one)
+    assert not is_found(make(tags="foo"), one)
+    assert not is_found(make(tags="food"), memory())
+    assert is_found(make(tags="b"), memory("tags: a, b"))
+    assert not is_found(make(tags="t" * 99), memory(f"tags: {'t' * 150}"))
 
 
 # --- times --------------------------------------------------------------------------------------------
@@ -353,24 +355,24 @@ DAY = "created: 2026-11-15T10:30:00Z"
     ],
 )
 def test_a_memory_is_created_and_updated_in_a_span(span: Any, is_in: bool) -> None:
-    assert found(make(created=span), memory(DAY)) == is_in
-    assert found(make(updated=span), memory(DAY)) == is_in
-    assert found(make(updated=span), memory(f"created: 2020-01-01\nupdated{DAY[7:]}")) == is_in
+    assert is_found(make(created=span), memory(DAY)) == is_in
+    assert is_found(make(updated=span), memory(DAY)) == is_in
+    assert is_found(make(updated=span), memory(f"created: 2020-01-01\nupdated{DAY[7:]}")) == is_in
 
 
-def test_the_time_of_the_file_stands_in() -> None:
-    assert found(make(created="2026-11-01", updated="2026-11-01"), memory())
-    assert not found(make(created="2026-11-02.."), memory())
+def test_the_file_time_replaces_missing_header_times() -> None:
+    assert is_found(make(created="2026-11-01", updated="2026-11-01"), memory())
+    assert not is_found(make(created="2026-11-02.."), memory())
 
 
 @pytest.mark.parametrize("moment", [datetime(1970, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, tzinfo=UTC)])
-def test_the_first_moment_of_1970_is_a_moment_like_others(moment: datetime) -> None:
+def test_moment_zero_compares_like_any_other(moment: datetime) -> None:
     one = memory(f"created: {moment.isoformat()}")
 
-    assert found(make(created=(moment, moment)), one)
-    assert not found(make(created=(None, moment - timedelta(seconds=1))), one)
-    assert not found(make(created=(moment + timedelta(seconds=1), None)), one)
-    assert found(make(where=[("created", "<=", moment)]), one)
+    assert is_found(make(created=(moment, moment)), one)
+    assert not is_found(make(created=(None, moment - timedelta(seconds=1))), one)
+    assert not is_found(make(created=(moment + timedelta(seconds=1), None)), one)
+    assert is_found(make(where=[("created", "<=", moment)]), one)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +393,7 @@ def test_the_first_moment_of_1970_is_a_moment_like_others(moment: datetime) -> N
     ],
 )
 def test_a_memory_is_valid_at_some_moment_of_a_span(header: str, span: str, is_in: bool) -> None:
-    assert found(make(valid=span), memory(header)) == is_in
+    assert is_found(make(valid=span), memory(header)) == is_in
 
 
 # --- where --------------------------------------------------------------------------------------------
@@ -552,11 +554,11 @@ OPERATIONS: list[tuple[str, str, str, Any, bool]] = [
 def test_a_condition_on_a_header_key(header: str, key: str, operator: str, value: Any, is_in: bool) -> None:
     condition = (key, operator) if operator in {"EXISTS", "NOT_EXISTS"} else (key, operator, value)
 
-    assert found(make(where=[condition]), memory(header)) == is_in
-    assert found(make(where=[(key, operator.lower(), value)]), memory(header)) == is_in
+    assert is_found(make(where=[condition]), memory(header)) == is_in
+    assert is_found(make(where=[(key, operator.lower(), value)]), memory(header)) == is_in
 
 
-def test_every_operator_is_tried_both_ways() -> None:
+def test_every_operator_has_a_matching_and_a_failing_case() -> None:
     assert {(operator, is_in) for _, _, operator, _, is_in in OPERATIONS} == {
         (operator, is_in) for operator in OPERATORS for is_in in (True, False)
     }
@@ -565,12 +567,12 @@ def test_every_operator_is_tried_both_ways() -> None:
 def test_where_is_a_mapping_one_condition_or_several() -> None:
     one = memory("x: 1\ny: [a]")
 
-    assert found(make(where={"x": 1, "y": "a"}), one)
-    assert not found(make(where={"x": 1, "y": "b"}), one)
-    assert found(make(where=("x", "=", 1)), one)
-    assert found(make(where=["x", "EXISTS"]), one)
-    assert found(make(where=[("x", "==", 1), ["y", "contains", "A"]]), one)
-    assert found(make(where=iter([("x", ">", 0), ("z", "NOT_EXISTS")])), one)
+    assert is_found(make(where={"x": 1, "y": "a"}), one)
+    assert not is_found(make(where={"x": 1, "y": "b"}), one)
+    assert is_found(make(where=("x", "=", 1)), one)
+    assert is_found(make(where=["x", "EXISTS"]), one)
+    assert is_found(make(where=[("x", "==", 1), ["y", "contains", "A"]]), one)
+    assert is_found(make(where=iter([("x", ">", 0), ("z", "NOT_EXISTS")])), one)
 
 
 @pytest.mark.parametrize("length", [99, 100, 101, 150])
@@ -583,18 +585,18 @@ def test_long_values_are_compared_whole(length: int, operator: str) -> None:
         "<": lambda want: value < want, "<=": lambda want: value <= want,
     }  # fmt: skip
     for want in (value, value + "é", value[:-1], value[:-1] + "a", value[:-1] + "ü", "a", "ü"):
-        assert found(make(where=[("x", operator, want)]), memory(f"x: {value}")) == compare[operator](want)
-        assert found(make(where=[("x.y", operator, want)]), memory(f"x: {{y: {value}}}")) == compare[operator](want)
+        assert is_found(make(where=[("x", operator, want)]), memory(f"x: {value}")) == compare[operator](want)
+        assert is_found(make(where=[("x.y", operator, want)]), memory(f"x: {{y: {value}}}")) == compare[operator](want)
 
 
 def test_a_filter_is_exact_unless_it_compares_values() -> None:
     assert make("/facts", type="a", tags="b", created="2026-01-01", where=[("x", "EXISTS")]).is_exact
     assert not make(where={"x": 1}).is_exact
-    assert lets_through(make(where={"x": 1}).clauses(NOW), memory('x: "1"'))
+    assert passes_clauses(make(where={"x": 1}).clauses(NOW), memory('x: "1"'))
 
 
 @pytest.mark.parametrize(
-    ("asked", "clauses"),
+    ("arguments", "clauses"),
     [
         ({"where": {"x": 3.0}}, [AnyOf(("x=3",))]),
         ({"where": {"x": "a" * 150}}, [AnyOf(("x=" + "a" * 100,))]),
@@ -611,17 +613,17 @@ def test_a_filter_is_exact_unless_it_compares_values() -> None:
         ({"created": "..1970-01-01"}, [Between("created", None, 86_400_000_000 - 1)]),
     ],
 )
-def test_what_an_index_is_asked(asked: dict[str, Any], clauses: list[Clause]) -> None:
+def test_a_filter_has_these_clauses_for_an_index(arguments: dict[str, Any], clauses: list[Clause]) -> None:
     usual = [NoneOf(("in=/archive",)), NoneOf(("status=deprecated",)), Between("expires", micros(NOW), None)]
 
-    assert [clause for clause in make(**asked).clauses(NOW) if clause not in usual] == clauses
+    assert [clause for clause in make(**arguments).clauses(NOW) if clause not in usual] == clauses
 
 
-# --- words --------------------------------------------------------------------------------------------
+# --- messages -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("asked", "header", "misses"),
+    ("arguments", "header", "mismatches"),
     [
         ({"type": "preference"}, "", ["type is 'note', not 'preference'"]),
         ({"type": ["a", "b"], "status": "draft"}, "type: c",
@@ -644,8 +646,8 @@ def test_what_an_index_is_asked(asked: dict[str, Any], clauses: list[Clause]) ->
         ({"where": {"x": "b" * 200}}, "x: a", [f"x is 'a', not EQUALS '{'b' * 96}..."]),
     ],
 )  # fmt: skip
-def test_a_miss_says_why(asked: dict[str, Any], header: str, misses: list[str]) -> None:
-    assert make(**asked).mismatches(memory(header), NOW) == misses
+def test_mismatches_state_the_reasons(arguments: dict[str, Any], header: str, mismatches: list[str]) -> None:
+    assert make(**arguments).mismatches(memory(header), NOW) == mismatches
 
 
 TEN = "known: EQUALS, EXISTS, NOT_EXISTS, BEFORE, AFTER, CONTAINS, >, >=, <, <="
@@ -654,7 +656,7 @@ TIME = "is not a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("arguments", "message"),
     [
         ({"type": 3}, "type: 3 is not a text or a list of texts"),
         ({"type": ["a", 3]}, "type: 3 is not a text of 1 to 99 characters"),
@@ -701,9 +703,9 @@ TIME = "is not a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
         ({"where": [("created", ">", 5)]}, f"where created >: 5 {TIME}"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(asked: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_raise_an_error_with_the_reason(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSearchError) as caught:
-        make(**asked)
+        make(**arguments)
 
     assert str(caught.value) == message
 
@@ -783,22 +785,29 @@ def spans() -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def asked_filters(draw: st.DrawFn) -> Filter:
-    asked: dict[str, Any] = {"scope": draw(st.sampled_from(["/", "/", "/facts/alice"]))}
-    asked |= {"where": draw(st.lists(conditions(), max_size=2)), "include": draw(several([*INCLUDES, "all"]))}
+def search_filters(draw: st.DrawFn) -> Filter:
+    arguments: dict[str, Any] = {"scope": draw(st.sampled_from(["/", "/", "/facts/alice"]))}
+    arguments |= {"where": draw(st.lists(conditions(), max_size=2)), "include": draw(several([*INCLUDES, "all"]))}
     if draw(st.booleans()):
-        asked |= {"type": draw(several(["note", "fact"])), "status": draw(several(["draft", "stable", "deprecated"]))}
-        asked |= {"not_status": draw(several(["draft", "stable"]))}
+        arguments |= {
+            "type": draw(several(["note", "fact"])),
+            "status": draw(several(["draft", "stable", "deprecated"])),
+        }
+        arguments |= {"not_status": draw(several(["draft", "stable"]))}
     if draw(st.booleans()):
-        asked |= {"tags": draw(several(["tea", "TEA", "strasse"])), "created": draw(spans()), "valid": draw(spans())}
-        asked |= {"updated": draw(spans())}
-    return make(draw(st.none() | st.sampled_from(PLACES)), **asked)
+        arguments |= {
+            "tags": draw(several(["tea", "TEA", "strasse"])),
+            "created": draw(spans()),
+            "valid": draw(spans()),
+        }
+        arguments |= {"updated": draw(spans())}
+    return make(draw(st.none() | st.sampled_from(PLACES)), **arguments)
 
 
-@given(asked_filters(), read_memories())
+@given(search_filters(), read_memories())
 @settings(max_examples=5 * FULL)
-def test_the_clauses_let_through_all_that_matches(asked: Filter, one: Memory) -> None:
-    event(f"matches: {found(asked, one)}, exact: {asked.is_exact}")
+def test_the_clauses_accept_every_match(search_filter: Filter, one: Memory) -> None:
+    event(f"matches: {is_found(search_filter, one)}, exact: {search_filter.is_exact}")
 
 
 VALUES: list[Any] = [
@@ -808,22 +817,22 @@ VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize("operator", [word for word in OPERATORS if "EXISTS" not in word])
-def test_every_value_against_every_other(operator: str) -> None:
+def test_every_value_compares_with_every_other(operator: str) -> None:
     texts = [value for value in VALUES if isinstance(value, str)]
     held: dict[str, list[Memory]] = {
-        "x": [Holding({"x": form(value)}) for value in VALUES for form in FORMS],
-        "tags": [Holding({"tags": (text, "other")}) for text in texts],
-        "id": [Holding({"id": text}) for text in texts],
-        "type": [Holding({"type": text}) for text in texts],
+        "x": [MemoryWithValues({"x": form(value)}) for value in VALUES for form in FORMS],
+        "tags": [MemoryWithValues({"tags": (text, "other")}) for text in texts],
+        "id": [MemoryWithValues({"id": text}) for text in texts],
+        "type": [MemoryWithValues({"type": text}) for text in texts],
     }
     count = 0
     for wanted in [*VALUES, ["tea", "Tea"], ["2026-11-15", 3]]:
         for key, memories in held.items():
             try:
-                asked = make(where=[(key, operator, wanted)], include="all")
+                search_filter = make(where=[(key, operator, wanted)], include="all")
             except InvalidSearchError:
                 continue
-            count += sum([found(asked, one) for one in memories])
+            count += sum([is_found(search_filter, one) for one in memories])
     assert count > 50
 
 
@@ -842,12 +851,12 @@ def test_a_memory_is_found_by_its_own_values(one: Memory, data: st.DataObject) -
     if len(key) >= MAX_KEYWORD_CHARS or key in ("created", "updated"):
         return
 
-    assert found(make(where=[(key, "EXISTS")], include="all"), one)
-    assert found(make(where={key: item}, include="all"), one)
+    assert is_found(make(where=[(key, "EXISTS")], include="all"), one)
+    assert is_found(make(where={key: item}, include="all"), one)
     if isinstance(one.header.values[key], list | tuple | str):
-        assert found(make(where=[(key, "CONTAINS", item)], include="all"), one)
+        assert is_found(make(where=[(key, "CONTAINS", item)], include="all"), one)
     elif not isinstance(item, bool):
-        assert found(make(where=[(key, ">=", item), (key, "<=", item)], include="all"), one)
+        assert is_found(make(where=[(key, ">=", item), (key, "<=", item)], include="all"), one)
 
 
 def items_of(value: object) -> list[Any]:
@@ -856,20 +865,22 @@ def items_of(value: object) -> list[Any]:
 
 
 @given(st.sampled_from(PATHS), st.sampled_from(PLACES), st.sampled_from(PLACES[:4]), st.booleans())
-def test_a_place_is_decided_as_the_vault_decides_it(path: str, place: str, scope: str, archived: bool) -> None:
+def test_namespaces_are_decided_as_in_the_vault(path: str, place: str, scope: str, archived: bool) -> None:
     segments = tuple(path.split("/")[:-1])
     is_forgotten = bool(segments) and fold(segments[0]) == ARCHIVE
     home = segments[1:] if is_forgotten else segments
     names_archive = place.startswith("/archive")
-    lies_there = Namespace.parse(place).holds(segments if names_archive else home)
-    may = archived or names_archive or not is_forgotten
+    is_in_place = Namespace.parse(place).holds(segments if names_archive else home)
+    is_allowed = archived or names_archive or not is_forgotten
 
-    asked = make(place, scope=scope, include="archived" if archived else ())
+    search_filter = make(place, scope=scope, include="archived" if archived else ())
 
-    assert found(asked, memory("", path)) == (lies_there and Namespace.parse(scope).holds(home) and may)
+    assert is_found(search_filter, memory("", path)) == (
+        is_in_place and Namespace.parse(scope).holds(home) and is_allowed
+    )
 
 
-huge = st.sampled_from([1, -1]).map(lambda sign: sign * 10**5000)  # more digits than Python writes out
+huge = st.sampled_from([1, -1]).map(lambda sign: sign * 10**5000)  # more digits than Python converts
 odd = st.one_of(
     scalars,
     st.none(),
@@ -886,10 +897,10 @@ odd_values = st.recursive(
 )
 
 
-@given(asked_filters(), st.dictionaries(st.sampled_from(KEYS), odd_values, max_size=4), st.sampled_from(PATHS))
+@given(search_filters(), st.dictionaries(st.sampled_from(KEYS), odd_values, max_size=4), st.sampled_from(PATHS))
 @settings(max_examples=3 * FULL)
-def test_no_header_value_raises(asked: Filter, values: dict[str, Any], path: str) -> None:
-    found(asked, Holding(values, path))
+def test_no_header_value_raises(search_filter: Filter, values: dict[str, Any], path: str) -> None:
+    is_found(search_filter, MemoryWithValues(values, path))
 
 
 @given(
@@ -898,14 +909,14 @@ def test_no_header_value_raises(asked: Filter, values: dict[str, Any], path: str
     odd | st.integers(10**98, 10**102),
 )
 @settings(max_examples=3 * FULL)
-def test_no_value_that_is_asked_for_raises_later(values: dict[str, Any], operator: str, wanted: Any) -> None:
+def test_no_accepted_value_raises_later(values: dict[str, Any], operator: str, wanted: Any) -> None:
     try:
-        asked = make(where=[("x", operator, wanted)])
+        search_filter = make(where=[("x", operator, wanted)])
     except InvalidSearchError:
         return
-    found(asked, Holding(values))
+    is_found(search_filter, MemoryWithValues(values))
     if wanted == wanted and operator in {"EQUALS", ">=", "<="}:
-        assert found(asked, Holding({"x": wanted}))
+        assert is_found(search_filter, MemoryWithValues({"x": wanted}))
 
 
 @given(st.text(), st.text(max_size=2))
@@ -913,6 +924,6 @@ def test_folding_twice_is_folding_once(text: str, other: str) -> None:
     assert fold(fold(text + other)) == fold(text + other)
 
 
-def test_root_and_none_are_every_memory() -> None:
-    assert found(Filter.make(None, scope=ROOT), memory("", "tea.md"))
-    assert found(Filter.make(ROOT, scope=ROOT), memory())
+def test_the_root_and_no_namespace_match_every_memory() -> None:
+    assert is_found(Filter.make(None, scope=ROOT), memory("", "tea.md"))
+    assert is_found(Filter.make(ROOT, scope=ROOT), memory())
