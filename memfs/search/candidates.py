@@ -1,4 +1,4 @@
-"""Candidates: whatever may be a hit, from the index and from what is pending, in the order in which hits are shown."""
+"""Finding the candidates of a search, from the index and from unpublished changes, in the order of their ranks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,206 +15,217 @@ from memfs.index.tantivy_index import Matches, TantivyIndex
 from memfs.query.bm25 import has_all_phrases, idf
 from memfs.query.keyword_terms import Clause, memory_moments
 from memfs.query.question import RELEVANCE_EXPONENT, Page, Question, Weights
-from memfs.search.conversation.gather import Asked, in_order
-from memfs.search.conversation.rerank import Ranked, Support
+from memfs.search.conversation.gather import SearchRequest, gather_and_rerank
+from memfs.search.conversation.rerank import Features, RankedCandidate
 from memfs.storage.recall_log import NEVER, RecallLog, Recalls, mark_of
 from memfs.storage.stat_scan import Marks
 
 if TYPE_CHECKING:
     from memfs.search.semantic.semantic_index import SemanticIndex
 
-MORE = 4  # times as many candidates are asked for when too many fell away
-WINDOW = 12  # candidates that are put in the order of their ranks at a time
-HOUR = 3600  # seconds in which what is left of a memory hardly changes
+GROWTH = 4  # times as many matches are fetched when too many of them were filtered out
+WINDOW = 12  # candidates that are sorted by rank at a time
+DECAY_CACHE_SECONDS = 3600  # decay factors hardly change within this time
 
-Candidate = tuple[float, str, Marks, float, Support | None, int | None]
-"""A memory that may be a hit: negative rank, path, stamp, score, what else speaks for it, row unless it is pending; the
-best is the least."""
+Candidate = tuple[float, str, Marks, float, Features | None, int | None]
+"""A memory that may be a hit: negative rank, path, stamp, score, re-ranking features if it was re-ranked, and its row
+in the index (None if it is unpublished). Candidates sort best first."""
 
 
-class Left(dict[int, float]):
-    """What time has left of memories, as what their ranks are multiplied by: by row, made when it is asked for."""
+class DecayFactors(dict[int, float]):
+    """The decay factor per index row, computed lazily; a rank is multiplied by it."""
 
-    def __init__(self, row_table: RowTable, recalled: Mapping[int, Recalls], now: float, days: float) -> None:
-        self._catalog, self._recalled, self._now, self._days = row_table, recalled, now, days
+    def __init__(self, table: RowTable, recalls: Mapping[int, Recalls], now: float, half_life_days: float) -> None:
+        self._table, self._recalls, self._now, self._half_life_days = table, recalls, now, half_life_days
 
     def __missing__(self, row: int) -> float:
-        factor = self[row] = self.of(*self._catalog.decay_fields(row))
+        factor = self[row] = self.compute(*self._table.decay_fields(row))
         return factor
 
-    def of(self, life: int, mark: int) -> float:
-        """The same of a memory of such a life and mark."""
-        return packed_factor(life, self._now, self._days, *self._recalled.get(mark, NEVER))
+    def compute(self, decay_inputs: int, id_hash: int) -> float:
+        """Return the decay factor of a memory with these packed decay inputs and this hash of its id."""
+        return packed_factor(decay_inputs, self._now, self._half_life_days, *self._recalls.get(id_hash, NEVER))
 
 
-class Candidates:
-    """Finds what may be hits. Every method wants the lock of freshness held."""
+class CandidateFinder:
+    """Finds the candidates of a search. The caller of any method holds the lock of freshness."""
 
     def __init__(
-        self, fresh: Freshness, forgetting: DecaySettings, usage: RecallLog, meaning: "SemanticIndex | None" = None
+        self,
+        freshness: Freshness,
+        decay: DecaySettings,
+        recall_log: RecallLog,
+        semantic_index: "SemanticIndex | None" = None,
     ) -> None:
-        self._fresh, self._forgetting, self._usage, self._meaning = fresh, forgetting, usage, meaning
-        self._known: tuple[tuple[object, ...], Left] | None = None
+        self._freshness, self._decay, self._recall_log = freshness, decay, recall_log
+        self._semantic_index = semantic_index
+        self._factors: tuple[tuple[object, ...], DecayFactors] | None = None  # with the state that they are for
 
-    def find(self, asked: Asked, page: Page, now: datetime) -> Iterator[Candidate]:
-        """Whatever is relevant enough, by rank: its relevance, times what time has left of it."""
-        index, is_led = self._fresh.index, self._is_led(asked.question)
+    def find(self, request: SearchRequest, page: Page, now: datetime) -> Iterator[Candidate]:
+        """Yield the candidates that are relevant enough by rank, which is relevance times decay factor."""
+        index, is_reranked = self._freshness.index, self._is_reranked(request.question)
         wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW
-        if asked.question.is_empty or not self._forgetting.enabled:
-            return _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
-        if not self._fresh.unpublished.entries and not is_led:
-            return self._published_by_rank(index, asked, wanted, page.min_relevance, now)
-        found = _relevant(self._by_score(asked, wanted), asked.weights, page.min_relevance)
-        return self._by_rank(found, asked.weights.information or 1.0, now)
+        if request.question.is_empty or not self._decay.enabled:
+            return _relevant(self._by_score(request, wanted), request.weights, page.min_relevance)
+        if not self._freshness.unpublished.entries and not is_reranked:
+            return self._published_by_rank(index, request, wanted, page.min_relevance, now)
+        found = _relevant(self._by_score(request, wanted), request.weights, page.min_relevance)
+        return self._by_rank(found, request.weights.information or 1.0, now)
 
-    def are_first(self, question: Question, page: Page) -> bool:
-        """Tell whether the hits of a page are the best of the index by rank, as far as there are enough."""
-        is_first = page.limit <= WINDOW and not page.offset and not page.min_relevance and self._forgetting.enabled
-        return is_first and not (self._fresh.unpublished.entries or question.is_empty or self._is_led(question))
+    def is_single_window(self, question: Question, page: Page) -> bool:
+        """Return whether the hits of a page are in the first window of the published index, if that has enough."""
+        fits = page.limit <= WINDOW and not page.offset and not page.min_relevance and self._decay.enabled
+        return fits and not (self._freshness.unpublished.entries or question.is_empty or self._is_reranked(question))
 
-    def fading(self, path: str, row: int | None, now: datetime) -> list[Reason]:
-        """What became of the rank of a memory with time, in words."""
-        if not self._forgetting.enabled:
+    def decay_reasons(self, path: str, row: int | None, now: datetime) -> list[Reason]:
+        """Return how decay changed the rank of a memory, as a reason."""
+        if not self._decay.enabled:
             return []
-        life, mark = self._life(path, row)
-        recalls = self._usage.marked().get(mark, NEVER)
-        lived = (life, now.timestamp(), self._forgetting.half_life_days, *recalls)
-        often = f", recalled {recalls.times} times" if recalls.times else ""
-        return [Reason(f"{packed_retention(*lived):.0%} of it is left{often}: rank x {packed_factor(*lived):.2f}")]
+        decay_inputs, id_hash = self._decay_inputs(path, row)
+        recalls = self._recall_log.marked().get(id_hash, NEVER)
+        arguments = (decay_inputs, now.timestamp(), self._decay.half_life_days, *recalls)
+        retention, factor = packed_retention(*arguments), packed_factor(*arguments)
+        recalled = f", recalled {recalls.times} times" if recalls.times else ""
+        return [Reason(f"{retention:.0%} of it is left{recalled}: rank x {factor:.2f}")]
 
     # --- by rank
 
     def _by_rank(self, found: Iterator[Candidate], information: float, now: datetime) -> Iterator[Candidate]:
-        left = self.left(self._fresh.index, now)
+        factors = self.decay_factors(self._freshness.index, now)
         while window := [*islice(found, WINDOW)]:
-            factors = [left.of(*self._life(one[1], None)) if one[5] is None else left[one[5]] for one in window]
+            of_window = [
+                factors.compute(*self._decay_inputs(one[1], None)) if one[5] is None else factors[one[5]]
+                for one in window
+            ]
             ranked = [
-                (-((-order / information) ** RELEVANCE_EXPONENT) * factor, path, stamp, score, support, row)
-                for (order, path, stamp, score, support, row), factor in zip(window, factors, strict=True)
+                (-((-order / information) ** RELEVANCE_EXPONENT) * factor, path, stamp, score, features, row)
+                for (order, path, stamp, score, features, row), factor in zip(window, of_window, strict=True)
             ]
             ranked.sort(key=itemgetter(0, 1))
             yield from ranked
 
     def _published_by_rank(
-        self, index: TantivyIndex, asked: Asked, wanted: int, floor: float, now: datetime
+        self, index: TantivyIndex, request: SearchRequest, wanted: int, min_relevance: float, now: datetime
     ) -> Iterator[Candidate]:
-        """The same where nothing is pending and nothing comes from a conversation: a row is known when it is wanted."""
-        left, weights, information = self.left(index, now), asked.weights, asked.weights.information or 1.0
-        known = index.row_table.path_and_stamp
-        for found in _rows(index, asked.question, asked.clauses, wanted):
+        """Yield the candidates by rank without unpublished changes and re-ranking; looks rows up one by one."""
+        factors, weights = self.decay_factors(index, now), request.weights
+        information, known = weights.information or 1.0, index.row_table.path_and_stamp
+        for found in _match_batches(index, request.question, request.clauses, wanted):
             for start in range(0, len(found), WINDOW):
                 window = found[start : start + WINDOW]
-                if floor:
-                    window = [pair for pair in window if weights.relevance(pair[0]) >= floor]
-                for rank, row, score in by_rank(window, information, left):
+                if min_relevance:
+                    window = [pair for pair in window if weights.relevance(pair[0]) >= min_relevance]
+                for rank, row, score in rank_matches(window, information, factors):
                     path, stamp = known(row)
                     yield -rank, path, stamp, score, None, row
                 if len(window) < WINDOW:
                     return
 
-    def left(self, index: TantivyIndex, now: datetime) -> "Left":
-        """What the ranks of memories are multiplied by."""
-        seconds, recalled, row_table = now.timestamp(), self._usage.marked(), index.row_table
-        key = (row_table, self._usage.version, seconds // HOUR)
-        if self._known is None or self._known[0] != key:
-            self._known = key, Left(row_table, recalled, seconds, self._forgetting.half_life_days)
-        return self._known[1]
+    def decay_factors(self, index: TantivyIndex, now: datetime) -> DecayFactors:
+        """Return the decay factors of an index, cached until recalls or the time change them."""
+        seconds, recalls, table = now.timestamp(), self._recall_log.marked(), index.row_table
+        key = (table, self._recall_log.version, seconds // DECAY_CACHE_SECONDS)
+        if self._factors is None or self._factors[0] != key:
+            self._factors = key, DecayFactors(table, recalls, seconds, self._decay.half_life_days)
+        return self._factors[1]
 
-    def _life(self, path: str, row: int | None) -> tuple[int, int]:
-        """When a memory was new and how much it matters, and the mark of its id."""
+    def _decay_inputs(self, path: str, row: int | None) -> tuple[int, int]:
+        """Return the packed decay inputs of a memory, and the hash of its id."""
         if row is not None:
-            return self._fresh.index.row_table.decay_fields(row)
-        memory = self._fresh.unpublished.entries[path].memory
-        assert memory is not None  # it is a candidate
+            return self._freshness.index.row_table.decay_fields(row)
+        memory = self._freshness.unpublished.entries[path].memory
+        assert memory is not None  # a removed memory is not a candidate
         return pack_decay_inputs(memory_moments(memory), memory.header.values), mark_of(memory.id)
 
     # --- by score
 
-    def _is_led(self, question: Question) -> bool:
-        """Tell whether more than its score may speak for a memory: what was said around it, or what it means."""
-        is_more = self._meaning is not None or self._fresh.unpublished.positions or self._fresh.index.has_positions
-        return bool(is_more) and question.is_plain
+    def _is_reranked(self, question: Question) -> bool:
+        """Return whether matches are re-ranked: by their conversations, or by similarity."""
+        freshness = self._freshness
+        has_features = (
+            self._semantic_index is not None or freshness.unpublished.positions or freshness.index.has_positions
+        )
+        return bool(has_features) and question.is_plain
 
-    def _by_score(self, asked: Asked, wanted: int) -> Iterator[Candidate]:
-        """Whatever may be a hit, best first."""
-        (question, weights, clauses, *_), unpublished = asked, self._fresh.unpublished
+    def _by_score(self, request: SearchRequest, wanted: int) -> Iterator[Candidate]:
+        """Yield the candidates by score, after those that were re-ranked."""
+        (question, weights, clauses, *_), unpublished = request, self._freshness.unpublished
         if unpublished and not question.is_empty:
-            question = question._replace(boosts=self._boosts(weights))
-            asked = asked._replace(question=question)
-        matches: Iterator[Candidate] = self._published(question, clauses, wanted)
-        if unpublished and (scores := self._scores(question, weights)):
-            matches = merge(matches, self._pending(question, scores))
-        if not self._is_led(question):
+            question = question._replace(boosts=self._term_boosts(weights))
+            request = request._replace(question=question)
+        matches: Iterator[Candidate] = self._published_matches(question, clauses, wanted)
+        if unpublished and (scores := self._unpublished_scores(question, weights)):
+            matches = merge(matches, self._unpublished_matches(question, scores))
+        if not self._is_reranked(question):
             return matches
-        if self._meaning is not None:
-            asked = asked._replace(meant=self._meaning.ask(question, weights))
-        return _led(in_order(self._fresh.index, unpublished, asked), matches)
+        if self._semantic_index is not None:
+            request = request._replace(semantic=self._semantic_index.embed_question(question, weights))
+        return _reranked_first(gather_and_rerank(self._freshness.index, unpublished, request), matches)
 
-    def _boosts(self, weights: Weights) -> dict[str, float]:
-        """What brings the terms of an index, which knows nothing of what is pending, to what they are worth."""
-        index = self._fresh.index
+    def _term_boosts(self, weights: Weights) -> dict[str, float]:
+        """Return the factors that correct the term weights of the index, which lacks the unpublished memories."""
+        index = self._freshness.index
         found = {term: (index.document_frequency(term), weight) for term, weight in weights.by_term.items()}
         return {term: weight / idf(count, index.memory_count) for term, (count, weight) in found.items() if count}
 
-    def _published(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
-        index, pending = self._fresh.index, self._fresh.unpublished.entries
-        known = index.row_table.path_and_stamp
-        for score, number in chain.from_iterable(_rows(index, question, clauses, wanted + (8 if pending else 0))):
-            path, stamp = known(number)
-            if path not in pending:
-                yield -score, path, stamp, score, None, number
+    def _published_matches(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
+        index, unpublished = self._freshness.index, self._freshness.unpublished.entries
+        known, limit = index.row_table.path_and_stamp, wanted + (8 if unpublished else 0)
+        for score, row in chain.from_iterable(_match_batches(index, question, clauses, limit)):
+            path, stamp = known(row)
+            if path not in unpublished:
+                yield -score, path, stamp, score, None, row
 
-    def _scores(self, question: Question, weights: Weights) -> Mapping[str, float]:
-        """What pending memories have to do with a question: their scores, or of a blank one when they were changed."""
-        unpublished = self._fresh.unpublished
+    def _unpublished_scores(self, question: Question, weights: Weights) -> Mapping[str, float]:
+        """Return the scores of unpublished memories by path; for a blank question their times of change."""
+        unpublished = self._freshness.unpublished
         if not question.is_empty:
-            return unpublished.scores(
-                weights.groups, weights.by_term, unpublished.combined_mean_length(self._fresh.index.mean_length)
-            )
-        changed = {path: pending.memory for path, pending in unpublished.entries.items() if pending.memory}
+            mean_length = unpublished.combined_mean_length(self._freshness.index.mean_length)
+            return unpublished.scores(weights.groups, weights.by_term, mean_length)
+        changed = {path: entry.memory for path, entry in unpublished.entries.items() if entry.memory}
         return {path: memory_moments(memory)["updated"] for path, memory in changed.items()}
 
-    def _pending(self, question: Question, scores: Mapping[str, float]) -> Iterator[Candidate]:
+    def _unpublished_matches(self, question: Question, scores: Mapping[str, float]) -> Iterator[Candidate]:
         for order, path in sorted([(-score, path) for path, score in scores.items()]):
-            memory, terms, *_ = self._fresh.unpublished.entries[path]
+            memory, terms, *_ = self._freshness.unpublished.entries[path]
             if memory and (not question.phrases or has_all_phrases(terms, question.phrases)):
                 yield order, path, memory.stamp, -order, None, None
 
 
-def by_rank(found: Matches, information: float, left: Left) -> list[tuple[float, int, float]]:
-    """Some matches by rank, as (rank, row, score)."""
-    ranked = [((score / information) ** RELEVANCE_EXPONENT * left[row], row, score) for score, row in found]
+def rank_matches(found: Matches, information: float, factors: DecayFactors) -> list[tuple[float, int, float]]:
+    """Return matches sorted by rank, as (rank, row, score)."""
+    ranked = [((score / information) ** RELEVANCE_EXPONENT * factors[row], row, score) for score, row in found]
     ranked.sort(key=itemgetter(0), reverse=True)
     return ranked
 
 
-def _rows(index: TantivyIndex, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
-    """The scores and rows of an index, more of them when so many were not enough."""
+def _match_batches(index: TantivyIndex, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
+    """Yield the (score, row) matches of an index in batches: the first `limit`, then more as long as they are needed."""
     seen = 0
     while True:
         found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)
         yield found[seen:]
         if len(found) < limit or limit >= index.memory_count:
             return
-        seen, limit = len(found), limit * MORE
+        seen, limit = len(found), limit * GROWTH
 
 
-def _relevant(found: Iterator[Candidate], weights: Weights, floor: float) -> Iterator[Candidate]:
-    """The candidates that answer enough of a question; those that nothing else speaks for come in that order."""
-    return found if not floor else _above(found, weights, floor)
+def _relevant(found: Iterator[Candidate], weights: Weights, min_relevance: float) -> Iterator[Candidate]:
+    """Return the candidates whose relevance is at least `min_relevance`."""
+    return found if not min_relevance else _filter_relevant(found, weights, min_relevance)
 
 
-def _above(found: Iterable[Candidate], weights: Weights, floor: float) -> Iterator[Candidate]:
+def _filter_relevant(found: Iterable[Candidate], weights: Weights, min_relevance: float) -> Iterator[Candidate]:
     for candidate in found:
-        if weights.relevance(candidate[3]) >= floor:
+        if weights.relevance(candidate[3]) >= min_relevance:
             yield candidate
-        elif candidate[4] is None:
+        elif candidate[4] is None:  # not re-ranked, so all that follow have a lower score
             return
 
 
-def _led(first: Sequence[Ranked], rest: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Memories that are in order, and then the others."""
-    for rank, score, support, witness in first:
-        yield -rank, witness.path, witness.stamp, score, support, witness.row
-    paths = {one.witness.path for one in first}
+def _reranked_first(first: Sequence[RankedCandidate], rest: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the re-ranked candidates, then the others."""
+    for rank, score, features, one in first:
+        yield -rank, one.path, one.stamp, score, features, one.row
+    paths = {one.candidate.path for one in first}
     yield from (candidate for candidate in rest if candidate[1] not in paths)

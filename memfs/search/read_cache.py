@@ -1,4 +1,4 @@
-"""Memories that were read, at hand: one whose file is as it was is not read again."""
+"""Cache of memories that were read: a memory is read again only if the stamp of its file changed."""
 
 import os
 import sys
@@ -9,9 +9,9 @@ from memfs.data_types import Memory, Problem
 from memfs.search.snippets import Line
 from memfs.storage.stat_scan import Marks, is_settled, read_one, stamp_of
 
-ROOM = 32 << 20  # bytes that all on a shelf take, which are about five times those of the files
-EACH = 2500  # bytes that one takes beside its text, with a short header
-SHORT, RICH = 200, 24  # characters of such a header, and bytes that each one more takes when it is understood
+MAX_CACHE_BYTES = 32 << 20  # of memory for all entries, about five times the bytes of their files
+ENTRY_BYTES = 2500  # of memory for one entry with a short header, beside its text
+SHORT_HEADER_CHARS, BYTES_PER_HEADER_CHAR = 200, 24  # a parsed header takes so much for each character beyond that
 
 
 class CachedMemory(NamedTuple):
@@ -22,43 +22,46 @@ class CachedMemory(NamedTuple):
     line: Line
 
 
-Read = CachedMemory | Problem | None
+ReadResult = CachedMemory | Problem | None
 
 
 class ReadCache:
-    """Memories of one vault by path. When there is no room for one more, all others go."""
+    """The cached memories of one vault, by path. When an entry does not fit, all others are dropped."""
 
-    def __init__(self, root: str, *, room: int = ROOM) -> None:
-        self._start = f"{root}/"
-        self._kept: dict[str, CachedMemory] = {}
-        self._room = self._free = room
+    def __init__(self, root: str, *, max_bytes: int = MAX_CACHE_BYTES) -> None:
+        self._prefix = f"{root}/"
+        self._entries: dict[str, CachedMemory] = {}
+        self._max_bytes = self._free_bytes = max_bytes
 
     def get(self, path: str, stamp: Marks) -> CachedMemory | None:
-        """A memory that is known by a stamp; None if it is not here, or its file has another stamp."""
-        kept = self._kept.get(path)
+        """Return the cached memory with this stamp; None if there is none, or its file has another stamp now."""
+        entry = self._entries.get(path)
         try:
-            if kept and kept[0] == stamp == stamp_of(os.lstat(self._start + path)):
-                return kept
+            if entry and entry[0] == stamp == stamp_of(os.lstat(self._prefix + path)):
+                return entry
         except OSError:
-            pass  # whoever reads it tells why
+            pass  # reading the file reports the error
         return None
 
-    def read(self, root: int, path: str) -> Read:
-        """Read a memory, and keep it; None if there is none."""
+    def read(self, root: int, path: str) -> ReadResult:
+        """Read a memory and cache it; a Problem if it is unreadable, None if there is none."""
         began = time.time_ns()
         memory = read_one(root, path)
         return self.put(memory, began) if isinstance(memory, Memory) else memory
 
     def put(self, memory: Memory, began: int) -> CachedMemory:
-        """Keep a memory whose reading began at a time, unless its file may have changed since with the same stamp."""
+        """Return a memory whose reading began at this time as an entry.
+
+        It is cached unless it is too large, or its file may have changed since with the same stamp.
+        """
         stamp = stamp_of(memory.status)
-        kept, body, data = CachedMemory(stamp, memory, Line.of(memory.legible)), memory.body, memory.data
-        size = EACH + len(data) + 4 * sys.getsizeof(body)  # the text, the body, and its line twice
-        if (header := len(data if body.isascii() else memory.text) - len(body)) > SHORT:
-            size += RICH * (header - SHORT)
-        if size < self._room and is_settled(memory.status, began, time.time_ns()):
-            if size > self._free:
-                self._kept, self._free = {}, self._room
-            self._kept[memory.path] = kept
-            self._free -= size
-        return kept
+        entry, body, data = CachedMemory(stamp, memory, Line.from_body(memory.legible)), memory.body, memory.data
+        size = ENTRY_BYTES + len(data) + 4 * sys.getsizeof(body)  # the data, the text, the body, and its line twice
+        if (header := len(data if body.isascii() else memory.text) - len(body)) > SHORT_HEADER_CHARS:
+            size += BYTES_PER_HEADER_CHAR * (header - SHORT_HEADER_CHARS)
+        if size < self._max_bytes and is_settled(memory.status, began, time.time_ns()):
+            if size > self._free_bytes:
+                self._entries, self._free_bytes = {}, self._max_bytes
+            self._entries[memory.path] = entry
+            self._free_bytes -= size
+        return entry

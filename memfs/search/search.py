@@ -1,4 +1,4 @@
-"""Searching: a question against the index and the changes on top of it; each hit is read before it is returned."""
+"""Searching: match a question against the index and unpublished changes, and read each hit before it is returned."""
 
 import os
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ from memfs.query.question import (
     term_groups,
 )
 from memfs.query.typed_values import MAX_KEYWORD_CHARS
-from memfs.search.candidates import WINDOW, Candidate, Candidates, by_rank
-from memfs.search.conversation.gather import Asked
-from memfs.search.conversation.rerank import ALIKE, told
-from memfs.search.read_cache import ROOM, CachedMemory, Read, ReadCache
-from memfs.search.snippets import Marker
+from memfs.search.candidates import WINDOW, Candidate, CandidateFinder, rank_matches
+from memfs.search.conversation.gather import SearchRequest
+from memfs.search.conversation.rerank import MIN_SIMILARITY, feature_reasons
+from memfs.search.read_cache import MAX_CACHE_BYTES, CachedMemory, ReadCache, ReadResult
+from memfs.search.snippets import SnippetMarker
 from memfs.search.superseded_filter import is_superseded, is_withdrawn, target_of
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.recall_log import RecallLog
@@ -42,99 +42,112 @@ from memfs.storage.stat_scan import read_one
 if TYPE_CHECKING:
     from memfs.search.semantic.semantic_index import SemanticIndex
 
-TRIES = (False, False, False, False, True)  # whether it is the last one
-NOBODY: frozenset[str] = frozenset()
-OUT_OF_FORCE = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
+ATTEMPTS = (False, False, False, False, True)  # each is whether it is the last one
+NO_TARGETS: frozenset[str] = frozenset()
+WITHDRAWN_KEYWORDS = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
+FoundMemory = tuple[Candidate, CachedMemory]
 
 
-class Stale(Exception):  # noqa: N818  it never leaves this room: the search is begun again
-    """Memories that are not as they are known."""
+class StaleCandidatesError(Exception):
+    """Files of candidates, named by path, differ from the known state; the search is repeated."""
 
 
-Found = tuple[Candidate, CachedMemory]
-
-
-class Search:
+class Searcher:
     """Searches one vault."""
 
     def __init__(
         self,
-        tree: MemoryFiles,
-        fresh: Freshness,
-        forgetting: DecaySettings,
-        usage: RecallLog,
-        meaning: "SemanticIndex | None" = None,
+        files: MemoryFiles,
+        freshness: Freshness,
+        decay: DecaySettings,
+        recall_log: RecallLog,
+        semantic_index: "SemanticIndex | None" = None,
     ) -> None:
-        self._files, self._fresh, self._meaning = tree, fresh, meaning
-        self._candidates = Candidates(fresh, forgetting, usage, meaning)
+        self._files, self._freshness, self._semantic_index = files, freshness, semantic_index
+        self._candidates = CandidateFinder(freshness, decay, recall_log, semantic_index)
         self._superseded: tuple[object, dict[tuple[str, ...], frozenset[str]]] = (None, {})
-        self._shelf = ReadCache(tree.root, room=0 if is_remote(tree.root) else ROOM)  # there, a stamp may be an old one
-        self._stem = lru_cache(maxsize=5000)(fresh.analyzer.terms)
+        cache_bytes = 0 if is_remote(files.root) else MAX_CACHE_BYTES  # a remote file system may return an old stamp
+        self._read_cache = ReadCache(files.root, max_bytes=cache_bytes)
+        self._stem = lru_cache(maxsize=5000)(freshness.analyzer.terms)
 
-    def search(self, text: str, choose: Filter, page: Page, now: datetime, *, why: bool = False) -> list[Hit]:
-        """The hits of a question, best first, as they are on disk now. A blank question lists the newest."""
-        question = parse_question(text, self._fresh.analyzer)
+    def search(self, text: str, filter_: Filter, page: Page, now: datetime, *, with_reasons: bool = False) -> list[Hit]:
+        """Return the hits of a question, best first, as they are on disk now. A blank question lists the newest."""
+        question = parse_question(text, self._freshness.analyzer)
         if question.is_empty and text.strip():
             return []
         hits: list[Hit] = []
-        with self._fresh.lock:
-            for last in TRIES:
+        with self._freshness.lock:
+            for is_last in ATTEMPTS:
                 try:
-                    self._fresh.refresh()
+                    self._freshness.refresh()
                     question = self._expanded(question) if question.prefixes else question
-                    hits = self._hits(question, choose, page, now, why=why, last=last)
-                    if not hits and question.phrases and self._is_nowhere(question, choose, page, now, last=last):
-                        hits = self._hits(question.without_phrases(), choose, page, now, why=why, last=last)
+                    hits = self._search_once(question, filter_, page, now, with_reasons=with_reasons, is_last=is_last)
+                    has_none = not hits and question.phrases
+                    if has_none and not self._has_hits(question, filter_, page, now, is_last=is_last):
+                        loose = question.without_phrases()
+                        hits = self._search_once(loose, filter_, page, now, with_reasons=with_reasons, is_last=is_last)
                     break
-                except Stale as stale:
-                    self._fresh.consider(stale.args)
+                except StaleCandidatesError as stale:
+                    self._freshness.consider(stale.args)
                 except IndexDamagedError:
-                    self._fresh.rebuild()
+                    self._freshness.rebuild()
         return hits
 
-    def _hits(
-        self, question: Question, choose: Filter, page: Page, now: datetime, *, why: bool, last: bool
+    def _search_once(
+        self, question: Question, filter_: Filter, page: Page, now: datetime, *, with_reasons: bool, is_last: bool
     ) -> list[Hit]:
         weights = self._weigh(question)
-        is_first = not why and choose.is_exact and self._candidates.are_first(question, page)
-        if is_first and (first := self._first(question, weights, choose, page, now)) is not None:
-            return first
-        found = self._chosen(question, weights, choose, page, now, last=last)
-        marker = Marker(weights.by_term.keys(), self._stem)
+        is_fast = not with_reasons and filter_.is_exact and self._candidates.is_single_window(question, page)
+        if is_fast and (fast_hits := self._first_window(question, weights, filter_, page, now)) is not None:
+            return fast_hits
+        found = self._read_page(question, weights, filter_, page, now, is_last=is_last)
+        marker = SnippetMarker(weights.by_term.keys(), self._stem)
         hits = []
-        for (order, path, _, score, support, row), (_, memory, line) in found:
+        for (order, path, _, score, features, row), (_, memory, line) in found:
             text, marks = marker.snippet(line)
             reasons: tuple[Reason, ...] = ()
-            if why:
-                words = self._reasons(memory, question, weights)
-                reasons = (*words, *told(support, weights.information), *self._candidates.fading(path, row, now))
+            if with_reasons:
+                term_reasons = self._term_reasons(memory, question, weights)
+                rank_reasons = feature_reasons(features, weights.information)
+                reasons = (*term_reasons, *rank_reasons, *self._candidates.decay_reasons(path, row, now))
             hits.append(Hit(memory, weights.relevance(score), -order, text, marks, reasons))
         return hits
 
-    def _is_nowhere(self, question: Question, choose: Filter, page: Page, now: datetime, *, last: bool) -> bool:
-        """Tell whether a question has no hits, on a page before this empty one either."""
+    def _has_hits(self, question: Question, filter_: Filter, page: Page, now: datetime, *, is_last: bool) -> bool:
+        """Return whether a question whose page is empty has hits on an earlier page."""
         first = page._replace(limit=1, offset=0)
-        return not (page.offset and self._hits(question, choose, first, now, why=False, last=last))
+        if not page.offset:
+            return False
+        return bool(self._search_once(question, filter_, first, now, with_reasons=False, is_last=is_last))
 
-    def _first(
-        self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime
+    def _first_window(
+        self, question: Question, weights: Weights, filter_: Filter, page: Page, now: datetime
     ) -> list[Hit] | None:
-        """The hits where nothing is pending, as for most questions; None if the first candidates are too few, or a file
-        is not as it is known. In one piece, for each step of its own takes time."""
-        index, shelf, information = self._fresh.index, self._shelf, weights.information or 1.0
-        targets, found = self._targets(choose, now), index.find(question, self._clauses(choose, now), WINDOW)
-        known, marker, hits, root = index.row_table.path_and_stamp, Marker(weights.by_term, self._stem), list[Hit](), -1
+        """Return the hits of a page from the first window of the published index: the fast path of most searches.
+
+        None if these candidates are too few, or a file differs from the known state. One function, because each call
+        takes time.
+        """
+        index, cache, information = self._freshness.index, self._read_cache, weights.information or 1.0
+        targets, clauses = self._superseded_targets(filter_, now), self._clauses(filter_, now)
+        found = index.find(question, clauses, WINDOW)
+        known, marker, hits, root = (
+            index.row_table.path_and_stamp,
+            SnippetMarker(weights.by_term, self._stem),
+            list[Hit](),
+            -1,
+        )
         try:
-            for rank, row, score in by_rank(found, information, self._candidates.left(index, now)):
+            for rank, row, score in rank_matches(found, information, self._candidates.decay_factors(index, now)):
                 path, stamp = known(row)
-                kept = shelf.get(path, stamp)
-                if kept is None:
+                cached = cache.get(path, stamp)
+                if cached is None:
                     root = open_root(self._files.root) if root < 0 else root
-                    read = shelf.read(root, path)
+                    read = cache.read(root, path)
                     if not isinstance(read, CachedMemory) or read.stamp != stamp:
                         return None
-                    kept = read
-                _, memory, line = kept
+                    cached = read
+                _, memory, line = cached
                 if targets and is_superseded(memory, targets):
                     continue
                 text, marks = marker.snippet(line)
@@ -147,61 +160,68 @@ class Search:
                 os.close(root)
         return hits if len(found) < WINDOW else None
 
-    def _chosen(
-        self, question: Question, weights: Weights, choose: Filter, page: Page, now: datetime, *, last: bool
-    ) -> list[Found]:
-        """The candidates and memories of a page, as they are on disk now; Stale if they are not as they are known."""
-        pending = self._fresh.unpublished.entries
-        targets = self._targets(choose, now)
-        is_exact = choose.is_exact  # what the index lets through passes
-        found: list[Found] = []
+    def _read_page(
+        self, question: Question, weights: Weights, filter_: Filter, page: Page, now: datetime, *, is_last: bool
+    ) -> list[FoundMemory]:
+        """Return the candidates of a page with their memories as they are on disk now.
+
+        Raises StaleCandidatesError if files differ from the known state; the last attempt passes over them, or takes
+        them as they are if they still match.
+        """
+        unpublished = self._freshness.unpublished.entries
+        targets = self._superseded_targets(filter_, now)
+        is_exact = filter_.is_exact  # then the clauses of the index decide
+        found: list[FoundMemory] = []
         stale: list[str] = []
         skip = page.offset
-        asked = Asked(question, weights, self._clauses(choose, now), lambda memory: choose.matches(memory, now))
+        clauses = self._clauses(filter_, now)
+        request = SearchRequest(question, weights, clauses, lambda memory: filter_.matches(memory, now))
         root = -1
         try:
-            for candidate in self._candidates.find(asked, page, now):
+            for candidate in self._candidates.find(request, page, now):
                 path, stamp = candidate[1], candidate[2]
-                kept: Read = self._shelf.get(path, stamp)
-                if kept is None:
+                cached: ReadResult = self._read_cache.get(path, stamp)
+                if cached is None:
                     root = open_root(self._files.root) if root < 0 else root
-                    kept = self._shelf.read(root, path)
-                if not isinstance(kept, CachedMemory):
-                    stale += [path] if kept is None else []
-                elif kept.stamp != stamp and not (last and self._answers(kept.memory, question, weights)):
+                    cached = self._read_cache.read(root, path)
+                if not isinstance(cached, CachedMemory):
+                    stale += [path] if cached is None else []
+                elif cached.stamp != stamp and not (is_last and self._is_match(cached.memory, question, weights)):
                     stale.append(path)
-                elif (is_exact and path not in pending) or choose.matches(kept.memory, now):
-                    if targets and is_superseded(kept.memory, targets):
+                elif (is_exact and path not in unpublished) or filter_.matches(cached.memory, now):
+                    if targets and is_superseded(cached.memory, targets):
                         continue
                     if skip:
                         skip -= 1
                         continue
-                    found.append((candidate, kept))
+                    found.append((candidate, cached))
                     if len(found) == page.limit:
                         break
         finally:
             if root >= 0:
                 os.close(root)
-        if stale and not last:
-            raise Stale(*stale)
+        if stale and not is_last:
+            raise StaleCandidatesError(*stale)
         return found
 
-    def _answers(self, memory: Memory, question: Question, weights: Weights) -> bool:
-        """Tell whether a memory that changes all the time has words of the question as it was read."""
-        terms = self._fresh.analyzer.terms(indexed_text(memory))
+    def _is_match(self, memory: Memory, question: Question, weights: Weights) -> bool:
+        """Return whether the text that was read has a term of the question and all of its phrases."""
+        terms = self._freshness.analyzer.terms(indexed_text(memory))
         return not weights.by_term.keys().isdisjoint(terms) and has_all_phrases(terms, question.phrases)
 
-    def _reasons(self, memory: Memory, question: Question, weights: Weights) -> tuple[Reason, ...]:
-        terms = self._fresh.analyzer.terms(indexed_text(memory))
-        mean_length = self._fresh.unpublished.combined_mean_length(self._fresh.index.mean_length)
-        return tuple(explain(question, terms, weights, mean_length))
+    def _term_reasons(self, memory: Memory, question: Question, weights: Weights) -> tuple[Reason, ...]:
+        terms = self._freshness.analyzer.terms(indexed_text(memory))
+        return tuple(explain(question, terms, weights, self._mean_length()))
+
+    def _mean_length(self) -> float:
+        return self._freshness.unpublished.combined_mean_length(self._freshness.index.mean_length)
 
     def _expanded(self, question: Question) -> Question:
-        """A question with the terms that its prefixes stand for."""
-        index, unpublished = self._fresh.index, self._fresh.unpublished
+        """Return a question with the terms that begin with its prefixes."""
+        index, unpublished = self._freshness.index, self._freshness.unpublished
         groups = []
         for prefix in question.prefixes:
-            known = sorted(self._fresh.analyzer.prefix_stems(prefix))
+            known = sorted(self._freshness.analyzer.prefix_stems(prefix))
             stems = [stem for stem in known if index.document_frequency(stem) or unpublished.document_frequency(stem)]
             groups.append(
                 tuple(dict.fromkeys((*index.terms_with_prefix(prefix), *unpublished.terms_with_prefix(prefix), *stems)))
@@ -209,7 +229,7 @@ class Search:
         return question._replace(expansions=tuple(filter(None, groups)))
 
     def _weigh(self, question: Question) -> Weights:
-        index, unpublished = self._fresh.index, self._fresh.unpublished
+        index, unpublished = self._freshness.index, self._freshness.unpublished
         if not unpublished.entries:
             return compute_weights(term_groups(question), index.idf, index.memory_count)
         total = unpublished.combined_total(index.memory_count)
@@ -220,24 +240,24 @@ class Search:
             total,
         )
 
-    def _clauses(self, choose: Filter, now: datetime) -> Sequence[Clause]:
-        """What the index is asked beside the question; of what expired only where something may have."""
-        return choose.clauses(now) if self._fresh.index.has_expiring else choose.lasting_clauses
+    def _clauses(self, filter_: Filter, now: datetime) -> Sequence[Clause]:
+        """Return the clauses of a filter for the index; that on `expires` only where some memory has the key."""
+        return filter_.clauses(now) if self._freshness.index.has_expiring else filter_.lasting_clauses
 
-    def _targets(self, choose: Filter, now: datetime) -> frozenset[str]:
-        """What memories in force supersede, as links in the scope name it; nothing where that may be a hit too."""
-        index, unpublished, scope = self._fresh.index, self._fresh.unpublished, choose.scope
-        if "superseded" in choose.include or not (unpublished.entries or index.has_superseding):
-            return NOBODY
-        key = (index, unpublished, unpublished.version, int(now.timestamp()) // 60)  # one may expire meanwhile
+    def _superseded_targets(self, filter_: Filter, now: datetime) -> frozenset[str]:
+        """Return the link targets of `supersedes` in the scope; empty if superseded memories may be hits."""
+        index, unpublished, scope = self._freshness.index, self._freshness.unpublished, filter_.scope
+        if "superseded" in filter_.include or not (unpublished.entries or index.has_superseding):
+            return NO_TARGETS
+        key = (index, unpublished, unpublished.version, int(now.timestamp()) // 60)  # a memory may expire
         if self._superseded[0] != key:
             self._superseded = key, {}
-        known = self._superseded[1]
-        if scope.segments not in known:
+        by_scope = self._superseded[1]
+        if scope.segments not in by_scope:
             rows = index.rows_with_keyword("supersedes")
-            paths = [index.row_table.path_and_stamp(number)[0] for number in rows]
+            paths = [index.row_table.path_and_stamp(row)[0] for row in rows]
             superseding = [path for path in paths if scope.holds(tuple(path.split("/")))]
-            links = index.values("supersedes", without=OUT_OF_FORCE) if superseding else []
+            links = index.values("supersedes", without=WITHDRAWN_KEYWORDS) if superseding else []
             is_simple = not scope.segments and all(len(link) < MAX_KEYWORD_CHARS for link in links)
             if (
                 not is_simple
@@ -247,38 +267,43 @@ class Search:
                 with self._files.opened() as root:
                     found = [read_one(root, path) for path in superseding if path not in unpublished]
                 links = [link for one in found if isinstance(one, Memory) for link in _links(one, scope, now)]
-            pending = [entry.memory for entry in unpublished.entries.values() if entry.memory]
-            links += [link for memory in pending if b"supersedes" in memory.data for link in _links(memory, scope, now)]
-            known[scope.segments] = frozenset(map(target_of, links))
-        return known[scope.segments]
+            memories = [entry.memory for entry in unpublished.entries.values() if entry.memory]
+            links += [
+                link for memory in memories if b"supersedes" in memory.data for link in _links(memory, scope, now)
+            ]
+            by_scope[scope.segments] = frozenset(map(target_of, links))
+        return by_scope[scope.segments]
 
-    # --- why not
+    # --- explaining a miss
 
-    def explain_miss(self, memory: Memory, text: str, choose: Filter, page: Page, now: datetime) -> list[Reason]:
-        """Why a memory is not among the hits of a question, or where it is among them."""
-        hits = self.search(text, choose, page, now)
+    def explain_miss(self, memory: Memory, text: str, filter_: Filter, page: Page, now: datetime) -> list[Reason]:
+        """Return why a memory is not among the hits of a question, or its position among them."""
+        hits = self.search(text, filter_, page, now)
         for number, hit in enumerate(hits, page.offset + 1):
             if hit.memory.path == memory.path:
                 return [Reason(f"it is hit {number}, with relevance {hit.relevance:.2f}", hit.rank)]
-        reasons = [Reason(miss) for miss in choose.mismatches(memory, now)]
-        question = parse_question(text, self._fresh.analyzer)
+        reasons = [Reason(miss) for miss in filter_.mismatches(memory, now)]
+        question = parse_question(text, self._freshness.analyzer)
         if question.is_empty:
             return [*reasons, Reason("the question has no words to look for")]
-        with self._fresh.lock:
-            self._fresh.refresh()
-            if is_superseded(memory, self._targets(choose, now)):
+        with self._freshness.lock:
+            self._freshness.refresh()
+            if is_superseded(memory, self._superseded_targets(filter_, now)):
                 reasons.append(Reason("superseded: another memory names it in `supersedes`"))
             question = self._expanded(question)
             weights = self._weigh(question)
-            terms = self._fresh.analyzer.terms(indexed_text(memory))
-            mean_length = self._fresh.unpublished.combined_mean_length(self._fresh.index.mean_length)
-            meant = self._meaning.share(memory, question, weights) if self._meaning and question.is_plain else None
-        parts = explain(question, terms, weights, mean_length, is_scoped=bool(choose.scope.segments))
+            terms = self._freshness.analyzer.terms(indexed_text(memory))
+            mean_length = self._mean_length()
+            similarity = None
+            if self._semantic_index and question.is_plain:
+                similarity = self._semantic_index.similarity(memory, question, weights)
+        parts = explain(question, terms, weights, mean_length, is_scoped=bool(filter_.scope.segments))
         score = sum(part.score for part in parts)
-        if meant is not None:
-            is_alike = meant >= ALIKE
-            parts.append(Reason(f"means alike: {meant:.2f}" + ("" if is_alike else f"; from {ALIKE} on it counts")))
-            score = max(score, meant * weights.information) if is_alike else score
+        if similarity is not None:
+            is_similar = similarity >= MIN_SIMILARITY
+            note = "" if is_similar else f"; from {MIN_SIMILARITY} on it counts"
+            parts.append(Reason(f"means alike: {similarity:.2f}{note}"))
+            score = max(score, similarity * weights.information) if is_similar else score
         if not score:
             reasons.append(Reason("it has none of the words of the question"))
         elif weights.relevance(score) < page.min_relevance:
@@ -286,19 +311,19 @@ class Search:
                 Reason(f"its relevance {weights.relevance(score):.2f} is below {page.min_relevance:.2f}", score)
             )
         elif not reasons:
-            everything = self.search(text, choose, Page(MAX_LIMIT), now)
-            places = [number for number, hit in enumerate(everything, 1) if hit.memory.path == memory.path]
-            found = [self._fresh.analyzer.terms(indexed_text(hit.memory)) for hit in everything[:1]]
+            everything = self.search(text, filter_, Page(MAX_LIMIT), now)
+            numbers = [number for number, hit in enumerate(everything, 1) if hit.memory.path == memory.path]
+            best_terms = [self._freshness.analyzer.terms(indexed_text(hit.memory)) for hit in everything[:1]]
             if not has_all_phrases(terms, question.phrases) and any(
-                has_all_phrases(other, question.phrases) for other in found
+                has_all_phrases(other, question.phrases) for other in best_terms
             ):
                 return [Reason("a phrase of the question is not in it, and in another memory it is"), *parts]
-            place = f"it is hit {places[0]}" if places else f"it is not among the first {MAX_LIMIT} hits"
+            place = f"it is hit {numbers[0]}" if numbers else f"it is not among the first {MAX_LIMIT} hits"
             reasons.append(Reason(f"{place}: others have more of the question, or rarer words of it", score))
         return [*reasons, *parts]
 
 
 def _links(memory: Memory, scope: Namespace, now: datetime) -> Sequence[str]:
-    """The links of a memory to what it supersedes, if it is in the scope, and in force itself."""
-    is_in = scope.holds(tuple(memory.path.split("/"))) and not is_withdrawn(memory, now)
-    return memory.header.supersedes if is_in else ()
+    """Return the `supersedes` links of a memory if it is in the scope and not withdrawn."""
+    counts = scope.holds(tuple(memory.path.split("/"))) and not is_withdrawn(memory, now)
+    return memory.header.supersedes if counts else ()

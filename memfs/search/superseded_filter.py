@@ -1,4 +1,4 @@
-"""Succession: which memories supersede others, and by what names their links call them. Pure."""
+"""Which memories are superseded: the links of `supersedes`, and the names by which links refer to a memory. Pure."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -8,35 +8,35 @@ from memfs.namespace import ARCHIVE, fold
 
 
 def is_withdrawn(memory: Memory, now: datetime) -> bool:
-    """Tell whether a memory is forgotten, deprecated or expired; such a one supersedes nothing."""
+    """Return whether a memory is archived, deprecated or expired; such a memory supersedes nothing."""
     expires = memory.header.expires
     is_out = memory.header.status == "deprecated" or fold(memory.path).startswith(f"{ARCHIVE}/")
     return is_out or (expires is not None and expires < now)
 
 
 def target_of(link: str) -> str:
-    """What a link such as [[facts/alice/atlas|Atlas]] points to, with brackets or without."""
+    """Return the target of a link such as [[facts/alice/atlas|Atlas]], with brackets or without, in folded form."""
     target = link.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].partition("#")[0]
     return fold(target.strip().removeprefix("/").removesuffix(".md"))
 
 
 def names_of(memory: Memory) -> set[str]:
-    """What a link to a memory may say: its path, its file name, its id."""
-    return {*_places(memory), fold(memory.id)}
+    """Return the link targets that refer to a memory: its path, its file name and its id, in folded form."""
+    return {*_path_and_file_name(memory), fold(memory.id)}
 
 
 def is_superseded(memory: Memory, targets: Collection[str]) -> bool:
-    """Tell whether a link of another memory than itself names it; `targets` is what such links point to."""
-    return _is_named(memory, targets) and not _is_named(memory, {target_of(link) for link in memory.header.supersedes})
+    """Return whether one of the link targets refers to a memory; its own `supersedes` links do not count."""
+    return _is_target(memory, targets) and not _is_target(memory, {target_of(one) for one in memory.header.supersedes})
 
 
-def _is_named(memory: Memory, targets: Collection[str]) -> bool:
+def _is_target(memory: Memory, targets: Collection[str]) -> bool:
     if not targets:
         return False
-    has_ids = any(target.startswith("m-") for target in targets)  # a header takes a while to read
-    return any(name in targets for name in _places(memory)) or (has_ids and fold(memory.id) in targets)
+    has_ids = any(target.startswith("m-") for target in targets)  # parsing a header for its id takes a while
+    return any(name in targets for name in _path_and_file_name(memory)) or (has_ids and fold(memory.id) in targets)
 
 
-def _places(memory: Memory) -> tuple[str, str]:
+def _path_and_file_name(memory: Memory) -> tuple[str, str]:
     path = fold(memory.path.removesuffix(".md"))
     return path, path.rpartition("/")[2]

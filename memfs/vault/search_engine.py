@@ -1,4 +1,4 @@
-"""Finder: searching a vault, put together when it is first asked for something."""
+"""The search engine of a vault: index, freshness, semantic index and watcher, each created at its first use."""
 
 import logging
 import os
@@ -24,64 +24,66 @@ if TYPE_CHECKING:
     from memfs.freshness.freshness import Freshness
     from memfs.index.publisher import Progress
     from memfs.index.tantivy_index import TantivyIndex
-    from memfs.search.search import Search
+    from memfs.search.search import Searcher
     from memfs.search.semantic.semantic_index import SemanticIndex
 
-LANGUAGE, VECTORS = "english", "vectors"
+DEFAULT_LANGUAGE = "english"
+VECTORS_DIR = "vectors"  # as in `vector_file`, which imports numpy
+PUBLISHED_INDEX = f"{STATE_DIR}/index/current"
+WATCHER_ENDED = "the watcher ended; searches still find what changes"
 log = logging.getLogger("memfs")
-ENDED = "the watcher ended; searches still find what changes"
-PUBLISHED = f"{STATE_DIR}/index/current"
 
 
 class SearchEngine:
-    """Index, freshness and watcher of one vault. Making one opens nothing."""
+    """The parts of one vault that search it. Creating one opens nothing."""
 
     def __init__(
         self,
-        tree: MemoryFiles,
+        files: MemoryFiles,
         root: str,
-        usage: RecallLog,
+        recall_log: RecallLog,
         *,
         clock: Clock,
         settings: Mapping[str, Any],
         watch: bool,
         embedder: Embedder | None = None,
     ) -> None:
-        self._files, self._root, self._clock, self._wants_watcher = tree, root, clock, watch
-        self._forgetting, self._usage = DecaySettings.from_settings(settings), usage
+        self._files, self._root, self._clock, self._wants_watcher = files, root, clock, watch
+        self._decay, self._recall_log = DecaySettings.from_settings(settings), recall_log
         retrieval = settings.get("retrieval", {})
-        self._language = retrieval.get("language", LANGUAGE)
+        self._language = retrieval.get("language", DEFAULT_LANGUAGE)
         self._embedder, self._is_semantic = embedder, embedder is not None or retrieval.get("semantic", False)
         self._mutex = Mutex()
         self._watcher: Watcher | None = None
-        self._made: Freshness | None = None
-        self._searching: tuple[Search, SemanticIndex | None] | None = None
+        self._freshness: Freshness | None = None
+        self._searchers: tuple[Searcher, SemanticIndex | None] | None = None
 
     @property
-    def fresh(self) -> "Freshness":
-        """What is known, made once, also by threads that ask at the same time."""
-        if self._made is None:
+    def freshness(self) -> "Freshness":
+        """The known state of the vault, created once, even if several threads need it at the same time."""
+        if self._freshness is None:
             from memfs.freshness.freshness import Freshness
 
             with self._mutex:
-                if self._made is None:
-                    self._made = Freshness(self._files, self._root, language=self._language, clock=self._clock)
-        return self._made
+                if self._freshness is None:
+                    self._freshness = Freshness(self._files, self._root, language=self._language, clock=self._clock)
+        return self._freshness
 
     @property
-    def _parts(self) -> tuple["Search", "SemanticIndex | None"]:
-        """What searches, made once as well."""
-        if self._searching is None:
-            from memfs.search.search import Search
+    def searchers(self) -> tuple["Searcher", "SemanticIndex | None"]:
+        """The searcher, and the semantic index if there is one; created once."""
+        if self._searchers is None:
+            from memfs.search.search import Searcher
 
             with self._mutex:
-                if self._searching is None:
-                    fresh, meaning = self.fresh, self._meaning() if self._is_semantic else None
-                    self._searching = Search(self._files, fresh, self._forgetting, self._usage, meaning), meaning
-        return self._searching
+                if self._searchers is None:
+                    freshness, semantic = self.freshness, self._make_semantic_index() if self._is_semantic else None
+                    searcher = Searcher(self._files, freshness, self._decay, self._recall_log, semantic)
+                    self._searchers = searcher, semantic
+        return self._searchers
 
-    def _meaning(self) -> "SemanticIndex | None":
-        """What searches by meaning; where that cannot be had, it is said, and words alone are searched."""
+    def _make_semantic_index(self) -> "SemanticIndex | None":
+        """Return the semantic index; None, and a warning, if its packages are not installed."""
         from memfs.embedding import MISSING_EXTRA_MESSAGE, default_embedder, is_installed
 
         if (embedder := self._embedder) is None and not is_installed():
@@ -89,157 +91,161 @@ class SearchEngine:
             return None
         from memfs.search.semantic.semantic_index import SemanticIndex
 
-        return SemanticIndex(self._files, self.fresh, default_embedder if embedder is None else lambda: embedder)
+        return SemanticIndex(self._files, self.freshness, default_embedder if embedder is None else lambda: embedder)
 
-    def search(self, question: str, choose: Filter, page: Page, *, explain: bool) -> list[Hit]:
-        """The hits of a question."""
-        search = self._parts[0].search
+    def search(self, question: str, filter_: Filter, page: Page, *, explain: bool) -> list[Hit]:
+        """Return the hits of a question; with `explain` each has its reasons."""
+        search = self.searchers[0].search
         if not log.isEnabledFor(logging.DEBUG):
-            return search(question, choose, page, self._clock(), why=explain)
+            return search(question, filter_, page, self._clock(), with_reasons=explain)
         began = time.perf_counter()
-        hits = search(question, choose, page, self._clock(), why=explain)
-        taken, now = 1000 * (time.perf_counter() - began), self.status()
-        log.debug("search: %d hits in %.2f ms, %d memories known, index %s", len(hits), taken, now.memories, now.where)
+        hits = search(question, filter_, page, self._clock(), with_reasons=explain)
+        milliseconds, now = 1000 * (time.perf_counter() - began), self.status()
+        message = "search: %d hits in %.2f ms, %d memories known, index %s"
+        log.debug(message, len(hits), milliseconds, now.memories, now.where)
         return hits
 
-    def explain_miss(self, memory: Memory, question: str, choose: Filter, page: Page) -> list[Reason]:
-        """Why a memory is not among the hits."""
-        return self._parts[0].explain_miss(memory, question, choose, page, self._clock())
+    def explain_miss(self, memory: Memory, question: str, filter_: Filter, page: Page) -> list[Reason]:
+        """Return why a memory is not among the hits."""
+        return self.searchers[0].explain_miss(memory, question, filter_, page, self._clock())
 
     def sync(self, progress: "Progress | None" = None) -> SyncReport:
-        """Make the index equal the files."""
-        with self.fresh.lock:
-            report, started = self.fresh.sync(progress), time.monotonic()
-            meaning = self._parts[1] if self._is_semantic else None
-            if meaning is None:
+        """Make the index and the vectors equal the files."""
+        with self.freshness.lock:
+            report, started = self.freshness.sync(progress), time.monotonic()
+            semantic = self.searchers[1] if self._is_semantic else None
+            if semantic is None:
                 return report
-            meaning.sync(progress)
-            trouble = [Problem(f"{STATE_DIR}/{VECTORS}", 1, meaning.trouble)] if meaning.trouble else []
+            semantic.sync(progress)
+            trouble = [Problem(f"{STATE_DIR}/{VECTORS_DIR}", 1, semantic.trouble)] if semantic.trouble else []
             seconds = report.seconds + time.monotonic() - started
             return replace(report, seconds=seconds, problems=(*report.problems, *trouble))
 
     def status(self) -> IndexStatus:
-        """How things stand."""
+        """Return the state of the index, the watcher and the semantic index."""
         watcher = self._watcher
         is_alive = watcher is not None and watcher.is_alive
-        with self.fresh.lock:
-            status = self.fresh.status(watcher.trouble if watcher and is_alive else ENDED if watcher else "")
-        ours = str(os.getpid()) if is_alive else ""
-        status = replace(status, watcher=status.watcher or ours)
-        return self._with_meaning(status) if self._is_semantic else status
+        with self.freshness.lock:
+            status = self.freshness.status(
+                watcher.trouble if watcher and is_alive else WATCHER_ENDED if watcher else ""
+            )
+        own_pid = str(os.getpid()) if is_alive else ""
+        status = replace(status, watcher=status.watcher or own_pid)
+        return self._with_semantic_status(status) if self._is_semantic else status
 
-    def _with_meaning(self, status: IndexStatus) -> IndexStatus:
+    def _with_semantic_status(self, status: IndexStatus) -> IndexStatus:
         from memfs.embedding import MISSING_EXTRA_MESSAGE, WordEmbedder, is_installed
 
         if self._embedder is None and not is_installed():
             return replace(status, semantic="missing", trouble=status.trouble or MISSING_EXTRA_MESSAGE)
-        trouble = self._searching[1].trouble if self._searching and self._searching[1] else ""
+        trouble = self._searchers[1].trouble if self._searchers and self._searchers[1] else ""
         name = self._embedder.name if self._embedder else WordEmbedder.name
         return replace(status, semantic=name, trouble=status.trouble or trouble)
 
     def doctor(self, *, repair: bool) -> list[Problem]:
-        """Compare what is derived with the files."""
+        """Return the differences between the derived data and the files; `repair` rebuilds the derived data."""
         from memfs.freshness.index_doctor import examine
 
-        with self.fresh.lock:
-            return examine(self.fresh, self._files, repair=repair)
+        with self.freshness.lock:
+            return examine(self.freshness, self._files, repair=repair)
 
-    def path_of(self, name: str) -> str | None:
-        """The path of a memory with this id, as far as a published index knows."""
+    def path_of(self, memory_id: str) -> str | None:
+        """Return the path of the memory with this id according to the published index; None if that has none."""
         if not self._is_published():
             return None
-        with self.fresh.lock:
-            return self.fresh.path_of(name)
+        with self.freshness.lock:
+            return self.freshness.path_of(memory_id)
 
     def purge(self, path: str | None) -> None:
-        """Have no trace of a memory, or of any former text, left in the index once the vault is closed."""
-        if self._is_published() or (path is None and self._has_remains()):
-            with self.fresh.lock:
-                self.fresh.purge(path)
-                if path is None and self.fresh.published.index is None:  # what lies there cannot be opened
-                    self.fresh.rebuild()
+        """Remove all traces of a memory, or of all former texts, from the index when the vault is closed."""
+        if self._is_published() or (path is None and self._has_index_files()):
+            with self.freshness.lock:
+                self.freshness.purge(path)
+                if path is None and self.freshness.published.index is None:  # the files cannot be opened as an index
+                    self.freshness.rebuild()
 
     def _is_published(self) -> bool:
-        return self._made is not None or os.path.exists(os.path.join(self._root, PUBLISHED))
+        return self._freshness is not None or os.path.exists(os.path.join(self._root, PUBLISHED_INDEX))
 
-    def _has_remains(self) -> bool:
-        """Tell whether something lies where indexes do, such as a half-made one."""
+    def _has_index_files(self) -> bool:
+        """Return whether the index directory has any files, such as those of an unfinished index."""
         try:
-            return bool(os.listdir(os.path.dirname(os.path.join(self._root, PUBLISHED))))
+            return bool(os.listdir(os.path.dirname(os.path.join(self._root, PUBLISHED_INDEX))))
         except OSError:
             return False
 
-    def subscribe(self, scope: Namespace, tell: Callable[[Change], None]) -> Callable[[], None]:
-        """Have changes told from now on; calling the answer ends it."""
+    def subscribe(self, scope: Namespace, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `callback` with each change in a scope from now on; return a function that ends the subscription."""
 
-        def told(change: Change) -> None:
-            if seen := _seen_from(scope, change):
-                tell(seen)
+        def on_change(change: Change) -> None:
+            if visible := _change_in_scope(scope, change):
+                callback(visible)
 
-        fresh = self.fresh
-        with fresh.lock:
-            fresh.subscribe(told)
-        return lambda: fresh.unsubscribe(told)
+        freshness = self.freshness
+        with freshness.lock:
+            freshness.subscribe(on_change)
+        return lambda: freshness.unsubscribe(on_change)
 
     # --- the watcher
 
     def start(self) -> None:
-        """Start the watcher, where one is wanted."""
+        """Start the watcher if the vault was opened with `watch=True`."""
         with self._mutex:
             if self._wants_watcher and self._watcher is None:
-                self.fresh.expect_changes()
-                self.fresh.is_watching = True
-                watcher = Watcher(self._root, wait=self.fresh.wait, look=self._look)
+                self.freshness.expect_changes()
+                self.freshness.is_watching = True
+                watcher = Watcher(self._root, wait=self.freshness.wait, look=self._check_for_changes)
                 watcher.start()
                 self._watcher = watcher
 
-    def _look(self) -> bool:
-        with self.fresh.lock:
-            self.fresh.refresh()
-            self.fresh.publish_when_calm()
-        self.fresh.look_at_all()
-        return self.fresh.is_heard
+    def _check_for_changes(self) -> bool:
+        """Refresh the known state, publish it when no more changes come, and return whether the journal took them."""
+        with self.freshness.lock:
+            self.freshness.refresh()
+            self.freshness.publish_when_calm()
+        self.freshness.look_at_all()
+        return self.freshness.is_heard
 
     def close(self) -> None:
-        """Stop the watcher, publish what is worth it, and give back what is held."""
+        """Stop the watcher, publish pending changes where that pays, and release all resources."""
         with self._mutex:
             if self._watcher:
                 self._watcher.stop()
                 self._watcher = None
-                self.fresh.is_watching = False
-        if fresh := self._made:
-            with fresh.lock:
-                is_purge_requested = fresh.published.is_purge_requested()
-                fresh.close()
-                if is_purge_requested and fresh.published.index and not fresh.published.is_purge_requested():
-                    self._purge_vectors(fresh.index)
+                self.freshness.is_watching = False
+        if freshness := self._freshness:
+            with freshness.lock:
+                is_purge_requested = freshness.published.is_purge_requested()
+                freshness.close()
+                if is_purge_requested and freshness.published.index and not freshness.published.is_purge_requested():
+                    self._purge_vectors(freshness.index)
 
     def _purge_vectors(self, index: "TantivyIndex") -> None:
-        """Have no vector left of what is gone; where they cannot be read, have none left at all."""
-        folder = os.path.join(self._root, STATE_DIR, VECTORS)
-        if not os.path.lexists(folder):
+        """Remove the vectors of memories that are gone; all vectors if numpy is missing to read them."""
+        directory = os.path.join(self._root, STATE_DIR, VECTORS_DIR)
+        if not os.path.lexists(directory):
             return
         try:
-            from memfs.search.semantic.nearest_vectors import prune
+            from memfs.search.semantic.nearest_vectors import prune_vector_files
         except ImportError:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
             return
         with self._files.opened() as root:
-            prune(root, index.row_table)
+            prune_vector_files(root, index.row_table)
 
 
-def _seen_from(scope: Namespace, change: Change) -> Change | None:
-    """A change as a scope may see it: what comes from outside was created, what goes there was removed."""
-    is_here = scope.holds(_place(change.path))
+def _change_in_scope(scope: Namespace, change: Change) -> Change | None:
+    """Return a change as a scope sees it: a move into it is a creation, a move out of it a removal."""
+    is_inside = scope.holds(_segments(change.path))
     if change.old_path is None:
-        return change if is_here else None
-    was_here = scope.holds(_place(change.old_path))
-    if is_here:
-        return change if was_here else Change("created", change.path)
-    return Change("removed", change.old_path) if was_here else None
+        return change if is_inside else None
+    was_inside = scope.holds(_segments(change.old_path))
+    if is_inside:
+        return change if was_inside else Change("created", change.path)
+    return Change("removed", change.old_path) if was_inside else None
 
 
-def _place(path: str) -> tuple[str, ...]:
-    """The segments of a path; a forgotten memory lies where it was."""
+def _segments(path: str) -> tuple[str, ...]:
+    """Return the segments of a path; those of a forgotten memory as before it was archived."""
     segments = tuple(path.split("/"))
     return segments[1:] if fold(segments[0]) == "archive" else segments

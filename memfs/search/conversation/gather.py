@@ -1,4 +1,7 @@
-"""The memories that may answer a question and those around them, from the index and from what is pending, in order."""
+"""Gathering the candidates of a re-ranking: the best matches, nearest neighbours, and the messages around them.
+
+They come from the published index and from the changes that are not published yet.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
@@ -13,165 +16,187 @@ from memfs.query.keyword_terms import Clause
 from memfs.query.question import Question, Weights
 from memfs.query.tokens import STOP_WORDS
 from memfs.search.conversation.rerank import (
-    CLOSEST,
-    MAX_NAMES,
-    POOL,
-    SIMILAR,
-    Ranked,
-    Witness,
-    around,
-    ranked,
-    worth,
-    worths_of,
+    MAX_MATCHES,
+    MAX_SIMILAR,
+    MAX_SPEAKERS,
+    MAX_WITH_CONTEXT,
+    RankedCandidate,
+    RerankCandidate,
+    rerank,
+    top_term_weights,
+    weight_of_bits,
+    with_context,
 )
 
-FEWER = 6  # times as many are looked at where a filter lets few through
+FILTERED_FACTOR = 6  # times as many nearest neighbours are taken if a filter lets few of them through
 
 
-class Sought(NamedTuple):
-    """The words of a question that are told apart, and the keywords of those who may have said something."""
+class QueryTerms(NamedTuple):
+    """What the index looks up in each candidate: the rarest terms of the question, and speakers that it names."""
 
-    worths: dict[str, float]
-    names: list[str]
+    term_weights: dict[str, float]
+    speakers: list[str]  # keywords of the index
 
-    def read(self, bits: int) -> tuple[int, bool, bool]:
-        """The bits of words; whether the question names who said something; whether that asks something itself."""
-        words, names = len(self.worths), len(self.names)
-        rest = bits >> words
-        return bits & ((1 << words) - 1), rest & ((1 << names) - 1) > 0, rest >> names > 0
-
-
-class Meant(Protocol):
-    """What tells which memories mean what is asked: see `meaning`."""
-
-    def rows(self, limit: int, among: Sequence[int] | None = None) -> list[int]: ...
-
-    def paths(self) -> list[str]: ...
-
-    def judged(self, witnesses: Sequence[Witness]) -> list[Witness]: ...
+    def split_bits(self, bits: int) -> tuple[int, bool, bool]:
+        """Return the term bits, whether the speaker is named, and whether the memory is a question itself."""
+        terms, speakers = len(self.term_weights), len(self.speakers)
+        rest = bits >> terms
+        return bits & ((1 << terms) - 1), rest & ((1 << speakers) - 1) > 0, rest >> speakers > 0
 
 
-class Asked(NamedTuple):
-    """A question to an index and what is pending on top of it: what it asks for, and what may answer it."""
+class SemanticQuery(Protocol):
+    """An embedded question: see `semantic_index.EmbeddedQuestion`."""
+
+    def nearest_rows(self, limit: int, among: Sequence[int] | None = None) -> list[int]: ...
+
+    def nearest_unpublished(self) -> list[str]: ...
+
+    def with_similarities(self, candidates: Sequence[RerankCandidate]) -> list[RerankCandidate]: ...
+
+
+class SearchRequest(NamedTuple):
+    """A question with its term weights, and the filter that hits must pass."""
 
     question: Question
     weights: Weights
-    clauses: Sequence[Clause]  # what the index asks of a memory
-    accepts: Callable[[Memory], bool]  # the same, of a pending one
-    meant: Meant | None = None  # what it means, where meaning is searched
+    clauses: Sequence[Clause]  # the filter for the index
+    accepts: Callable[[Memory], bool]  # the same filter for an unpublished memory
+    semantic: SemanticQuery | None = None  # None without semantic search
 
 
-class Alike(NamedTuple):
-    """Memories that mean what is asked: published and pending ones, the best first, and the places of the closest."""
+class SimilarMemories(NamedTuple):
+    """The nearest neighbours of a question, nearest first, and the conversation positions of the first ones."""
 
-    rows: list[int]
-    paths: list[str]
-    places: list[int]
-
-
-NO_ALIKE = Alike([], [], [])
+    rows: list[int]  # published memories
+    paths: list[str]  # unpublished memories
+    positions: list[int]
 
 
-def in_order(index: TantivyIndex, unpublished: UnpublishedChanges, asked: Asked) -> list[Ranked]:
-    """The best matches of a question, what means it, and the memories around them; where meaning is not searched,
-    nothing if none comes from a conversation."""
-    sought = sought_of(index, unpublished, asked)
-    return ranked(gather(index, unpublished, asked, sought), [*sought.worths.values()], asked.weights.information)
+NO_SIMILAR = SimilarMemories([], [], [])
 
 
-def sought_of(index: TantivyIndex, unpublished: UnpublishedChanges, asked: Asked) -> Sought:
-    """What to look for in the memories that may be hits."""
-    return Sought(worths_of(asked.weights), _names(index, unpublished, asked.question))
+def gather_and_rerank(
+    index: TantivyIndex, unpublished: UnpublishedChanges, request: SearchRequest
+) -> list[RankedCandidate]:
+    """Return the re-ranked best matches, nearest neighbours and messages around them.
+
+    Empty without semantic search if no match comes from a conversation.
+    """
+    terms = query_terms_of(index, unpublished, request)
+    candidates = gather(index, unpublished, request, terms)
+    return rerank(candidates, [*terms.term_weights.values()], request.weights.information)
 
 
-def gather(index: TantivyIndex, unpublished: UnpublishedChanges, asked: Asked, sought: Sought) -> list[Witness]:
-    """The memories that may be hits, as they come."""
-    known, clauses, meant = index.row_table.path_and_stamp, asked.clauses, asked.meant
+def query_terms_of(index: TantivyIndex, unpublished: UnpublishedChanges, request: SearchRequest) -> QueryTerms:
+    """Return the terms and speakers to look up in the candidates."""
+    return QueryTerms(top_term_weights(request.weights), _named_speakers(index, unpublished, request.question))
+
+
+def gather(
+    index: TantivyIndex, unpublished: UnpublishedChanges, request: SearchRequest, terms: QueryTerms
+) -> list[RerankCandidate]:
+    """Return the candidates, in no order."""
+    known, clauses, semantic = index.row_table.path_and_stamp, request.clauses, request.semantic
     mean_length = unpublished.combined_mean_length(index.mean_length)
-    found = index.find_with_positions(asked.question, clauses, POOL + (8 if unpublished else 0))
+    found = index.find_with_positions(request.question, clauses, MAX_MATCHES + (8 if unpublished else 0))
     found = [one for one in found if known(one[1])[0] not in unpublished] if unpublished else found
-    published = {row: (score, place) for score, row, place in found}
-    waiting = _waiting(unpublished, asked, sought, mean_length)
-    matches = [*published.values(), *((one.score, one.place) for one in waiting)]
-    matches = sorted(matches, key=itemgetter(0), reverse=True)[:POOL]
-    if meant is None and all(place is None for _, place in matches):
+    published = {row: (score, position) for score, row, position in found}
+    best_unpublished = _best_unpublished(unpublished, request, terms, mean_length)
+    matches = [*published.values(), *((one.score, one.position) for one in best_unpublished)]
+    matches = sorted(matches, key=itemgetter(0), reverse=True)[:MAX_MATCHES]
+    if semantic is None and all(position is None for _, position in matches):
         return []
-    alike = NO_ALIKE if meant is None else _alike(index, unpublished, asked, meant)
-    least = matches[-1][0] if matches else 0.0
-    close = around([place for _, place in matches[:CLOSEST] if place is not None] + alike.places)
-    places = close.union(place for _, place in matches if place is not None)
-    rows = {row for row, (score, place) in published.items() if place is None and score >= least}.union(alike.rows)
+    similar = NO_SIMILAR if semantic is None else _similar(index, unpublished, request, semantic)
+    min_score = matches[-1][0] if matches else 0.0
+    first_positions = [position for _, position in matches[:MAX_WITH_CONTEXT] if position is not None]
+    positions = with_context(first_positions + similar.positions)
+    positions = positions.union(position for _, position in matches if position is not None)
+    rows = {row for row, (score, position) in published.items() if position is None and score >= min_score}
+    rows = rows.union(similar.rows)
     seen = index.find_at_positions(
-        [*sought.worths], [*sought.names, IS_QUESTION], positions=places, rows=rows, clauses=clauses
+        [*terms.term_weights], [*terms.speakers, IS_QUESTION], positions=positions, rows=rows, clauses=clauses
     )
-    crowded_out = published.keys() - {row for _, row, _ in seen}  # by hundreds of others at the same places
-    seen += [(0, row, published[row][1]) for row in crowded_out if published[row][0] >= least]
-    if meant:  # beside what has no word of the question, an estimate would count for too much
+    crowded_out = published.keys() - {row for _, row, _ in seen}  # by hundreds of others at the same positions
+    seen += [(0, row, published[row][1]) for row in crowded_out if published[row][0] >= min_score]
+    if semantic:  # an estimated score would outweigh memories without any term of the question
         others = [row for bits, row, _ in seen if bits and row not in published]
-        scores = index.find(asked.question, (), len(others), others) if others else ()
+        scores = index.find(request.question, (), len(others), others) if others else ()
         published |= {row: (score, None) for score, row in scores}
-    witnesses = [one for one in waiting if one.score >= least]
-    for bits, row, place in seen:
+    candidates = [one for one in best_unpublished if one.score >= min_score]
+    term_weights = [*terms.term_weights.values()]
+    for bits, row, position in seen:
         path, stamp = known(row)
         if path not in unpublished:
-            has, is_named, asks = sought.read(bits)
-            score = published[row][0] if row in published else min(worth(has, [*sought.worths.values()]), least)
-            witnesses.append(Witness(path, stamp, score, place, has, is_named, asks, row))
-    there = {one.path for one in witnesses}
-    beside = {path for place in places for path in unpublished.positions.get(place, ())}.union(alike.paths) - there
-    witnesses += _pending(unpublished, beside, asked, sought, mean_length)
-    return witnesses if meant is None else meant.judged(witnesses)
+            term_bits, is_speaker_named, is_question = terms.split_bits(bits)
+            score = published[row][0] if row in published else min(weight_of_bits(term_bits, term_weights), min_score)
+            candidates.append(
+                RerankCandidate(path, stamp, score, position, term_bits, is_speaker_named, is_question, row)
+            )
+    there = {one.path for one in candidates}
+    nearby = {path for position in positions for path in unpublished.positions.get(position, ())}
+    nearby = nearby.union(similar.paths) - there
+    candidates += _unpublished_candidates(unpublished, nearby, request, terms, mean_length)
+    return candidates if semantic is None else semantic.with_similarities(candidates)
 
 
-def _alike(index: TantivyIndex, unpublished: UnpublishedChanges, asked: Asked, meant: Meant) -> Alike:
-    """Of the memories that the question may be answered by, those that mean most what it asks."""
-    known, rows, placed = index.row_table.path_and_stamp, list[int](), dict[int, int | None]()
-    for times in (1, FEWER, 0):  # if a filter lets few of the first ones through, all that it does are compared
-        limit = SIMILAR * (times or 1) + len(unpublished)
-        found = meant.rows(limit, None if times else index.all_rows(asked.clauses))
+def _similar(
+    index: TantivyIndex, unpublished: UnpublishedChanges, request: SearchRequest, semantic: SemanticQuery
+) -> SimilarMemories:
+    """Return the nearest neighbours that pass the filter."""
+    known, rows, position_of = index.row_table.path_and_stamp, list[int](), dict[int, int | None]()
+    for factor in (1, FILTERED_FACTOR, 0):  # 0: few neighbours pass the filter, so compare all rows that pass it
+        limit = MAX_SIMILAR * (factor or 1) + len(unpublished)
+        found = semantic.nearest_rows(limit, None if factor else index.all_rows(request.clauses))
         rows = [row for row in found if known(row)[0] not in unpublished] if unpublished else found
-        seen = index.find_at_positions((), (), positions=(), rows=rows[: SIMILAR * FEWER], clauses=asked.clauses)
-        placed = {row: place for _, row, place in seen}
-        if len(placed) >= SIMILAR or len(found) < limit:
+        first = rows[: MAX_SIMILAR * FILTERED_FACTOR]
+        passed = index.find_at_positions((), (), positions=(), rows=first, clauses=request.clauses)
+        position_of = {row: position for _, row, position in passed}
+        if len(position_of) >= MAX_SIMILAR or len(found) < limit:
             break
-    rows = [row for row in rows if row in placed][:SIMILAR]
-    entries = ((path, unpublished.entries[path]) for path in meant.paths())
-    waiting = [(path, entry.position) for path, entry in entries if entry.memory and asked.accepts(entry.memory)][
-        :SIMILAR
-    ]
-    places = [placed[row] for row in rows[:CLOSEST]] + [place for _, place in waiting[:CLOSEST]]
-    return Alike(rows, [path for path, _ in waiting], [place for place in places if place is not None])
+    rows = [row for row in rows if row in position_of][:MAX_SIMILAR]
+    entries = ((path, unpublished.entries[path]) for path in semantic.nearest_unpublished())
+    accepted = [(path, entry.position) for path, entry in entries if entry.memory and request.accepts(entry.memory)]
+    accepted = accepted[:MAX_SIMILAR]
+    positions = [position_of[row] for row in rows[:MAX_WITH_CONTEXT]]
+    positions += [position for _, position in accepted[:MAX_WITH_CONTEXT]]
+    known_positions = [position for position in positions if position is not None]
+    return SimilarMemories(rows, [path for path, _ in accepted], known_positions)
 
 
-def _waiting(unpublished: UnpublishedChanges, asked: Asked, sought: Sought, mean_length: float) -> list[Witness]:
-    """The best of the pending memories that match."""
-    scores = unpublished.scores(asked.weights.groups, asked.weights.by_term, mean_length)
+def _best_unpublished(
+    unpublished: UnpublishedChanges, request: SearchRequest, terms: QueryTerms, mean_length: float
+) -> list[RerankCandidate]:
+    """Return the best matches among the unpublished memories."""
+    scores = unpublished.scores(request.weights.groups, request.weights.by_term, mean_length)
     found = sorted((-score, path) for path, score in scores.items())
-    made = (_pending(unpublished, [path], asked, sought, mean_length) for _, path in found)
-    return list(islice(chain.from_iterable(made), POOL))
+    made = (_unpublished_candidates(unpublished, [path], request, terms, mean_length) for _, path in found)
+    return list(islice(chain.from_iterable(made), MAX_MATCHES))
 
 
-def _pending(
-    unpublished: UnpublishedChanges, paths: Iterable[str], asked: Asked, sought: Sought, mean_length: float
-) -> list[Witness]:
-    """Pending memories as witnesses: those that are there, and that the question may be answered by."""
+def _unpublished_candidates(
+    unpublished: UnpublishedChanges,
+    paths: Iterable[str],
+    request: SearchRequest,
+    terms: QueryTerms,
+    mean_length: float,
+) -> list[RerankCandidate]:
+    """Return the unpublished memories at these paths that exist and pass the filter."""
     found = []
     for path in paths:
         entry, counts = unpublished.entries[path], unpublished.term_counts(path)
-        if entry.memory is not None and asked.accepts(entry.memory):
-            has = sum(1 << bit for bit, term in enumerate(sought.worths) if term in counts)
-            score = asked.weights.score(counts, len(entry.terms), mean_length)
-            is_named = not set(sought.names).isdisjoint(entry.keywords)
-            found.append(
-                Witness(path, entry.memory.stamp, score, entry.position, has, is_named, IS_QUESTION in entry.keywords)
-            )
+        if entry.memory is not None and request.accepts(entry.memory):
+            bits = sum(1 << bit for bit, term in enumerate(terms.term_weights) if term in counts)
+            score = request.weights.score(counts, len(entry.terms), mean_length)
+            is_named = not set(terms.speakers).isdisjoint(entry.keywords)
+            is_question = IS_QUESTION in entry.keywords
+            found.append(RerankCandidate(path, entry.memory.stamp, score, entry.position, bits, is_named, is_question))
     return found
 
 
-def _names(index: TantivyIndex, unpublished: UnpublishedChanges, question: Question) -> list[str]:
-    """The keywords of those among who said something whose name the question has."""
+def _named_speakers(index: TantivyIndex, unpublished: UnpublishedChanges, question: Question) -> list[str]:
+    """Return the keywords of speakers whose names are words of the question."""
     pending = (
         {name for entry in unpublished.entries.values() for name in entry.keywords} if unpublished.positions else ()
     )
     words = (SPEAKER_PREFIX + word for word in dict.fromkeys(name_words(question.text)) if word not in STOP_WORDS)
-    return [word for word in words if word in pending or index.has_keyword(word)][:MAX_NAMES]
+    return [word for word in words if word in pending or index.has_keyword(word)][:MAX_SPEAKERS]

@@ -1,8 +1,9 @@
-"""The order of hits that come from conversations: what was said around a memory speaks for it. Pure.
+"""Re-ranking of memories that come from conversations: the messages around a memory count for its rank. Pure.
 
-A memory counts by its own score. If it has a place in a conversation, it counts beyond that by how many of the words
-it has, by those that stand only around it, by what it is the answer to, and by who said it. Where meaning is searched,
-any memory counts by how much it means what is asked, too. `benchmarks.fitting` finds the weights.
+The rank of a memory is its own score plus a weighted sum of features. For a memory with a position in a conversation,
+the features are the share of the question's terms that it has, the terms that only messages around it have, the terms
+of a question right before it, and whether the question names its speaker. With semantic search, the similarity to the
+question is a feature of every memory. `benchmarks.fitting` fits the weights.
 """
 
 from collections.abc import Sequence
@@ -12,135 +13,145 @@ from typing import NamedTuple
 from memfs.data_types import Reason
 from memfs.query.question import Weights
 
-POOL = 30  # of the best matches are put in order
-SIMILAR = 20  # of those that mean most what is asked are, too
-CLOSEST = 10  # of them bring the memories around them along
-STEPS = (-2, -1, 1, 2)  # to the messages around one
-SHORT = 600  # bytes; a longer memory tells more by itself, and needs the others less
-MAX_WORDS, MAX_NAMES = 20, 3  # a bit each, in a number that a float holds exactly
-BESIDE = {-2: 0.25, -1: 0.5, 1: 0.5, 2: 0.25}  # shares that the messages around one have in what it means
-ALIKE = 0.2  # share of the meaning from which on a memory is a hit without any word of the question
-ANSWERED = 0.5  # share of its worth that a word counts for the relevance of an answer which was asked before it
+MAX_MATCHES = 30  # best matches that are re-ranked
+MAX_SIMILAR = 20  # nearest neighbours that are re-ranked too
+MAX_WITH_CONTEXT = 10  # matches, and nearest neighbours, whose surrounding messages are gathered
+CONTEXT_OFFSETS = (-2, -1, 1, 2)  # from a message to those around it
+SHORT_BYTES = 600  # the conversation counts less for a longer memory, which is clearer by itself
+MAX_TERMS, MAX_SPEAKERS = 20, 3  # one bit each, in a number that a float holds exactly
+CONTEXT_SHARES = {-2: 0.25, -1: 0.5, 1: 0.5, 2: 0.25}  # of the vectors around a message in its own vector, by offset
+MIN_SIMILARITY = 0.2  # from which on a memory without any term of the question is a hit
+ANSWER_SHARE = 0.5  # of the terms asked right before a message that count for its relevance
 
 
-class Support(NamedTuple):
-    """What speaks for a memory beside its own score, as shares of the question."""
+class Features(NamedTuple):
+    """The re-ranking features of a memory beside its score; 1 is the whole question."""
 
-    covered: float  # the words it has, however long it is, beyond its score
-    near: float  # words that stand only around it, in other messages
-    answered: float  # words that were asked right before it
-    named: float  # 1 if the question names who said it
-    meant: float = 0.0  # how much it means what is asked, with what was said around it
-    asks: float = 0.0  # 1 if it asks something itself, where meaning is searched
-
-
-NONE = Support(0.0, 0.0, 0.0, 0.0)
-WEIGHTS = Support(covered=0.82, near=0.61, answered=0.45, named=0.38, meant=0.88, asks=-0.11)
+    covered: float  # terms that it has, whatever its length, beyond its score
+    nearby: float  # terms that only the messages around it have
+    answered: float  # terms of a question right before it
+    speaker: float  # 1 if the question names its speaker
+    similarity: float = 0.0  # of its vector, blended with those around it, to the question's
+    is_question: float = 0.0  # 1 if it is a question itself, with semantic search
 
 
-class Witness(NamedTuple):
-    """A memory that may be a hit, and what is known without reading it."""
+NO_FEATURES = Features(0.0, 0.0, 0.0, 0.0)
+FEATURE_WEIGHTS = Features(covered=0.82, nearby=0.61, answered=0.45, speaker=0.38, similarity=0.88, is_question=-0.11)
+
+
+class RerankCandidate(NamedTuple):
+    """A memory to re-rank: a possible hit, or a message around one; described without reading its file."""
 
     path: str
     stamp: tuple[int, ...]
     score: float
-    place: int | None
-    has: int  # a bit for each word of the question that it has
-    is_named: bool  # the question has the name of who said it
-    asks: bool  # it is a question itself
-    row: int | None = None  # in the index; None of a pending one
-    alike: float = 0.0  # how much it means what is asked, by itself
-    meant: float | None = None  # the same, with what was said around it; None if meaning is not searched
+    position: int | None  # in a conversation
+    term_bits: int  # one bit for each term of the question that it has
+    is_speaker_named: bool
+    is_question: bool
+    row: int | None = None  # in the index; None for an unpublished memory
+    similarity: float = 0.0  # of its own vector to the question's, 0..1
+    blended_similarity: float | None = None  # of its vector blended with those around it; None without semantic search
 
 
-class Ranked(NamedTuple):
-    """A memory in its order, the score by which its relevance is told, and what spoke for it."""
+class RankedCandidate(NamedTuple):
+    """A candidate with its rank, the score that its relevance is computed from, and its features."""
 
     rank: float
     score: float
-    support: Support
-    witness: Witness
+    features: Features
+    candidate: RerankCandidate
 
 
-def worths_of(weights: Weights) -> dict[str, float]:
-    """The words of a question that are told apart, the rarest of them, in the order of their bits: the rarest last."""
-    best = sorted(weights.by_term, key=weights.by_term.__getitem__)[-MAX_WORDS:]
+def top_term_weights(weights: Weights) -> dict[str, float]:
+    """Return the rarest terms of a question with their weights, in the order of their bits: the rarest last."""
+    best = sorted(weights.by_term, key=weights.by_term.__getitem__)[-MAX_TERMS:]
     return {term: weights.by_term[term] for term in best}
 
 
-def worth(has: int, worths: Sequence[float]) -> float:
-    """What the words are worth that a memory has."""
-    return sum(worth for bit, worth in enumerate(worths) if has >> bit & 1)
+def weight_of_bits(term_bits: int, term_weights: Sequence[float]) -> float:
+    """Return the sum of the weights of the terms whose bits are set."""
+    return sum(weight for bit, weight in enumerate(term_weights) if term_bits >> bit & 1)
 
 
-def around(places: Sequence[int]) -> set[int]:
-    """The places that are close to some."""
-    return {place + step for place in places for step in (0, *STEPS)}
+def with_context(positions: Sequence[int]) -> set[int]:
+    """Return the positions, and those of the messages around them."""
+    return {position + offset for position in positions for offset in (0, *CONTEXT_OFFSETS)}
 
 
-class Conversation:
-    """What the memories that may be hits say of each other."""
+class ConversationContext:
+    """The terms of the question at each position of a conversation; computes the features of a candidate from them."""
 
-    def __init__(self, witnesses: Sequence[Witness], worths: Sequence[float], information: float) -> None:
-        self._worths, self._information = worths, information or 1.0
-        self._shares: dict[int, float] = {}
-        self._said: dict[int, int] = {}  # place -> words
-        self._asked: dict[int, int] = {}
-        for witness in witnesses:
-            if witness.place is not None:
-                self._said[witness.place] = self._said.get(witness.place, 0) | witness.has
-                if witness.asks:
-                    self._asked[witness.place] = self._asked.get(witness.place, 0) | witness.has
+    def __init__(
+        self, candidates: Sequence[RerankCandidate], term_weights: Sequence[float], information: float
+    ) -> None:
+        self._term_weights, self._information = term_weights, information or 1.0
+        self._shares: dict[int, float] = {}  # term bits -> share of the question, computed once
+        self._terms_at: dict[int, int] = {}  # position -> term bits
+        self._asked_at: dict[int, int] = {}  # the same, of messages that are questions
+        for one in candidates:
+            if one.position is not None:
+                self._terms_at[one.position] = self._terms_at.get(one.position, 0) | one.term_bits
+                if one.is_question:
+                    self._asked_at[one.position] = self._asked_at.get(one.position, 0) | one.term_bits
 
-    def support(self, witness: Witness) -> Support:
-        """What speaks for a memory; the longer it is, the less its conversation does."""
-        place, meant = witness.place, witness.meant
-        if place is None:
-            return NONE if meant is None else NONE._replace(meant=meant)
-        around = 0
-        for step in STEPS:
-            around |= self._said.get(place + step, 0)
-        short = min(1.0, SHORT / max(witness.stamp[2], 1)) ** 2
-        own, beside = self._share(witness.has), self._share(around & ~witness.has)
-        asked = self._share(self._asked.get(place - 1, 0))
-        covered = max(0.0, own - witness.score / self._information)
-        if meant is None:
-            return Support(short * covered, short * beside, short * asked, short * witness.is_named)
-        asks = short * witness.asks
-        return Support(short * covered, short * beside, short * asked, short * witness.is_named, meant, asks)
+    def features(self, candidate: RerankCandidate) -> Features:
+        """Return the features of a candidate; the longer it is, the less its conversation counts."""
+        position, similarity = candidate.position, candidate.blended_similarity
+        if position is None:
+            return NO_FEATURES if similarity is None else NO_FEATURES._replace(similarity=similarity)
+        nearby_bits = 0
+        for offset in CONTEXT_OFFSETS:
+            nearby_bits |= self._terms_at.get(position + offset, 0)
+        factor = min(1.0, SHORT_BYTES / max(candidate.stamp[2], 1)) ** 2
+        own, nearby = self._share(candidate.term_bits), self._share(nearby_bits & ~candidate.term_bits)
+        answered = self._share(self._asked_at.get(position - 1, 0))
+        covered = max(0.0, own - candidate.score / self._information)
+        speaker = factor * candidate.is_speaker_named
+        if similarity is None:
+            return Features(factor * covered, factor * nearby, factor * answered, speaker)
+        is_question = factor * candidate.is_question
+        return Features(factor * covered, factor * nearby, factor * answered, speaker, similarity, is_question)
 
-    def _share(self, has: int) -> float:
-        """The share of the question's information that some of its words hold."""
-        if has not in self._shares:
-            self._shares[has] = worth(has, self._worths) / self._information
-        return self._shares[has]
-
-
-def ranked(
-    witnesses: Sequence[Witness], worths: Sequence[float], information: float, weights: Support = WEIGHTS
-) -> list[Ranked]:
-    """The memories in the order in which they are shown; one without a word of the question must answer or mean it."""
-    conversation, found = Conversation(witnesses, worths, information), []
-    for witness in witnesses:
-        support = conversation.support(witness)
-        if witness.score or witness.has or support.answered or witness.alike >= ALIKE:
-            rank = max(witness.score + information * sum(map(mul, weights, support)), 0.0)
-            score = max(witness.score + ANSWERED * support.answered * information, witness.alike * information)
-            found.append(Ranked(rank, score, support, witness))
-    return sorted(found, key=lambda one: (-one.rank, one.witness.path))
+    def _share(self, term_bits: int) -> float:
+        """Return the share of the question's information that these terms hold."""
+        if term_bits not in self._shares:
+            self._shares[term_bits] = weight_of_bits(term_bits, self._term_weights) / self._information
+        return self._shares[term_bits]
 
 
-def told(support: Support | None, information: float) -> list[Reason]:
-    """What spoke for a memory beside its own words, in words."""
-    if support is None:
+def rerank(
+    candidates: Sequence[RerankCandidate],
+    term_weights: Sequence[float],
+    information: float,
+    weights: Features = FEATURE_WEIGHTS,
+) -> list[RankedCandidate]:
+    """Return the candidates that are hits, best first.
+
+    A candidate without any term of the question is a hit only if it follows a question that has some, or is similar
+    enough.
+    """
+    context, ranked = ConversationContext(candidates, term_weights, information), []
+    for one in candidates:
+        features = context.features(one)
+        if one.score or one.term_bits or features.answered or one.similarity >= MIN_SIMILARITY:
+            rank = max(one.score + information * sum(map(mul, weights, features)), 0.0)
+            score = max(one.score + ANSWER_SHARE * features.answered * information, one.similarity * information)
+            ranked.append(RankedCandidate(rank, score, features, one))
+    return sorted(ranked, key=lambda one: (-one.rank, one.candidate.path))
+
+
+def feature_reasons(features: Features | None, information: float) -> list[Reason]:
+    """Return the features that changed the rank of a hit, as reasons."""
+    if features is None:
         return []
-    words = (
-        f"in a conversation, all of its words count more: {support.covered:+.0%}",
-        f"said around it: {support.near:.0%} of the question",
-        f"asked right before it: {support.answered:.0%} of the question",
-        "said by whom the question names",
-        f"means alike: {support.meant:.2f}",
+    texts = (
+        f"in a conversation, all of its words count more: {features.covered:+.0%}",
+        f"said around it: {features.nearby:.0%} of the question",
+        f"asked right before it: {features.answered:.0%} of the question",
+        "said by a speaker whom the question names",
+        f"means alike: {features.similarity:.2f}",
         "asks something itself",
     )
-    weights = map(mul, WEIGHTS, support)
-    return [Reason(text, weight * information) for text, weight in zip(words, weights, strict=True) if weight]
+    weighted = map(mul, FEATURE_WEIGHTS, features)
+    return [Reason(text, weight * information) for text, weight in zip(texts, weighted, strict=True) if weight]

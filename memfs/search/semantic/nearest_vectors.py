@@ -1,7 +1,7 @@
-"""The vectors of an index's rows, and those of them that are nearest to a question.
+"""The vectors of the rows of an index, and the rows nearest to a question.
 
-Up to some ten thousand rows all are compared. Of more, it is held in memory whether each number is above the mean, a
-bit each, and the rows are compared that differ least in that.
+Up to `EXACT_MAX_ROWS` rows, all vectors are compared. Beyond that, one bit per dimension is held in memory, whether the
+number is above the mean; only the rows whose bits differ least from the question's are compared exactly.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memfs.index.row_table import RowTable
-from memfs.search.semantic.vector_file import BLOCK, Flags, Floats, Keys, VectorFile, keys_of, names
+from memfs.search.semantic.vector_file import BLOCK_RECORDS, Flags, Floats, Keys, VectorFile, keys_of, vector_files
 
-EXACT = 20_000  # rows, up to which all are compared: `benchmarks.meaning` tells what either way costs
-RERANK, SHARE, TIMES = 2_000, 50, 16  # of more, so many rows, one of so many, or times those that are asked for
+EXACT_MAX_ROWS = 20_000  # `benchmarks.meaning` measures the cost of both ways
+# So many of the rows with the most similar signs are compared exactly: the largest of these three.
+MIN_COMPARED, COMPARED_DIVISOR, COMPARED_PER_RESULT = 2_000, 50, 16
 Rows = NDArray[np.int64]
 
 
-def units_of(vectors: Any) -> Floats:
-    """Vectors made as long as one; what is no number counts as nothing."""
+def unit_vectors(vectors: Any) -> Floats:
+    """Return vectors scaled to length one; NaN and infinite numbers count as 0."""
     units = np.array(vectors, dtype=np.float32, ndmin=2)
     units[~np.isfinite(units)] = 0
     lengths = np.linalg.norm(units, axis=1, keepdims=True)
@@ -27,96 +28,97 @@ def units_of(vectors: Any) -> Floats:
     return units
 
 
-def cosines_of(units: Floats, question: Floats) -> Floats:
-    """The cosines of vectors and a question, all of length one; without the threads that a product of matrices takes,
-    for which so little is not worth waiting."""
-    cosines: Floats = np.vecdot(units, question)
-    return cosines
+def cosines(units: Floats, question: Floats) -> Floats:
+    """Return the cosines of unit vectors with a question's; without the threads of a matrix product, too slow to start."""
+    found: Floats = np.vecdot(units, question)
+    return found
 
 
-def blended(vectors: Floats, shares: Iterable[tuple[float, Sequence[int]]]) -> Floats:
-    """Each vector with a share of another: which one it is, or -1, for each share."""
+def blend(vectors: Floats, shares: Iterable[tuple[float, Sequence[int]]]) -> Floats:
+    """Add shares of other vectors to each vector; for each share, the number of the other vector or -1."""
     padded, sums = np.concatenate((vectors, np.zeros_like(vectors[:1]))), vectors.copy()
     for share, others in shares:
         sums += share * padded[others]
-    return units_of(sums)
+    return unit_vectors(sums)
 
 
-def living(row_table: RowTable) -> tuple[Rows, Keys]:
-    """The rows of an index that are in use, ascending, and the keys of their vectors."""
-    keys = np.concatenate([keys_of(paths, digests) for _, paths, digests in row_table.paths_and_digests()])
-    rows = np.delete(np.arange(len(keys)), row_table.dead_rows)
+def live_rows(table: RowTable) -> tuple[Rows, Keys]:
+    """Return the rows of an index that are in use, ascending, and the keys of their vectors."""
+    keys = np.concatenate([keys_of(paths, digests) for _, paths, digests in table.paths_and_digests()])
+    rows = np.delete(np.arange(len(keys)), table.dead_rows)
     return rows, keys[rows]
 
 
-def prune(root: int, row_table: RowTable) -> None:
-    """Have files hold no vectors but those of the memories in an index."""
-    _, keys = living(row_table)
-    for name, size in names(root):
-        VectorFile(name, size).keep(root, keys)
+def prune_vector_files(root: int, table: RowTable) -> None:
+    """Remove all vectors from the files but those of memories in the index."""
+    _, keys = live_rows(table)
+    for name, size in vector_files(root):
+        VectorFile(name, size).keep_only(root, keys)
 
 
 class NearestVectors:
-    """The rows that have a vector, in ascending order."""
+    """The rows of an index that have a vector, in ascending order, for nearest-neighbour search."""
 
-    def __init__(self, vectors: VectorFile, rows: Rows, keys: Keys, *, exact: int = EXACT) -> None:
+    def __init__(self, vectors: VectorFile, rows: Rows, keys: Keys, *, exact: int = EXACT_MAX_ROWS) -> None:
         self._vectors, self._rows, self._keys = vectors, rows, keys
         self._units: Floats | None = None
         if len(rows) <= exact:
-            self._units = units_of(vectors.take(keys)) if len(rows) else None
+            self._units = unit_vectors(vectors.take(keys)) if len(rows) else None
         else:
-            self._mean = units_of(vectors.take(keys[:: -(-len(keys) // BLOCK)])).mean(axis=0)
-            units = (units_of(vectors.take(keys[at : at + BLOCK])) for at in range(0, len(keys), BLOCK))
-            signs = np.concatenate([_signs(block - self._mean) for block in units])
-            self._signs = np.ascontiguousarray(signs.T)  # a line a word: each is gone through at once
+            self._mean = unit_vectors(vectors.take(keys[:: -(-len(keys) // BLOCK_RECORDS)])).mean(axis=0)
+            starts = range(0, len(keys), BLOCK_RECORDS)
+            units = (unit_vectors(vectors.take(keys[start : start + BLOCK_RECORDS])) for start in starts)
+            signs = np.concatenate([_pack_signs(block - self._mean) for block in units])
+            self._signs = np.ascontiguousarray(signs.T)  # one line per word: a comparison reads whole lines
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def best(self, question: Floats, limit: int, least: float, among: Sequence[int] | None = None) -> list[int]:
-        """The rows, all or some, that are nearest to a question, the nearest first; none whose cosine is too small."""
+    def nearest(self, question: Floats, limit: int, min_cosine: float, among: Sequence[int] | None = None) -> list[int]:
+        """Return the rows, of all or of some, nearest to a question, nearest first; none below `min_cosine`."""
         if not len(self._rows):
             return []
-        at = np.arange(len(self._rows)) if among is None else self._at(among)[1]
+        indices = np.arange(len(self._rows)) if among is None else self._indices_of(among)[1]
         if self._units is None:
-            at = self._alike(question, at, max(RERANK, len(at) // SHARE, TIMES * limit))
-        cosines = cosines_of(self._units_at(at), question)
-        best = np.argpartition(-cosines, limit)[:limit] if limit < len(cosines) else np.arange(len(cosines))
-        best = best[cosines[best] >= least]
-        found: list[int] = self._rows[at[best[np.lexsort((at[best], -cosines[best]))]]].tolist()
-        return found
+            compared = max(MIN_COMPARED, len(indices) // COMPARED_DIVISOR, COMPARED_PER_RESULT * limit)
+            indices = self._most_similar_signs(question, indices, compared)
+        found = cosines(self._units_at(indices), question)
+        best = np.argpartition(-found, limit)[:limit] if limit < len(found) else np.arange(len(found))
+        best = best[found[best] >= min_cosine]
+        rows: list[int] = self._rows[indices[best[np.lexsort((indices[best], -found[best]))]]].tolist()
+        return rows
 
-    def of(self, rows: Sequence[int]) -> Floats:
-        """The vectors of rows, as long as one; zero of a row that has none."""
+    def vectors_of(self, rows: Sequence[int]) -> Floats:
+        """Return the unit vectors of rows; zero for a row without one."""
         found = np.zeros((len(rows), self._vectors.size), np.float32)
         if len(self._rows):
-            is_there, at = self._at(rows)
-            found[is_there] = self._units_at(at)
+            has_vector, indices = self._indices_of(rows)
+            found[has_vector] = self._units_at(indices)
         return found
 
-    def _at(self, rows: Sequence[int]) -> tuple[Flags, Rows]:
-        """Which rows have a vector, and where those stand among all that have one."""
+    def _indices_of(self, rows: Sequence[int]) -> tuple[Flags, Rows]:
+        """Return which rows have a vector, and the indices of those in `_rows`."""
         wanted = np.array(rows, np.int64)
-        at = np.minimum(np.searchsorted(self._rows, wanted), len(self._rows) - 1)
-        is_there: Flags = self._rows[at] == wanted
-        return is_there, at[is_there]
+        indices = np.minimum(np.searchsorted(self._rows, wanted), len(self._rows) - 1)
+        has_vector: Flags = self._rows[indices] == wanted
+        return has_vector, indices[has_vector]
 
-    def _units_at(self, at: Rows) -> Floats:
+    def _units_at(self, indices: Rows) -> Floats:
         if self._units is None:
-            return units_of(self._vectors.take(self._keys[at]))
-        return self._units if len(at) == len(self._units) else self._units[at]
+            return unit_vectors(self._vectors.take(self._keys[indices]))
+        return self._units if len(indices) == len(self._units) else self._units[indices]
 
-    def _alike(self, question: Floats, at: Rows, limit: int) -> Rows:
-        """Of the rows that stand at some places, where those do whose signs differ least from a question's."""
-        if limit >= len(at):
-            return at
-        differ = np.zeros(len(self._rows), np.uint16)
-        for line, signs in zip(self._signs, _signs((question - self._mean)[None])[0], strict=True):
-            differ += np.bitwise_count(line ^ signs)
-        return at[np.argpartition(differ[at], limit)[:limit]]
+    def _most_similar_signs(self, question: Floats, indices: Rows, limit: int) -> Rows:
+        """Return the indices whose signs differ least from those of a question."""
+        if limit >= len(indices):
+            return indices
+        distances = np.zeros(len(self._rows), np.uint16)
+        for line, word in zip(self._signs, _pack_signs((question - self._mean)[None])[0], strict=True):
+            distances += np.bitwise_count(line ^ word)
+        return indices[np.argpartition(distances[indices], limit)[:limit]]
 
 
-def _signs(vectors: Floats) -> Keys:
-    """The signs of numbers, a bit each, in words of 64."""
+def _pack_signs(vectors: Floats) -> Keys:
+    """Return the signs of numbers, one bit each, in words of 64 bits."""
     bits = np.packbits(vectors > 0, axis=1)
     return np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(np.uint64)

@@ -1,8 +1,8 @@
-"""Vectors of texts by key, kept in `.memfs/vectors`, a file a model.
+"""Vectors of texts by key, kept in `.memfs/vectors`, one file per embedding model.
 
-A record is a checksum, a key that tells a text from others, and small whole numbers. Records are appended, or the whole
-file is replaced. Whatever is wrong with a record costs making its vector anew; where the disk takes none, vectors last
-as long as the process.
+A record is a checksum, a key that identifies a text, and the vector as 8-bit numbers. Records are appended, or the whole
+file is replaced. A damaged record only costs embedding its text again; if nothing can be written, vectors last as long
+as the process.
 """
 
 import errno
@@ -25,244 +25,250 @@ from memfs.fs.locks import release, try_lock
 from memfs.namespace import slug
 from memfs.storage.state_dir import make
 
-FOLDER = "vectors"
-BLOCK = 8192  # records that are handled at once
-MANY = 4096  # vectors that are better read from the file than held beside it
-PATIENCE = 2.0  # seconds to wait for another process that writes
-MODELS = 3  # whose files are kept, those that were written last
-MAX_SIZE = 1 << 16  # numbers of a vector
-MOST = 1 << 24  # records that are looked at
-LATE = 3600.0  # seconds after which a file in the making is given up
+VECTORS_DIR = "vectors"
+BLOCK_RECORDS = 8192  # handled at once
+MAX_ADDED_VECTORS = 4096  # held in memory; more are read from the file
+LOCK_TIMEOUT_SECONDS = 2.0  # to wait for another process that writes
+MAX_FILES = 3  # one per model; the ones that were written last stay
+MAX_DIMENSIONS = 1 << 16
+MAX_RECORDS = 1 << 24  # that are read
+ABANDONED_SECONDS = 3600.0  # after which a temporary file is removed
 _MASK, _ODD, _SALT = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0x6D656D6673
-_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE_FLAGS
+_APPEND_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE_FLAGS
 Keys = NDArray[np.uint64]
-Small = NDArray[np.int8]
+Quantized = NDArray[np.int8]
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 log = logging.getLogger("memfs")
 
 
-def key_of(path: str, content: bytes) -> int:
-    """The key of a memory with this path, whose content has this digest."""
-    return int.from_bytes(content, "little") ^ (crc32(path.encode()) * _ODD & _MASK)
+def key_of(path: str, content_digest: bytes) -> int:
+    """Return the key of a memory with this path and digest of its content."""
+    return int.from_bytes(content_digest, "little") ^ (crc32(path.encode()) * _ODD & _MASK)
 
 
-def keys_of(paths: Sequence[str], contents: bytes) -> Keys:
-    """The keys of many, whose digests stand side by side."""
+def keys_of(paths: Sequence[str], content_digests: bytes) -> Keys:
+    """Return the keys of many memories, whose digests are concatenated."""
     sums = np.fromiter((crc32(path.encode()) for path in paths), np.uint64, len(paths))
-    keys: Keys = np.frombuffer(contents, "<u8", len(paths)) ^ (sums * np.uint64(_ODD))
+    keys: Keys = np.frombuffer(content_digests, "<u8", len(paths)) ^ (sums * np.uint64(_ODD))
     return keys
 
 
-def name_of(model: str, size: int) -> str:
-    """The name of the file with the vectors of a model."""
+def key_array(keys: Sequence[int]) -> Keys:
+    """Return keys as an array."""
+    return np.array(keys, np.uint64)
+
+
+def file_name(model: str, size: int) -> str:
+    """Return the name of the file for the vectors of a model."""
     return f"{slug(model)}-{digest(model.encode())[:8]}-{size}"
 
 
 class VectorFile:
-    """The vectors in one file, all of one size."""
+    """The vectors in one file, all with the same number of dimensions."""
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
-        self.version = 0  # another one once vectors that were there may not be there any more
-        self.size, self._words = size, -(-size // 8)  # a word is eight numbers
-        # A checksum is a sum of odd multiples, which no change of a single word leaves as it is.
+        self.version = 0  # changes when vectors may have been removed
+        self.size, self._words = size, -(-size // 8)  # a word holds eight numbers
+        # A checksum is a sum of odd multiples, so a change of any single word changes it.
         self._odd = (2 * np.arange(self._words + 1, dtype=np.uint64) + np.uint64(1)) * np.uint64(_ODD)
-        self._extra: dict[int, Small] = {}  # vectors beside those that were read
-        self._seen: tuple[int, ...] | None = None
-        self._is_behind = False
+        self._added: dict[int, Quantized] = {}  # vectors of this process that were not read from the file yet
+        self._stat: tuple[int, ...] | None = None  # of the file as it was last seen
+        self._has_unread = False
         self._clear()
 
     def _clear(self) -> None:
         self._table: Keys = np.empty((0, 2 + self._words), np.uint64)  # checksum, key and vector of each record
         self._is_whole: Flags = np.empty(0, np.bool_)
-        self._keys: Keys = np.empty(0, np.uint64)  # of the records that are whole, sorted
-        self._places: NDArray[np.int64] = np.empty(0, np.int64)  # where these are
+        self._keys: Keys = np.empty(0, np.uint64)  # of the whole records, sorted
+        self._record_of: NDArray[np.int64] = np.empty(0, np.int64)  # record number of each of these keys
 
     @property
-    def _width(self) -> int:
+    def _record_bytes(self) -> int:
         return 8 * (2 + self._words)
 
     @property
     def records(self) -> int:
-        """The number of records, those out of use too."""
-        return self._seen[1] // self._width if self._seen else 0
+        """The number of records, including unused ones."""
+        return self._stat[1] // self._record_bytes if self._stat else 0
 
     # --- reading
 
     def refresh(self, root: int) -> None:
-        """See what others wrote; a file that is gone, or not as it was, is let go of."""
-        seen = self._look(root)
-        if seen == self._seen:
+        """Notice changes by other processes; a file that is gone or replaced is dropped from memory."""
+        found = self._stat_file(root)
+        if found == self._stat:
             return
-        is_longer = self._seen and seen and seen[0] == self._seen[0] and seen[1] > self._seen[1]
-        self._seen, self._is_behind = seen, seen is not None
+        is_longer = self._stat and found and found[0] == self._stat[0] and found[1] > self._stat[1]
+        self._stat, self._has_unread = found, found is not None
         if not is_longer:
             self._clear()
             self.version += 1
 
-    def _look(self, root: int) -> tuple[int, ...] | None:
+    def _stat_file(self, root: int) -> tuple[int, ...] | None:
         try:
-            status = os.stat(f"{STATE_DIR}/{FOLDER}/{self.name}", dir_fd=root, follow_symlinks=False)
+            status = os.stat(f"{STATE_DIR}/{VECTORS_DIR}/{self.name}", dir_fd=root, follow_symlinks=False)
         except OSError:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns
 
-    def _catch_up(self, root: int) -> None:
-        """Read the file; records that were looked at before are not looked at again."""
-        self._is_behind = False
+    def _read_records(self, root: int) -> None:
+        """Map the file; checks only the records that were not read before."""
+        self._has_unread = False
         with suppress(OSError, MemfsError, ValueError):
             table = self._map(root)
             if len(table) > len(self._table):
                 self._is_whole = np.concatenate((self._is_whole, self._checked(table[len(self._table) :])))
-                self._table, places = table, np.flatnonzero(self._is_whole)
-                keys = table[places, 1]
+                self._table, records = table, np.flatnonzero(self._is_whole)
+                keys = table[records, 1]
                 order = np.argsort(keys, kind="stable")
-                self._keys, self._places = keys[order], places[order]
+                self._keys, self._record_of = keys[order], records[order]
 
     def _map(self, root: int) -> Keys:
-        with open_directory(root, (STATE_DIR, FOLDER)) as parent:
+        with open_directory(root, (STATE_DIR, VECTORS_DIR)) as parent:
             fd = os.open(self.name, READ_FLAGS, dir_fd=parent)
         try:
             status = os.fstat(fd)
-            rows = min(status.st_size // self._width, MOST) if stat.S_ISREG(status.st_mode) else 0
-            data = mmap.mmap(fd, rows * self._width, access=mmap.ACCESS_READ) if rows else b""
+            records = min(status.st_size // self._record_bytes, MAX_RECORDS) if stat.S_ISREG(status.st_mode) else 0
+            data = mmap.mmap(fd, records * self._record_bytes, access=mmap.ACCESS_READ) if records else b""
         finally:
             os.close(fd)
-        return np.frombuffer(data, "<u8").reshape(rows, 2 + self._words)
+        return np.frombuffer(data, "<u8").reshape(records, 2 + self._words)
 
     def _checked(self, table: Keys) -> Flags:
-        """Which records are whole."""
-        blocks = (table[at : at + BLOCK] for at in range(0, len(table), BLOCK))
-        return np.concatenate([self._sums(block[:, 1:]) == block[:, 0] for block in blocks])
+        """Return which records match their checksums."""
+        blocks = (table[start : start + BLOCK_RECORDS] for start in range(0, len(table), BLOCK_RECORDS))
+        return np.concatenate([self._checksums(block[:, 1:]) == block[:, 0] for block in blocks])
 
-    def _sums(self, words: Keys) -> Keys:
+    def _checksums(self, words: Keys) -> Keys:
         sums: Keys = (words * self._odd).sum(axis=1, dtype=np.uint64) + np.uint64(_SALT)
         return sums
 
     def _find(self, keys: Keys) -> tuple[Flags, NDArray[np.int64]]:
-        """Which of the keys have a record, and where those are."""
+        """Return which of the keys have a record, and the numbers of those records."""
         if not len(self._keys):
             return np.zeros(len(keys), np.bool_), np.empty(0, np.int64)
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         found: Flags = self._keys[at] == keys
-        return found, self._places[at[found]]
+        return found, self._record_of[at[found]]
 
-    def have(self, root: int, keys: Keys) -> Flags:
-        """Which of the keys have a vector."""
-        found = self._have(keys)
-        if self._is_behind and not found.all():
-            self._catch_up(root)
-            found = self._have(keys)
+    def contains(self, root: int, keys: Keys) -> Flags:
+        """Return which of the keys have a vector; reads new records if some have none."""
+        found = self._contains(keys)
+        if self._has_unread and not found.all():
+            self._read_records(root)
+            found = self._contains(keys)
         return found
 
-    def _have(self, keys: Keys) -> Flags:
+    def _contains(self, keys: Keys) -> Flags:
         found, _ = self._find(keys)
-        for number in np.flatnonzero(~found) if self._extra else ():
-            found[number] = int(keys[number]) in self._extra
+        for number in np.flatnonzero(~found) if self._added else ():
+            found[number] = int(keys[number]) in self._added
         return found
 
-    def take(self, keys: Keys) -> Small:
-        """The vectors of keys; zero where there is none."""
-        found, places = self._find(keys)
+    def take(self, keys: Keys) -> Quantized:
+        """Return the vectors of keys; zero for a key without one."""
+        found, records = self._find(keys)
         vectors = np.zeros((len(keys), 8 * self._words), np.int8)
-        vectors[found] = np.ascontiguousarray(self._table[places, 2:]).view(np.int8)
-        for number in np.flatnonzero(~found) if self._extra else ():
-            vectors[number] = self._extra.get(int(keys[number]), 0)
+        vectors[found] = np.ascontiguousarray(self._table[records, 2:]).view(np.int8)
+        for number in np.flatnonzero(~found) if self._added else ():
+            vectors[number] = self._added.get(int(keys[number]), 0)
         return vectors[:, : self.size]
 
     # --- writing
 
     def add(self, root: int, keys: Sequence[int], vectors: Floats) -> None:
-        """Keep vectors, for other processes too if the disk takes them."""
-        small = np.zeros((len(keys), 8 * self._words), np.int8)
+        """Keep vectors, and append them to the file for other processes if it can be written."""
+        quantized = np.zeros((len(keys), 8 * self._words), np.int8)
         largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
-        small[:, : self.size] = np.rint(vectors * (127 / np.where(largest > 0, largest, 1)))
-        self._extra.update(zip(keys, small, strict=True))
+        quantized[:, : self.size] = np.rint(vectors * (127 / np.where(largest > 0, largest, 1)))
+        self._added.update(zip(keys, quantized, strict=True))
         table = np.empty((len(keys), 2 + self._words), np.uint64)
-        table[:, 1], table[:, 2:] = np.array(keys, np.uint64), small.view(np.uint64)
-        table[:, 0] = self._sums(table[:, 1:])
+        table[:, 1], table[:, 2:] = np.array(keys, np.uint64), quantized.view(np.uint64)
+        table[:, 0] = self._checksums(table[:, 1:])
         try:
-            with _locked(root) as parent:
+            with _locked_directory(root) as parent:
                 self._append(root, parent, table)
         except (OSError, MemfsError) as error:
             log.info("vectors are not kept on disk: %s", error)
             return
-        if len(self._extra) > MANY:
-            self._catch_up(root)
-            self._extra = {key: vector for key, vector in self._extra.items() if not self._find(array_of([key]))[0][0]}
+        if len(self._added) > MAX_ADDED_VECTORS:
+            self._read_records(root)
+            unread = [key for key in self._added if not self._find(key_array([key]))[0][0]]
+            self._added = {key: self._added[key] for key in unread}
 
     def _append(self, root: int, parent: int, table: Keys) -> None:
-        seen = self._look(root)
+        before = self._stat_file(root)
         try:
-            fd = os.open(self.name, _APPEND, 0o666, dir_fd=parent)
+            fd = os.open(self.name, _APPEND_FLAGS, 0o666, dir_fd=parent)
         except OSError as error:
             if error.errno not in {errno.EISDIR, errno.ELOOP, errno.ENXIO}:
                 raise
             fd = -1
         try:
-            is_ours = fd >= 0 and stat.S_ISREG(os.fstat(fd).st_mode) and os.fstat(fd).st_size % self._width == 0
-            if is_ours:
+            status = os.fstat(fd) if fd >= 0 else None
+            can_append = status and stat.S_ISREG(status.st_mode) and status.st_size % self._record_bytes == 0
+            if can_append:
                 write_all(fd, table.tobytes(), durable=False)
-            else:  # something else stands there, or whoever wrote last was killed
+            else:  # not a file, or the last writer was killed and left a torn record
                 self._replace(parent, [self._table[self._is_whole], table])
         finally:
             if fd >= 0:
                 os.close(fd)
-        if seen is None or not is_ours:
-            _sweep(parent, self.name)
-        if is_ours and seen == self._seen:
-            self._seen, self._is_behind = self._look(root), True
+        if before is None or not can_append:
+            _remove_old_files(parent, self.name)
+        if can_append and before == self._stat:
+            self._stat, self._has_unread = self._stat_file(root), True
 
-    def keep(self, root: int, keys: Keys) -> None:
-        """Have the file hold no vectors but those of some keys."""
+    def keep_only(self, root: int, keys: Keys) -> None:
+        """Remove all vectors but those of these keys."""
         self.refresh(root)
-        self._catch_up(root)
-        _, places = self._find(np.unique(keys))
-        kept = [self._table[places[at : at + BLOCK]] for at in range(0, len(places), BLOCK)]
-        beside = set(keys.tolist()) & self._extra.keys()
-        self._extra = {key: self._extra[key] for key in beside}
-        with suppress(OSError, MemfsError), _locked(root) as parent:
+        self._read_records(root)
+        _, records = self._find(np.unique(keys))
+        kept = [self._table[records[start : start + BLOCK_RECORDS]] for start in range(0, len(records), BLOCK_RECORDS)]
+        self._added = {key: self._added[key] for key in set(keys.tolist()) & self._added.keys()}
+        with suppress(OSError, MemfsError), _locked_directory(root) as parent:
             self._replace(parent, kept)
-            _sweep(parent, self.name)
+            _remove_old_files(parent, self.name)
 
-    def _replace(self, parent: int, parts: Iterable[Keys]) -> None:
-        name = f".{self.name}.{secrets.token_hex(4)}"
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS, 0o666, dir_fd=parent)
+    def _replace(self, parent: int, tables: Iterable[Keys]) -> None:
+        temporary = f".{self.name}.{secrets.token_hex(4)}"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS, 0o666, dir_fd=parent)
         try:
-            for part in parts:
-                write_all(fd, part.tobytes(), durable=False)
+            for table in tables:
+                write_all(fd, table.tobytes(), durable=False)
             try:
-                os.rename(name, self.name, src_dir_fd=parent, dst_dir_fd=parent)
+                os.rename(temporary, self.name, src_dir_fd=parent, dst_dir_fd=parent)
             except IsADirectoryError:
-                os.rename(self.name, f"{name}.aside", src_dir_fd=parent, dst_dir_fd=parent)
-                os.rename(name, self.name, src_dir_fd=parent, dst_dir_fd=parent)
+                os.rename(self.name, f"{temporary}.aside", src_dir_fd=parent, dst_dir_fd=parent)
+                os.rename(temporary, self.name, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
-            os.unlink(name, dir_fd=parent)
+            os.unlink(temporary, dir_fd=parent)
             raise
         finally:
             os.close(fd)
 
 
-def names(root: int) -> list[tuple[str, int]]:
-    """The files there are, and the size of the vectors in each."""
+def vector_files(root: int) -> list[tuple[str, int]]:
+    """Return the names of the vector files, and the number of dimensions in each."""
     try:
-        with open_directory(root, (STATE_DIR, FOLDER)) as parent:
+        with open_directory(root, (STATE_DIR, VECTORS_DIR)) as parent:
             found = [(name, name.rpartition("-")[2]) for name in os.listdir(parent) if not name.startswith(".")]
     except (OSError, MemfsError):
         return []
-    return [(name, int(size)) for name, size in found if size.isdecimal() and 0 < int(size) <= MAX_SIZE]
+    return [(name, int(size)) for name, size in found if size.isdecimal() and 0 < int(size) <= MAX_DIMENSIONS]
 
 
 @contextmanager
-def _locked(root: int) -> Iterator[int]:
-    """Have the directory open, with no other process writing there."""
-    deadline = time.monotonic() + PATIENCE
+def _locked_directory(root: int) -> Iterator[int]:
+    """Yield a descriptor of the directory, locked against other writers; BlockingIOError after the lock timeout."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     make(root)
-    with open_directory(root, (STATE_DIR, FOLDER), create=True) as parent:
+    with open_directory(root, (STATE_DIR, VECTORS_DIR), create=True) as parent:
         while not try_lock(parent):
             if time.monotonic() > deadline:
-                raise BlockingIOError(errno.EAGAIN, "another process is at it")
+                raise BlockingIOError(errno.EAGAIN, "another process holds the lock of the vectors")
             time.sleep(0.001)
         try:
             yield parent
@@ -270,22 +276,17 @@ def _locked(root: int) -> Iterator[int]:
             release(parent)
 
 
-def _sweep(parent: int, name: str) -> None:
-    """Remove what was given up in the making, and the files of models that were not used for longest."""
-    others = []
+def _remove_old_files(parent: int, name: str) -> None:
+    """Remove abandoned temporary files, and all files but `name` and the newest `MAX_FILES`."""
+    files = []
     for other in os.listdir(parent):
         with suppress(OSError):
-            when = os.stat(other, dir_fd=parent, follow_symlinks=False).st_mtime
+            modified = os.stat(other, dir_fd=parent, follow_symlinks=False).st_mtime
             if not other.startswith("."):
-                others.append((when, other))
-            elif when < time.time() - LATE:
+                files.append((modified, other))
+            elif modified < time.time() - ABANDONED_SECONDS:
                 os.unlink(other, dir_fd=parent)
-    for _, other in sorted(others)[:-MODELS]:
+    for _, other in sorted(files)[:-MAX_FILES]:
         if other != name:
             with suppress(OSError):
                 os.unlink(other, dir_fd=parent)
-
-
-def array_of(keys: Sequence[int]) -> Keys:
-    """Keys as one array."""
-    return np.array(keys, np.uint64)
