@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 
 from benchmarks.locomo import MOST, UNANSWERED, fill, questions_of, turns_of
 from memfs.query.question import compute_weights, parse_question
-from memfs.search.conversation.gather import Asked, gather, sought_of
-from memfs.search.conversation.rerank import ALIKE, WEIGHTS, Conversation
+from memfs.search.conversation.gather import SearchRequest, gather, query_terms_of
+from memfs.search.conversation.rerank import FEATURE_WEIGHTS, MIN_SIMILARITY, ConversationContext
 
 STEPS, RATE, HOLD = 150, 0.5, 0.002  # HOLD keeps weights small that change nothing
 SCALE = 8.0  # how much likelier a memory is to be drawn whose rank is higher by the whole question
 WORDS = 5  # of a vector are told by words alone
-MEANT = 1 + WEIGHTS._fields.index("meant")
+MEANT = 1 + FEATURE_WEIGHTS._fields.index("similarity")
 FUSED = 10  # is added to each place of a fused order
-NAMES = ("score", *WEIGHTS._fields)
+NAMES = ("score", *FEATURE_WEIGHTS._fields)
 
-Vector = tuple[float, ...]  # the score, and what is in `Support`
+Vector = tuple[float, ...]  # the score, and the `Features`
 Numbers = NDArray[np.float64]
 
 
@@ -46,21 +46,25 @@ def cases_of(sample: Mapping[str, Any], *, semantic: bool = False) -> list[Case]
     with tempfile.TemporaryDirectory() as folder, fill(texts, Path(folder) / "texts", semantic=semantic) as vault:
         names = {memory.path: str(memory.header.get("name")) for memory in vault.list()}
         vault.search("anything")
-        finder = vault._engine  # noqa: SLF001  the features of a ranking are nobody else's business
-        fresh, (_, meaning) = finder.fresh, finder._parts  # noqa: SLF001
+        engine = vault._engine  # noqa: SLF001  the features of a ranking are not public
+        fresh, (_, semantic_index) = engine.freshness, engine.searchers
         for question in questions_of(sample, texts):
             if question.category != UNANSWERED:
                 words = parse_question(question.text, fresh.analyzer)
                 weights = compute_weights([(term,) for term in words.terms], fresh.index.idf, fresh.index.memory_count)
-                meant = meaning.ask(words, weights) if meaning else None
-                asked = Asked(words, weights, (), lambda _: True, meant=meant)
-                sought = sought_of(fresh.index, fresh.unpublished, asked)
-                found = gather(fresh.index, fresh.unpublished, asked, sought)
-                said = Conversation(found, [*sought.worths.values()], weights.information)
-                told = [(one, said.support(one)) for one in found]
-                told = [(one, why) for one, why in told if one.score or one.has or why.answered or one.alike >= ALIKE]
-                vectors = [(one.score / weights.information, *why)[: None if meant else WORDS] for one, why in told]
-                is_answer = [names[one.path] in question.answers for one, _ in told]
+                embedded = semantic_index.embed_question(words, weights) if semantic_index else None
+                request = SearchRequest(words, weights, (), lambda _: True, semantic=embedded)
+                terms = query_terms_of(fresh.index, fresh.unpublished, request)
+                found = gather(fresh.index, fresh.unpublished, request, terms)
+                context = ConversationContext(found, [*terms.term_weights.values()], weights.information)
+                ranked = [
+                    (one, features)
+                    for one, features in ((one, context.features(one)) for one in found)
+                    if one.score or one.term_bits or features.answered or one.similarity >= MIN_SIMILARITY
+                ]
+                size = None if embedded else WORDS
+                vectors = [(one.score / weights.information, *features)[:size] for one, features in ranked]
+                is_answer = [names[one.path] in question.answers for one, _ in ranked]
                 cases.append(Case(vectors, is_answer, len(question.answers)))
     return cases
 
@@ -100,7 +104,7 @@ def fused(cases: Sequence[Case]) -> tuple[float, float]:
     """Recall where a memory counts by its places in the order by words and in the order by meaning."""
     orders = []
     for case in cases:
-        by_words = _places([sum(map(float.__mul__, (1.0, *WEIGHTS), one[:WORDS])) for one in case.vectors])
+        by_words = _places([sum(map(float.__mul__, (1.0, *FEATURE_WEIGHTS), one[:WORDS])) for one in case.vectors])
         by_meaning = _places([one[MEANT] for one in case.vectors])
         both = zip(by_words, by_meaning, strict=True)
         orders.append([-sum(1 / (FUSED + place) for place in places) for places in both])
@@ -142,9 +146,8 @@ def _report(sets: Sequence[Sequence[Case]], name: str) -> str:
         lines.append(f"{f'{name}, no. {left_out + 1}':<30}{_row(len(cases), shares)}  {_shown(weights)}")
     every = fit([case for cases in sets for case in cases])
     lines.append(f"{name:<30}{_row(number, [total / number for total in found])}")
-    lines.append(
-        f"fitted to all: {_shown(every)}; in memfs.search.conversation.rerank: {_shown((1.0, *WEIGHTS)[: len(every)])}"
-    )
+    in_use = _shown((1.0, *FEATURE_WEIGHTS)[: len(every)])
+    lines.append(f"fitted to all: {_shown(every)}; in memfs.search.conversation.rerank: {in_use}")
     return "\n".join(lines)
 
 

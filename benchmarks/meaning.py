@@ -15,8 +15,8 @@ from benchmarks.serving import LIMIT
 from memfs import Vault
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
-from memfs.search.semantic.nearest_vectors import NearestVectors, living
-from memfs.search.semantic.vector_file import FOLDER, Floats, VectorFile, names
+from memfs.search.semantic.nearest_vectors import NearestVectors, live_rows
+from memfs.search.semantic.vector_file import VECTORS_DIR, Floats, VectorFile, vector_files
 
 WORDS = "the same by words alone"
 EMBEDDING, AT_MOST = 10.0, 10_000  # seconds of CPU for so many memories
@@ -33,7 +33,7 @@ def _embedding(place: Place) -> list[Row]:
     """In processes of their own, the index being there; the model is loaded before."""
     done: list[dict[str, float]] = []
     for _ in range(place.size.builds):
-        shutil.rmtree(place.indexed / STATE / FOLDER, ignore_errors=True)
+        shutil.rmtree(place.indexed / STATE / VECTORS_DIR, ignore_errors=True)
         done.append(json.loads(spent([*CHILD, "embed", str(place.indexed)]).output))
     limit = EMBEDDING if place.size.memories <= AT_MOST else None
     return [
@@ -62,7 +62,7 @@ def _search(vault: Vault, *, narrowed: bool) -> Callable[[Question], object]:
 
 
 def _best(nearest: NearestVectors) -> Callable[[Floats], list[int]]:
-    return lambda question: nearest.best(question, NEAREST, -1.0)
+    return lambda question: nearest.nearest(question, NEAREST, -1.0)
 
 
 def _room(place: Place) -> list[Row]:
@@ -71,7 +71,9 @@ def _room(place: Place) -> list[Row]:
         Times([float(spent([*CHILD, action, str(place.indexed), *questions]).output)])
         for action in ("hold_meaning", "hold")
     ]
-    disk = [Times([bytes_below(place.root / STATE / folder) / place.size.memories]) for folder in (FOLDER, "index")]
+    disk = [
+        Times([bytes_below(place.root / STATE / folder) / place.size.memories]) for folder in (VECTORS_DIR, "index")
+    ]
     return [
         Row("memory of a process that has searched by meaning", held[0], WORDS, held[1], unit="bytes"),
         Row("vectors on disk, a memory", disk[0], "index on disk, a memory", disk[1], unit="bytes"),
@@ -85,11 +87,11 @@ def _nearest(place: Place) -> list[Row]:
     try:
         with Vault(place.root) as vault:
             vault.search("anything")
-            all_rows, keys = living(vault._engine.fresh.index.row_table)  # noqa: SLF001  as a search has them
-        [(name, size)] = names(root)
+            all_rows, keys = live_rows(vault._engine.freshness.index.row_table)  # noqa: SLF001  as a search has them
+        [(name, size)] = vector_files(root)
         vectors = VectorFile(name, size)
         vectors.refresh(root)
-        assert vectors.have(root, keys).all()
+        assert vectors.contains(root, keys).all()
         ways = {
             "ours": NearestVectors(vectors, all_rows, keys, exact=0),
             "floor": NearestVectors(vectors, all_rows, keys, exact=len(keys)),

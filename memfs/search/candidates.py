@@ -141,11 +141,8 @@ class CandidateFinder:
 
     def _is_reranked(self, question: Question) -> bool:
         """Return whether matches are re-ranked: by their conversations, or by similarity."""
-        freshness = self._freshness
-        has_features = (
-            self._semantic_index is not None or freshness.unpublished.positions or freshness.index.has_positions
-        )
-        return bool(has_features) and question.is_plain
+        has_positions = self._freshness.unpublished.positions or self._freshness.index.has_positions
+        return bool(has_positions or self._semantic_index is not None) and question.is_plain
 
     def _by_score(self, request: SearchRequest, wanted: int) -> Iterator[Candidate]:
         """Yield the candidates by score, after those that were re-ranked."""
@@ -200,7 +197,7 @@ def rank_matches(found: Matches, information: float, factors: DecayFactors) -> l
 
 
 def _match_batches(index: TantivyIndex, question: Question, clauses: Sequence[Clause], limit: int) -> Iterator[Matches]:
-    """Yield the (score, row) matches of an index in batches: the first `limit`, then more as long as they are needed."""
+    """Yield the (score, row) matches of an index in batches: the first `limit`, then more while they are needed."""
     seen = 0
     while True:
         found = index.newest(clauses, limit) if question.is_empty else index.find(question, clauses, limit)

@@ -131,15 +131,11 @@ class Searcher:
         index, cache, information = self._freshness.index, self._read_cache, weights.information or 1.0
         targets, clauses = self._superseded_targets(filter_, now), self._clauses(filter_, now)
         found = index.find(question, clauses, WINDOW)
-        known, marker, hits, root = (
-            index.row_table.path_and_stamp,
-            SnippetMarker(weights.by_term, self._stem),
-            list[Hit](),
-            -1,
-        )
+        path_and_stamp, marker = index.row_table.path_and_stamp, SnippetMarker(weights.by_term, self._stem)
+        hits, root = list[Hit](), -1
         try:
             for rank, row, score in rank_matches(found, information, self._candidates.decay_factors(index, now)):
-                path, stamp = known(row)
+                path, stamp = path_and_stamp(row)
                 cached = cache.get(path, stamp)
                 if cached is None:
                     root = open_root(self._files.root) if root < 0 else root
@@ -223,9 +219,8 @@ class Searcher:
         for prefix in question.prefixes:
             known = sorted(self._freshness.analyzer.prefix_stems(prefix))
             stems = [stem for stem in known if index.document_frequency(stem) or unpublished.document_frequency(stem)]
-            groups.append(
-                tuple(dict.fromkeys((*index.terms_with_prefix(prefix), *unpublished.terms_with_prefix(prefix), *stems)))
-            )
+            terms = (*index.terms_with_prefix(prefix), *unpublished.terms_with_prefix(prefix), *stems)
+            groups.append(tuple(dict.fromkeys(terms)))
         return question._replace(expansions=tuple(filter(None, groups)))
 
     def _weigh(self, question: Question) -> Weights:
@@ -234,11 +229,11 @@ class Searcher:
             return compute_weights(term_groups(question), index.idf, index.memory_count)
         total = unpublished.combined_total(index.memory_count)
         frequency = unpublished.combined_frequency
-        return compute_weights(
-            term_groups(question),
-            lambda term: idf_or_zero(frequency(index.document_frequency(term), term), total),
-            total,
-        )
+
+        def idf(term: str) -> float:
+            return idf_or_zero(frequency(index.document_frequency(term), term), total)
+
+        return compute_weights(term_groups(question), idf, total)
 
     def _clauses(self, filter_: Filter, now: datetime) -> Sequence[Clause]:
         """Return the clauses of a filter for the index; that on `expires` only where some memory has the key."""
@@ -259,18 +254,14 @@ class Searcher:
             superseding = [path for path in paths if scope.holds(tuple(path.split("/")))]
             links = index.values("supersedes", without=WITHDRAWN_KEYWORDS) if superseding else []
             is_simple = not scope.segments and all(len(link) < MAX_KEYWORD_CHARS for link in links)
-            if (
-                not is_simple
-                or any(path in unpublished for path in paths)
-                or set(rows) & set(index.rows_with_keyword("expires"))
-            ):
+            can_expire = bool(set(rows) & set(index.rows_with_keyword("expires")))
+            if not is_simple or can_expire or any(path in unpublished for path in paths):
                 with self._files.opened() as root:
                     found = [read_one(root, path) for path in superseding if path not in unpublished]
                 links = [link for one in found if isinstance(one, Memory) for link in _links(one, scope, now)]
             memories = [entry.memory for entry in unpublished.entries.values() if entry.memory]
-            links += [
-                link for memory in memories if b"supersedes" in memory.data for link in _links(memory, scope, now)
-            ]
+            memories = [memory for memory in memories if b"supersedes" in memory.data]
+            links += [link for memory in memories for link in _links(memory, scope, now)]
             by_scope[scope.segments] = frozenset(map(target_of, links))
         return by_scope[scope.segments]
 
@@ -314,9 +305,8 @@ class Searcher:
             everything = self.search(text, filter_, Page(MAX_LIMIT), now)
             numbers = [number for number, hit in enumerate(everything, 1) if hit.memory.path == memory.path]
             best_terms = [self._freshness.analyzer.terms(indexed_text(hit.memory)) for hit in everything[:1]]
-            if not has_all_phrases(terms, question.phrases) and any(
-                has_all_phrases(other, question.phrases) for other in best_terms
-            ):
+            best_has_phrases = any(has_all_phrases(other, question.phrases) for other in best_terms)
+            if best_has_phrases and not has_all_phrases(terms, question.phrases):
                 return [Reason("a phrase of the question is not in it, and in another memory it is"), *parts]
             place = f"it is hit {numbers[0]}" if numbers else f"it is not among the first {MAX_LIMIT} hits"
             reasons.append(Reason(f"{place}: others have more of the question, or rarer words of it", score))

@@ -26,9 +26,7 @@ class _Folding(dict[int, str]):
         return self[code]
 
 
-_BARRED = dict(
-    zip("øłđðħŧıŋɓɗƙƴəɛɔ", "olddhtinbdkyaeo", strict=True)
-)  # not accents in Unicode, but the index folds them
+_BARRED = dict(zip("øłđðħŧıŋɓɗƙƴəɛɔ", "olddhtinbdkyaeo", strict=True))  # the index folds them like accents
 _FOLDING = _Folding()
 _LIGATURES = {"ss": "ß", "ae": "æ", "oe": "œ", "th": "þ"}  # one character in the text, two in the index
 _LIGATURES |= {"ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ", "ffi": "ﬃ", "ffl": "ﬄ"}

@@ -18,7 +18,7 @@ from memfs.upkeep.contradictions import clashes, statements
 from memfs.upkeep.near_duplicates import Text, twins
 from memfs.upkeep.pruning import faded
 from memfs.upkeep.supersession_chains import SupersessionChains, are_linked
-from memfs.vault.search_engine import LANGUAGE
+from memfs.vault.search_engine import DEFAULT_LANGUAGE
 from memfs.vault.vault import Vault
 
 KINDS = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
@@ -131,7 +131,7 @@ class _Look:
     @lazy
     def _twins(self) -> list[tuple[Finding, str]]:
         """Memories in force that say nearly what another one says, and which."""
-        analyzer = Analyzer(self.vault.settings.get("retrieval", {}).get("language", LANGUAGE))
+        analyzer = Analyzer(self.vault.settings.get("retrieval", {}).get("language", DEFAULT_LANGUAGE))
         found = []
         for memories in _grouped(self.in_force, lambda memory: fold(memory.path.rpartition("/")[0].rpartition("/")[2])):
             texts = [Text(one.path, one.body, analyzer.phrase_terms(one.body)) for one in memories]

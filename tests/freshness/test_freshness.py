@@ -380,7 +380,7 @@ def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tel
         vault.create("linked.md", "Sencha one.\n")
         os.link(coarse / "linked.md", coarse.parent / "outside.md")
         wait_for(lambda: found(vault, "sencha") == {"linked.md"})
-        fresh = vault._engine.fresh
+        fresh = vault._engine.freshness
 
         def edited_twice() -> bool:
             """An edit on each side of a look; False if they were not in one second."""
@@ -616,7 +616,7 @@ def test_a_burst_of_files_is_searched(root: Path, is_watched: bool) -> None:
 def test_a_watcher_whose_source_is_gone_goes_on(root: Path) -> None:
     with Vault(root, watch=True) as watcher, searched(root) as vault:
         for number in range(3):
-            source = watcher._engine.fresh._source
+            source = watcher._engine.freshness._source
             assert source
             source.close()
             by_hand(root, "top.md", f"Now there is sweet{number}.")
@@ -636,7 +636,7 @@ def test_a_watcher_finds_what_is_written_through_a_link_outside_of_the_vault(roo
         (root.parent / "outside.md").write_text("Gyokuro.\n", encoding="utf-8")
         told: list[Change] = []
         vault.subscribe(told.append)
-        look_at_all(vault._engine.fresh)
+        look_at_all(vault._engine.freshness)
 
         assert found(vault, "gyokuro") == {"linked.md"}
         assert found(vault, "hojicha") == set()
@@ -669,7 +669,7 @@ def look_at_all(fresh: Freshness) -> None:
 
 def test_a_look_at_every_file_that_waits_for_a_search_is_not_taken_for_a_slow_one(root: Path) -> None:
     with searched(root) as vault:
-        fresh = vault._engine.fresh
+        fresh = vault._engine.freshness
         fresh.lock = Delayed(lambda: time.sleep(1.0))
         look_at_all(fresh)
 
@@ -685,7 +685,7 @@ def test_a_vault_that_is_replaced_while_every_file_is_looked_at_is_searched(root
             (tmp_path / "other").rename(root)
             assert found(vault, "nougat") == {"top.md"}
 
-        fresh = vault._engine.fresh
+        fresh = vault._engine.freshness
         fresh.lock = Delayed(replace)
         look_at_all(fresh)
 
@@ -857,7 +857,7 @@ def test_what_is_pending_elsewhere_is_found_by_one_who_comes_later(root: Path, c
     with searched(root) as vault, watched(crew, root):
         added = Vault(root).add("A kiwi.", "/facts")
         assert found(vault, "kiwi") == {added.path}
-        source = vault._engine.fresh._source
+        source = vault._engine.freshness._source
         assert source
         source.close()
         for number in range(400):
@@ -1051,7 +1051,7 @@ def test_a_subscriber_is_told_of_memories_whatever_becomes_of_the_index(
             Vault(root).sync()
         if name == "closed":
             vault.close()
-        if name == "not told of" and (source := vault._engine.fresh._source):
+        if name == "not told of" and (source := vault._engine.freshness._source):
             source.close()
         vault.search("marzipan")
 

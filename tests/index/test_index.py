@@ -207,7 +207,7 @@ def test_the_doctor_finds_differences_between_index_and_files(vault: Vault) -> N
     kept, other = vault.add("Tea.", "n"), vault.add("Coffee.", "n")
     vault.sync()
     engine = vault._engine
-    index = engine.fresh.index
+    index = engine.freshness.index
     with vault._files.opened() as root:
         memory = read_one(root, kept.path)
     assert memory is not None
@@ -215,11 +215,11 @@ def test_the_doctor_finds_differences_between_index_and_files(vault: Vault) -> N
     gone = build_document(memory)._replace(row=Row("n/gone.md", memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
     rows = index.row_table.rows_by_path()
     edits = [(rows[kept.path], wrong), (rows[other.path], None), (None, gone)]
-    folder = engine.fresh.published.folder
+    folder = engine.freshness.published.folder
     damaged = publish(folder, index, edits, language="english", journal="", is_large=False)
 
     differences = set(_differences(damaged, damaged.row_table.rows_by_path(), vault._files, is_synced=True))
-    faults = list(_faults(engine.fresh, vault._files, is_synced=False))
+    faults = list(_faults(engine.freshness, vault._files, is_synced=False))
 
     assert differences == {
         (kept.path, "indexed with another text"),
@@ -242,17 +242,17 @@ def test_the_doctor_without_repair_changes_nothing(vault: Vault) -> None:
 def test_a_rewritten_current_of_the_same_generation_does_not_reopen_the_index(vault: Vault) -> None:
     vault.add("Alice drinks oolong.")
     vault.sync()
-    index, current = vault._engine.fresh.index, vault.root / ".memfs/index/current"
+    index, current = vault._engine.freshness.index, vault.root / ".memfs/index/current"
     for _ in range(3):
         (vault.root / "again").write_bytes(current.read_bytes())
         (vault.root / "again").replace(current)
 
         assert len(vault.search("oolong")) == 1
-        assert vault._engine.fresh.index is index
+        assert vault._engine.freshness.index is index
     current.unlink()
 
     assert len(vault.search("oolong")) == 1
-    assert vault._engine.fresh.index is not index
+    assert vault._engine.freshness.index is not index
 
 
 # --- unpublished changes and scans

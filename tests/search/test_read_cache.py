@@ -10,7 +10,7 @@ from support.searching import wait_for
 
 from memfs import Memory, Vault
 from memfs.format.frontmatter import parse_file
-from memfs.search.read_cache import EACH, ROOM, ReadCache
+from memfs.search.read_cache import ENTRY_BYTES, MAX_CACHE_BYTES, ReadCache
 from memfs.storage.stat_scan import COARSE, SETTLED, stamp_of
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
@@ -144,13 +144,13 @@ def test_what_one_does_to_a_header_is_not_told_to_others(tmp_path: Path) -> None
 def test_there_is_room_for_so_much_and_the_last_one_stays(root: Path) -> None:
     shelf = ReadCache(str(root))
     status = (root / PATH).stat()
-    half = b"x" * (ROOM // 10 - EACH)
+    half = b"x" * (MAX_CACHE_BYTES // 10 - ENTRY_BYTES)
     shelf.put(Memory(PATH, half, status, parse_file), time.time_ns())
     shelf.put(Memory("facts/other.md", half, status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is not None
-    shelf.put(Memory("facts/third.md", b"x" * 5 * EACH, status, parse_file), time.time_ns())
+    shelf.put(Memory("facts/third.md", b"x" * 5 * ENTRY_BYTES, status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
-    shelf.put(Memory(PATH, b"x" * ROOM, status, parse_file), time.time_ns())
+    shelf.put(Memory(PATH, b"x" * MAX_CACHE_BYTES, status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None
 
 
@@ -158,7 +158,12 @@ RICH = "---\nx:\n" + "- a\n" * 1900 + "---\n\nTea.\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("x", ROOM // EACH), ("🍵" + "x" * 9999, ROOM // 160_000), (RICH, ROOM // 120_000)]
+    ("text", "number"),
+    [
+        ("x", MAX_CACHE_BYTES // ENTRY_BYTES),
+        ("🍵" + "x" * 9999, MAX_CACHE_BYTES // 160_000),
+        (RICH, MAX_CACHE_BYTES // 120_000),
+    ],
 )
 def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text: str, number: int) -> None:
     shelf = ReadCache(str(root))
@@ -169,7 +174,7 @@ def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text
 
 
 def test_without_room_nothing_is_kept(root: Path) -> None:
-    shelf = ReadCache(str(root), room=0)
+    shelf = ReadCache(str(root), max_bytes=0)
     status = (root / PATH).stat()
     shelf.put(Memory(PATH, b"x", status, parse_file), time.time_ns())
     assert shelf.get(PATH, stamp_of(status)) is None

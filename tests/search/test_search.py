@@ -589,12 +589,12 @@ def test_a_title_is_that_of_the_header_whatever_the_body_says(vault: Vault, key:
     assert [vault.read(f"n/{name}.md").title for name in "ab"] == ["Tee", "Heading"]
 
 
-def rank_by_words(hit: Hit) -> float:
-    """The rank of a hit as its reasons tell it: the share of what its words are worth, and what is left of it."""
+def rank_from_reasons(hit: Hit) -> float:
+    """Return the rank of a hit computed from its reasons: the share of the term weights, times the decay factor."""
     scored = [reason for reason in hit.why if reason.score]
-    worth = sum(float(re.findall(r"weight ([\d.]+)", reason.text)[0]) for reason in scored)
-    [left] = [float(found[0]) for reason in hit.why if (found := re.findall(r"rank x ([\d.]+)", reason.text))]
-    return float((sum(reason.score for reason in scored) / worth) ** RELEVANCE_EXPONENT * left)
+    weight = sum(float(re.findall(r"weight ([\d.]+)", reason.text)[0]) for reason in scored)
+    [factor] = [float(found[0]) for reason in hit.why if (found := re.findall(r"rank x ([\d.]+)", reason.text))]
+    return float((sum(reason.score for reason in scored) / weight) ** RELEVANCE_EXPONENT * factor)
 
 
 def test_explain_tells_what_each_word_counts(example: Vault) -> None:
@@ -602,7 +602,7 @@ def test_explain_tells_what_each_word_counts(example: Vault) -> None:
 
     texts = [reason.text for reason in hit.why]
     assert any(text.startswith("peanut: ") for text in texts)
-    assert rank_by_words(hit) == pytest.approx(hit.rank, rel=0.02)
+    assert rank_from_reasons(hit) == pytest.approx(hit.rank, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -702,7 +702,7 @@ def test_a_prefix_stands_for_many_words_and_for_stems_shorter_than_itself(vault:
     assert paths(vault, "planet*") == []
     assert paths(vault, "generati*") == [generation.path]
     (hit,) = vault.search("generat*", explain=True)
-    assert rank_by_words(hit) == pytest.approx(hit.rank, rel=0.1)
+    assert rank_from_reasons(hit) == pytest.approx(hit.rank, rel=0.1)
 
 
 def test_what_is_pending_does_not_make_a_hit_less_relevant(vault: Vault) -> None:

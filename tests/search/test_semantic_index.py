@@ -18,8 +18,8 @@ from memfs import Vault
 from memfs.embedding import default_embedder
 from memfs.fs.files import STATE_DIR
 from memfs.index.document_builder import embedding_text
-from memfs.search.semantic.nearest_vectors import living
-from memfs.search.semantic.vector_file import FOLDER
+from memfs.search.semantic.nearest_vectors import live_rows
+from memfs.search.semantic.vector_file import VECTORS_DIR
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 PARAPHRASES = {  # what words alone do not find
@@ -207,7 +207,7 @@ def test_a_sync_embeds_all_and_tells_how_far_it_is(tmp_path: Path) -> None:
         vault.sync(lambda done, total: told.append((done, total)))
 
     assert told[-1] == (50, 50)
-    assert (tmp_path / STATE_DIR / FOLDER).is_dir()
+    assert (tmp_path / STATE_DIR / VECTORS_DIR).is_dir()
 
 
 def test_what_is_removed_leaves_no_vector(vault: Vault) -> None:
@@ -215,7 +215,7 @@ def test_what_is_removed_leaves_no_vector(vault: Vault) -> None:
     removed = vault.add(SUSHI, "/facts")
     vault.sync()
     vault.search("fish")
-    [file] = (vault.root / STATE_DIR / FOLDER).iterdir()
+    [file] = (vault.root / STATE_DIR / VECTORS_DIR).iterdir()
     size = file.stat().st_size
     vault.remove(removed.path)
     vault.close()
@@ -234,7 +234,7 @@ def test_vectors_out_of_use_do_not_pile_up(tmp_path: Path) -> None:
                 vault.sync()
             vault.search("tea")
         vault.sync()
-        [file] = (vault.root / STATE_DIR / FOLDER).iterdir()
+        [file] = (vault.root / STATE_DIR / VECTORS_DIR).iterdir()
 
         assert file.stat().st_size < 260 * 24  # bytes of a record
 
@@ -339,7 +339,7 @@ def test_without_it_nothing_of_numpy_is_imported_and_nothing_is_kept(example: Pa
         "memfs.search.semantic.semantic_index",
         "memfs.search.semantic.vector_file",
     }.isdisjoint(modules)
-    assert not (example / STATE_DIR / FOLDER).exists()
+    assert not (example / STATE_DIR / VECTORS_DIR).exists()
 
 
 @pytest.mark.parametrize("missing", ["numpy", "wordllama", "tokenizers"])
@@ -407,7 +407,7 @@ def test_vectors_that_nobody_can_read_any_more_go_with_what_is_removed(example: 
         example,
     )
 
-    assert not (example / STATE_DIR / FOLDER).exists()
+    assert not (example / STATE_DIR / VECTORS_DIR).exists()
 
 
 # --- embedders of others
@@ -458,7 +458,7 @@ def test_an_embedder_that_fails_leaves_words_and_is_told(
         assert paths(vault, "tea") == ["notes/green-tea.md"]
         assert len(caplog.records) == 1
         report = vault.sync()
-        assert [problem.path for problem in report.problems] == [f"{STATE_DIR}/{FOLDER}"]
+        assert [problem.path for problem in report.problems] == [f"{STATE_DIR}/{VECTORS_DIR}"]
         assert vault.status().trouble
         embedder.fails = embedder.answers = None
         assert len(vault.search("tea")) == 2
@@ -471,7 +471,7 @@ def test_an_embedder_that_fails_leaves_words_and_is_told(
 @pytest.mark.parametrize("damage", ["gone", "halved", "zeroed", "noise"])
 def test_damaged_vectors_are_made_anew(by_meaning: Vault, damage: str) -> None:
     assert paths(by_meaning, "bad teeth", limit=1) == ["notes/dentist.md"]
-    [file] = (by_meaning.root / STATE_DIR / FOLDER).iterdir()
+    [file] = (by_meaning.root / STATE_DIR / VECTORS_DIR).iterdir()
     data = file.read_bytes()
     if damage == "gone":
         file.unlink()
@@ -484,7 +484,7 @@ def test_damaged_vectors_are_made_anew(by_meaning: Vault, damage: str) -> None:
 
 def test_a_vault_that_takes_no_vectors_is_searched_by_meaning(example: Path) -> None:
     (example / STATE_DIR).mkdir()
-    (example / STATE_DIR / FOLDER).write_text("somebody's file")
+    (example / STATE_DIR / VECTORS_DIR).write_text("somebody's file")
 
     assert paths(Vault(example, embedder=default_embedder()), "bad teeth", limit=1) == ["notes/dentist.md"]
 
@@ -495,7 +495,7 @@ def test_git_sees_no_vector(by_meaning: Vault, git: Any) -> None:
     git(by_meaning.root, "commit", "-qm", "all")
     by_meaning.search("bad teeth")
 
-    assert (by_meaning.root / STATE_DIR / FOLDER).is_dir()
+    assert (by_meaning.root / STATE_DIR / VECTORS_DIR).is_dir()
     assert git(by_meaning.root, "status", "--porcelain") == ""
 
 
@@ -521,7 +521,7 @@ def test_rows_of_what_is_gone_are_not_compared(vault: Vault) -> None:
     for memory in vault.list("/notes")[:20]:
         os.unlink(vault.root / memory.path)
     vault.sync()
-    rows, keys = living(vault._engine.fresh.index.row_table)
+    rows, keys = live_rows(vault._engine.freshness.index.row_table)
 
     assert len(rows) == len(keys) == 40
-    assert sorted(rows) == sorted(vault._engine.fresh.index.all_rows())
+    assert sorted(rows) == sorted(vault._engine.freshness.index.all_rows())

@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 
 from memfs.fs.files import STATE_DIR, open_root
-from memfs.search.semantic.nearest_vectors import NearestVectors, blended, units_of
+from memfs.search.semantic.nearest_vectors import NearestVectors, blend, unit_vectors
 from memfs.search.semantic.vector_file import (
-    FOLDER,
-    MODELS,
+    MAX_FILES,
+    VECTORS_DIR,
     Floats,
     VectorFile,
-    array_of,
+    file_name,
+    key_array,
     key_of,
     keys_of,
-    name_of,
-    names,
+    vector_files,
 )
 
 SIZE = 20  # no multiple of eight
-NAME = name_of("a/model", SIZE)
+NAME = file_name("a/model", SIZE)
 WIDTH = 8 * (2 + 3)
 
 
@@ -39,11 +39,11 @@ def root(tmp_path: Path) -> Iterator[int]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return tmp_path / STATE_DIR / FOLDER / NAME
+    return tmp_path / STATE_DIR / VECTORS_DIR / NAME
 
 
 def made(number: int, seed: int = 1) -> Floats:
-    return units_of(np.random.default_rng(seed).standard_normal((number, SIZE)))
+    return unit_vectors(np.random.default_rng(seed).standard_normal((number, SIZE)))
 
 
 def opened(root: int) -> VectorFile:
@@ -54,9 +54,9 @@ def opened(root: int) -> VectorFile:
 
 def whole(root: int, wanted: Floats) -> list[int]:
     """The keys that have a vector, from 1 on; each is the one that was kept."""
-    vectors, keys = opened(root), array_of(range(1, len(wanted) + 1))
-    there = vectors.have(root, keys)
-    taken = units_of(vectors.take(keys))
+    vectors, keys = opened(root), key_array(range(1, len(wanted) + 1))
+    there = vectors.contains(root, keys)
+    taken = unit_vectors(vectors.take(keys))
     assert np.all(np.vecdot(taken, wanted)[there] > 0.999)
     assert np.all(taken[~there] == 0)
     return [int(key) for key in keys[there]]
@@ -72,7 +72,7 @@ def test_vectors_come_back_to_every_process(root: int) -> None:
     first.add(root, [4, 5], wanted[3:])
 
     assert whole(root, wanted) == [1, 2, 3, 4, 5]
-    assert units_of(first.take(array_of([4])))[0] @ wanted[3] > 0.999
+    assert unit_vectors(first.take(key_array([4])))[0] @ wanted[3] > 0.999
     assert first.records == 5
 
 
@@ -80,17 +80,17 @@ def test_a_key_without_a_vector_has_none(root: int) -> None:
     vectors = opened(root)
     vectors.add(root, [7], made(1))
 
-    assert vectors.have(root, array_of([6, 7, 8])).tolist() == [False, True, False]
-    assert not vectors.take(array_of([6])).any()
-    assert vectors.have(root, array_of([])).tolist() == []
+    assert vectors.contains(root, key_array([6, 7, 8])).tolist() == [False, True, False]
+    assert not vectors.take(key_array([6])).any()
+    assert vectors.contains(root, key_array([])).tolist() == []
 
 
 def test_a_text_without_words_has_a_vector_of_nothing(root: int) -> None:
     vectors = opened(root)
     vectors.add(root, [1], np.zeros((1, SIZE), np.float32))
 
-    assert opened(root).have(root, array_of([1])).all()
-    assert not opened(root).take(array_of([1])).any()
+    assert opened(root).contains(root, key_array([1])).all()
+    assert not opened(root).take(key_array([1])).any()
 
 
 def test_what_another_process_appends_is_seen_when_it_is_wanted(root: int) -> None:
@@ -98,14 +98,14 @@ def test_what_another_process_appends_is_seen_when_it_is_wanted(root: int) -> No
     first, second = opened(root), opened(root)
     first.add(root, [1, 2], wanted[:2])
     second.refresh(root)
-    assert second.have(root, array_of([1, 2])).all()
+    assert second.contains(root, key_array([1, 2])).all()
     version = second.version
     first.add(root, [3, 4], wanted[2:])
     second.refresh(root)
 
-    assert second.have(root, array_of([1, 2, 3, 4])).all()
+    assert second.contains(root, key_array([1, 2, 3, 4])).all()
     assert second.version == version
-    assert np.all(np.vecdot(units_of(second.take(array_of([1, 2, 3, 4]))), wanted) > 0.999)
+    assert np.all(np.vecdot(unit_vectors(second.take(key_array([1, 2, 3, 4]))), wanted) > 0.999)
 
 
 def test_many_processes_keep_vectors_at_once(tmp_path: Path, root: int) -> None:
@@ -120,9 +120,9 @@ def test_many_processes_keep_vectors_at_once(tmp_path: Path, root: int) -> None:
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(first)]) for first in (1, 41, 81, 121)]
     assert [one.wait(timeout=60) for one in running] == [0, 0, 0, 0]
 
-    keys = array_of(range(1, 161))
+    keys = key_array(range(1, 161))
     vectors = opened(root)
-    assert vectors.have(root, keys).all()
+    assert vectors.contains(root, keys).all()
     assert vectors.take(keys).argmax(axis=1).tolist() == [key % SIZE for key in range(1, 161)]
 
 
@@ -132,8 +132,8 @@ def test_more_than_is_held_beside_the_file_is_read_from_it(root: int) -> None:
     for start in range(0, 9000, 3000):
         vectors.add(root, range(start + 1, start + 3001), wanted[start : start + 3000])
 
-    assert len(vectors._extra) < 5000
-    assert vectors.have(root, array_of(range(1, 9001))).all()
+    assert len(vectors._added) < 5000
+    assert vectors.contains(root, key_array(range(1, 9001))).all()
     assert whole(root, wanted) == list(range(1, 9001))
 
 
@@ -155,20 +155,20 @@ def test_vectors_of_what_is_gone_are_dropped(root: int, file: Path) -> None:
     vectors.add(root, range(1, 101), wanted)
     vectors.add(root, range(1, 51), wanted[:50])  # once more
     other = opened(root)
-    assert other.have(root, array_of([77])).all()
+    assert other.contains(root, key_array([77])).all()
 
-    vectors.keep(root, array_of([3, 1, 2, 4000]))
+    vectors.keep_only(root, key_array([3, 1, 2, 4000]))
     assert file.stat().st_size == 3 * WIDTH
     assert whole(root, wanted) == [1, 2, 3]
-    assert other.have(root, array_of([77])).all()  # what it has open stays as it is
+    assert other.contains(root, key_array([77])).all()  # what it has open stays as it is
     other.refresh(root)
-    assert not other.have(root, array_of([77])).any()
+    assert not other.contains(root, key_array([77])).any()
     assert os.listdir(file.parent) == [NAME]
 
 
 def test_files_of_models_that_nobody_used_for_long_are_removed(root: int, file: Path) -> None:
-    for number in range(MODELS + 2):
-        name = name_of(f"model {number}", SIZE)
+    for number in range(MAX_FILES + 2):
+        name = file_name(f"model {number}", SIZE)
         VectorFile(name, SIZE).add(root, [1], made(1))
         os.utime(file.parent / name, (1000 + number, 1000 + number))
     given_up, in_the_making = file.parent / ".x.1", file.parent / ".x.2"
@@ -178,8 +178,8 @@ def test_files_of_models_that_nobody_used_for_long_are_removed(root: int, file: 
     opened(root).add(root, [1], made(1))
 
     kept = sorted(path.name for path in file.parent.iterdir())
-    assert kept == sorted([".x.2", NAME, *(name_of(f"model {number}", SIZE) for number in (3, 4))])
-    assert sorted(names(root)) == [(name, SIZE) for name in kept[1:]]
+    assert kept == sorted([".x.2", NAME, *(file_name(f"model {number}", SIZE) for number in (3, 4))])
+    assert sorted(vector_files(root)) == [(name, SIZE) for name in kept[1:]]
 
 
 # --- what may be wrong
@@ -225,41 +225,41 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], int]] = {
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "opened afterwards"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_damaged_is_missing_and_can_be_made_anew(root: int, file: Path, damage: str, *, is_open: bool) -> None:
-    wanted, keys = made(10), array_of(range(1, 11))
+    wanted, keys = made(10), key_array(range(1, 11))
     opened(root).add(root, range(1, 11), wanted)
     vectors = opened(root) if is_open else VectorFile(NAME, SIZE)
     if is_open:
-        assert vectors.have(root, keys).all()
+        assert vectors.contains(root, keys).all()
     do, left = DAMAGES[damage]
     do(file)
 
     vectors.refresh(root)
-    there = vectors.have(root, keys)
+    there = vectors.contains(root, keys)
     assert there.sum() == left
-    assert np.all(np.vecdot(units_of(vectors.take(keys)), wanted)[there] > 0.999)
+    assert np.all(np.vecdot(unit_vectors(vectors.take(keys)), wanted)[there] > 0.999)
     vectors.add(root, keys[~there].tolist() or [11], wanted[~there] if left < 10 else made(1))
-    assert vectors.have(root, keys).all()
+    assert vectors.contains(root, keys).all()
     assert whole(root, wanted) == list(range(1, 11))
 
 
 def test_where_the_disk_takes_none_they_last_as_long_as_the_process(tmp_path: Path, root: int) -> None:
     (tmp_path / STATE_DIR).mkdir()
-    (tmp_path / STATE_DIR / FOLDER).write_text("a file of somebody")
+    (tmp_path / STATE_DIR / VECTORS_DIR).write_text("a file of somebody")
     vectors = opened(root)
     vectors.add(root, [1, 2], made(2))
     vectors.refresh(root)
-    vectors.keep(root, array_of([2]))
+    vectors.keep_only(root, key_array([2]))
 
-    assert vectors.have(root, array_of([1, 2])).tolist() == [False, True]
-    assert not opened(root).have(root, array_of([2])).any()
-    assert names(root) == []
+    assert vectors.contains(root, key_array([1, 2])).tolist() == [False, True]
+    assert not opened(root).contains(root, key_array([2])).any()
+    assert vector_files(root) == []
 
 
 def test_nothing_is_written_through_a_symlink(tmp_path: Path, root: int) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (tmp_path / STATE_DIR).mkdir()
-    (tmp_path / STATE_DIR / FOLDER).symlink_to(outside)
+    (tmp_path / STATE_DIR / VECTORS_DIR).symlink_to(outside)
     opened(root).add(root, [1], made(1))
 
     assert list(outside.iterdir()) == []
@@ -286,8 +286,8 @@ def test_a_process_that_is_killed_while_it_writes_leaves_whole_vectors(tmp_path:
             running.kill()
         opened(root).add(root, [10**9], made(1))
 
-    keys = array_of([10**9])
-    assert opened(root).have(root, keys).all()
+    keys = key_array([10**9])
+    assert opened(root).contains(root, keys).all()
 
 
 # --- the nearest
@@ -298,7 +298,7 @@ Near = tuple[NearestVectors, Floats]
 def nearest(root: int, number: int, *, exact: int) -> Near:
     wanted, vectors = made(number), opened(root)
     vectors.add(root, range(1, number + 1), wanted)
-    return NearestVectors(vectors, np.arange(number) * 2, array_of(range(1, number + 1)), exact=exact), wanted
+    return NearestVectors(vectors, np.arange(number) * 2, key_array(range(1, number + 1)), exact=exact), wanted
 
 
 @pytest.mark.parametrize("exact", [0, 1000], ids=["by signs", "all compared"])
@@ -307,10 +307,10 @@ def test_the_nearest_come_first(root: int, exact: int) -> None:
     question = made(1, seed=2)[0]
     order = np.argsort(-(wanted @ question))
 
-    assert near.best(question, 5, -1.0) == (order[:5] * 2).tolist()
-    found = {row // 2 for row in near.best(question, 500, 0.2)}
+    assert near.nearest(question, 5, -1.0) == (order[:5] * 2).tolist()
+    found = {row // 2 for row in near.nearest(question, 500, 0.2)}
     assert set(np.flatnonzero(wanted @ question >= 0.21)) <= found <= set(np.flatnonzero(wanted @ question >= 0.19))
-    assert near.best(wanted[7], 1, 0.9) == [14]
+    assert near.nearest(wanted[7], 1, 0.9) == [14]
 
 
 @pytest.mark.parametrize("exact", [0, 1000], ids=["by signs", "all compared"])
@@ -318,9 +318,9 @@ def test_the_nearest_of_some_rows(root: int, exact: int) -> None:
     near, wanted = nearest(root, 300, exact=exact)
     question = wanted[7]
 
-    assert near.best(question, 1, 0.9, [0, 14, 16]) == [14]
-    assert near.best(question, 1, 0.9, [0, 13, 16, 9999]) == []
-    assert near.best(question, 5, -1.0, []) == []
+    assert near.nearest(question, 1, 0.9, [0, 14, 16]) == [14]
+    assert near.nearest(question, 1, 0.9, [0, 13, 16, 9999]) == []
+    assert near.nearest(question, 5, -1.0, []) == []
 
 
 def test_signs_find_nearly_all_that_are_nearest_among_many(root: int) -> None:
@@ -328,31 +328,31 @@ def test_signs_find_nearly_all_that_are_nearest_among_many(root: int) -> None:
     found = []
     for question in made(20, seed=3):
         right = set((np.argsort(-(wanted @ question))[:10] * 2).tolist())
-        found.append(len(right & set(near.best(question, 10, -1.0))))
+        found.append(len(right & set(near.nearest(question, 10, -1.0))))
 
     assert sum(found) >= 0.95 * 200
 
 
 def test_vectors_of_rows_and_of_rows_that_have_none(root: int) -> None:
     near, wanted = nearest(root, 10, exact=1000)
-    found = near.of([2, 3, 18, -1])
+    found = near.vectors_of([2, 3, 18, -1])
 
     assert found[0] @ wanted[1] > 0.999
     assert found[2] @ wanted[9] > 0.999
     assert not found[[1, 3]].any()
-    assert not NearestVectors(opened(root), np.empty(0, np.int64), array_of([])).of([1]).any()
-    assert NearestVectors(opened(root), np.empty(0, np.int64), array_of([])).best(wanted[0], 3, 0.0) == []
+    assert not NearestVectors(opened(root), np.empty(0, np.int64), key_array([])).vectors_of([1]).any()
+    assert NearestVectors(opened(root), np.empty(0, np.int64), key_array([])).nearest(wanted[0], 3, 0.0) == []
 
 
 def test_what_is_no_number_counts_as_nothing() -> None:
-    units = units_of([[3.0, 4.0], [float("nan"), 0.0], [float("inf"), 1.0]])
+    units = unit_vectors([[3.0, 4.0], [float("nan"), 0.0], [float("inf"), 1.0]])
 
     assert units.tolist() == pytest.approx(np.array([[0.6, 0.8], [0.0, 0.0], [0.0, 1.0]]))
-    assert units_of([1.0, 0.0]).shape == (1, 2)
+    assert unit_vectors([1.0, 0.0]).shape == (1, 2)
 
 
 def test_a_blend_has_shares_of_others() -> None:
-    vectors = units_of([[1.0, 0.0], [0.0, 1.0]])
-    blend = blended(vectors, [(0.5, [1, -1]), (0.25, [-1, -1])])
+    vectors = unit_vectors([[1.0, 0.0], [0.0, 1.0]])
+    found = blend(vectors, [(0.5, [1, -1]), (0.25, [-1, -1])])
 
-    assert blend == pytest.approx(units_of([[1.0, 0.5], [0.0, 1.0]]))
+    assert found == pytest.approx(unit_vectors([[1.0, 0.5], [0.0, 1.0]]))

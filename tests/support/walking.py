@@ -32,7 +32,7 @@ from torture.support import Crew, history
 from memfs import MemfsError, Vault
 from memfs.data_types import Written
 from memfs.freshness.inotify_source import InotifySource
-from memfs.search.search import Search
+from memfs.search.search import Searcher
 from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.versions import Versions
 from support.searching import LIMIT, PACE, PAGE
@@ -146,14 +146,14 @@ def hear_nothing() -> None:
 
 def answer_from_a_cache() -> None:
     """A question is answered as it was before."""
-    search, known = Search.search, dict[str, Any]()
+    search, known = Searcher.search, dict[str, Any]()
 
-    def cached(self: Search, text: str, *arguments: Any, **options: Any) -> Any:
+    def cached(self: Searcher, text: str, *arguments: Any, **options: Any) -> Any:
         if text not in known:
             known[text] = search(self, text, *arguments, **options)
         return known[text]
 
-    Search.search = cached  # type: ignore[method-assign]
+    Searcher.search = cached  # type: ignore[method-assign]
 
 
 PLANTS: Mapping[str, Callable[[], None]] = {

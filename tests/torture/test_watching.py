@@ -53,7 +53,7 @@ def test_a_watcher_that_loses_its_source_or_its_life_is_made_up_for(tmp_path: Pa
     """Its source in the kernel is closed under it; then its process is killed, which is said."""
     root = make(tmp_path / "vault")
     with Vault(root, watch=True) as watcher, searched(root) as vault:
-        source = watcher._engine.fresh._source
+        source = watcher._engine.freshness._source
         assert source
         source.close()
         _fill(root, "many", number)

@@ -27,7 +27,7 @@ from memfs.fs.files import STATE_DIR
 from memfs.namespace import fold, slug
 from memfs.query.question import MAX_OFFSET
 from memfs.query.tokens import emoji_terms
-from memfs.vault.search_engine import VECTORS
+from memfs.vault.search_engine import VECTORS_DIR
 from memfs.vault.vault import Vault
 
 INDENT = 4
@@ -61,7 +61,7 @@ def run_search(args: argparse.Namespace) -> int:
 def is_first(vault: Vault) -> bool:
     """Tell whether there is all to be made that a search needs."""
     status = vault.status()
-    is_to_embed = status.semantic not in {"off", "missing"} and not (vault.root / STATE_DIR / VECTORS).is_dir()
+    is_to_embed = status.semantic not in {"off", "missing"} and not (vault.root / STATE_DIR / VECTORS_DIR).is_dir()
     return status.where == "none" or is_to_embed
 
 

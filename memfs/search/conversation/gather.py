@@ -195,8 +195,7 @@ def _unpublished_candidates(
 
 def _named_speakers(index: TantivyIndex, unpublished: UnpublishedChanges, question: Question) -> list[str]:
     """Return the keywords of speakers whose names are words of the question."""
-    pending = (
-        {name for entry in unpublished.entries.values() for name in entry.keywords} if unpublished.positions else ()
-    )
+    entries = unpublished.entries.values() if unpublished.positions else ()
+    pending = {keyword for entry in entries for keyword in entry.keywords}
     words = (SPEAKER_PREFIX + word for word in dict.fromkeys(name_words(question.text)) if word not in STOP_WORDS)
     return [word for word in words if word in pending or index.has_keyword(word)][:MAX_SPEAKERS]

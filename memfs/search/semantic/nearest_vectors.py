@@ -29,7 +29,7 @@ def unit_vectors(vectors: Any) -> Floats:
 
 
 def cosines(units: Floats, question: Floats) -> Floats:
-    """Return the cosines of unit vectors with a question's; without the threads of a matrix product, too slow to start."""
+    """Return the cosines of unit vectors and a question's; not as a matrix product, whose threads start too slowly."""
     found: Floats = np.vecdot(units, question)
     return found
 

@@ -101,13 +101,10 @@ class SemanticIndex:
             return _embed_checked(embedder.embed, [text], size).reshape(-1)
         words = _WORD.findall(text)
         unknown = idf(0, max(self._freshness.index.memory_count, len(self._freshness.unpublished)))
-        terms = [
-            [term for term in self._freshness.analyzer.phrase_terms(word) if term in question.terms] for word in words
-        ]
-        default = STOP_WORD_SHARE * unknown
-        word_weights = [
-            max((weights.by_term.get(term, unknown) for term in of_word), default=default) for of_word in terms
-        ]
+        phrase_terms, stop_word = self._freshness.analyzer.phrase_terms, STOP_WORD_SHARE * unknown
+        terms_of_words = [[term for term in phrase_terms(word) if term in question.terms] for word in words]
+        found = [[weights.by_term.get(term, unknown) for term in terms] for terms in terms_of_words]
+        word_weights = [max(term_weights, default=stop_word) for term_weights in found]
         return _embed_checked(lambda _: embed_weighted(words, word_weights), [text], size).reshape(-1)
 
     # --- vectors of memories
@@ -213,7 +210,7 @@ def _key(memory: Memory) -> int:
 
 
 def _embed_checked(embed: Callable[[list[str]], Any], texts: list[str], size: int | None = None) -> Floats:
-    """Return unit vectors, one per text, of an embedder that may be custom; EmbedderError if it does not return them."""
+    """Return unit vectors, one per text; EmbedderError if the embedder, which may be custom, does not return them."""
     try:
         vectors = unit_vectors(embed(texts))
     except Exception as error:

@@ -1,8 +1,8 @@
 """Vectors of texts by key, kept in `.memfs/vectors`, one file per embedding model.
 
-A record is a checksum, a key that identifies a text, and the vector as 8-bit numbers. Records are appended, or the whole
-file is replaced. A damaged record only costs embedding its text again; if nothing can be written, vectors last as long
-as the process.
+A record is a checksum, a key that identifies a text, and the vector as 8-bit numbers. Records are appended, or the
+whole file is replaced. A damaged record only costs embedding its text again; if nothing can be written, vectors last
+as long as the process.
 """
 
 import errno
