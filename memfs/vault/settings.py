@@ -1,4 +1,4 @@
-"""Settings of a vault: `memfs.yaml`. Unknown keys are errors."""
+"""The settings of a vault in `memfs.yaml`: the schema, and checks. Unknown keys are errors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -13,9 +13,9 @@ from memfs.query.tokens import LANGUAGES
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-NAME = "memfs.yaml"
-VERSION = 1
-Action = Literal["off", "redact", "reject"]  # what is done with a kind of thing that an agent should not write
+FILE_NAME = "memfs.yaml"
+FORMAT_VERSION = 1
+Action = Literal["off", "redact", "reject"]  # on a kind of personal data or secret in a text that an agent writes
 ACTIONS: tuple[Action, ...] = get_args(Action)
 PERSONAL_KINDS = ("email", "phone", "card", "iban", "ip")
 SECRET_KINDS = (
@@ -27,23 +27,25 @@ KINDS = (*PERSONAL_KINDS, "secrets", *SECRET_KINDS)
 
 
 def load(text: str) -> Mapping[str, Any]:
-    """Read and check the text of `memfs.yaml`; what it does not set is absent."""
+    """Parse and check the text of `memfs.yaml`; keys that it does not set are absent. Raises SettingsError."""
     try:
         values, _ = scan_header(text)
     except Fault as fault:
-        raise SettingsError(f"{NAME}:{fault.line - 1}", fault.reason) from None
-    version = values.get("version", VERSION)
+        raise SettingsError(f"{FILE_NAME}:{fault.line - 1}", fault.reason) from None
+    version = values.get("version", FORMAT_VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise SettingsError(NAME, f"version: {version!r} is not a whole number from 1")
-    if version > VERSION:
-        error = SettingsError(NAME, f"version {version} was made by a newer memfs; this one knows up to {VERSION}")
+        raise SettingsError(FILE_NAME, f"version: {version!r} is not a whole number from 1")
+    if version > FORMAT_VERSION:
+        error = SettingsError(
+            FILE_NAME, f"version {version} was made by a newer memfs; this one knows up to {FORMAT_VERSION}"
+        )
         raise error.with_hint("Install a later memfs: pip install --upgrade memfs-vault.")
     if set(values) <= {"version"}:
         return values
-    return _checked(values)
+    return _validate(values)
 
 
-def _checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _validate(values: Mapping[str, Any]) -> Mapping[str, Any]:
     from pydantic import ValidationError
 
     try:
@@ -52,22 +54,22 @@ def _checked(values: Mapping[str, Any]) -> Mapping[str, Any]:
         fault = error.errors()[0]
         key = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            known = ", ".join(_fields(fault["loc"][:-1]))
-            raise SettingsError(NAME, f"unknown key {key!r}; known keys: {known}") from None
-        raise SettingsError(NAME, f"{key}: {fault['msg'].removeprefix('Value error, ')}") from None
+            known = ", ".join(_keys_at(fault["loc"][:-1]))
+            raise SettingsError(FILE_NAME, f"unknown key {key!r}; known keys: {known}") from None
+        raise SettingsError(FILE_NAME, f"{key}: {fault['msg'].removeprefix('Value error, ')}") from None
 
 
-def _fields(place: Sequence[int | str]) -> Iterable[str]:
-    """The keys that there are at a place of the settings."""
+def _keys_at(location: Sequence[int | str]) -> Iterable[str]:
+    """Return the known keys at a location in the settings."""
     model: Any = _model()
-    for name in place:
+    for name in location:
         model = model.model_fields[name].annotation
-    return model.model_fields  # type: ignore[no-any-return]  # a mapping of pydantic's
+    return model.model_fields  # type: ignore[no-any-return]  # pydantic's mapping is untyped
 
 
 @cache
 def _model() -> "type[BaseModel]":
-    """The schema; made when a vault has settings, for pydantic takes long to import."""
+    """Return the schema; created only for a vault with settings, because importing pydantic takes long."""
     from pydantic import BaseModel, ConfigDict, Field, field_validator
 
     class Retrieval(BaseModel):
@@ -86,7 +88,7 @@ def _model() -> "type[BaseModel]":
     class Settings(BaseModel):
         model_config = ConfigDict(extra="forbid", strict=True)
 
-        version: int = VERSION
+        version: int = FORMAT_VERSION
         actor: str | None = Field(default=None, min_length=1)
         namespaces: dict[str, str] = Field(default_factory=dict)
         retrieval: Retrieval = Field(default_factory=Retrieval)
@@ -95,7 +97,7 @@ def _model() -> "type[BaseModel]":
 
         @field_validator("namespaces")
         @classmethod
-        def are_templates(cls, value: dict[str, str]) -> dict[str, str]:
+        def check_templates(cls, value: dict[str, str]) -> dict[str, str]:
             for template in value.values():
                 try:
                     Template(template)
@@ -105,7 +107,7 @@ def _model() -> "type[BaseModel]":
 
         @field_validator("redaction")
         @classmethod
-        def are_kinds(cls, value: dict[str, Action]) -> dict[str, Action]:
+        def check_kinds(cls, value: dict[str, Action]) -> dict[str, Action]:
             for kind in value:
                 if kind not in KINDS:
                     raise ValueError(f"unknown kind {kind!r}; known kinds: {', '.join(KINDS)}")

@@ -40,11 +40,12 @@ from memfs.query.filters import SearchFilters
 from memfs.query.question import check_page
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.recall_log import RecallLog
+from memfs.vault.batch import check_item, write_batch
 from memfs.vault.problems import find_problems
 from memfs.vault.scope import Scope, is_below
 from memfs.vault.search_engine import SearchEngine
 from memfs.vault.vault_directory import check_root, create_vault, find_vault, read_settings
-from memfs.vault.write_arguments import check_item, merge_header, parse_seen
+from memfs.vault.write_arguments import merge_header, parse_seen
 
 LOCK_TIMEOUT = 10.0  # seconds to wait for other writers of a directory
 RETRY_DELAY = 0.02  # seconds until a file that vanished during a write is looked up once more
@@ -84,7 +85,7 @@ class Vault:
 
     @classmethod
     def init(cls, root: str | os.PathLike[str]) -> Self:
-        """Make a new or existing directory a vault: add the missing files, and change no existing one."""
+        """Turn a new or existing directory into a vault: add the missing files, and change no existing one."""
         create_vault(root)
         return cls(root)
 
@@ -110,7 +111,7 @@ class Vault:
 
     @lazy
     def settings(self) -> Mapping[str, Any]:
-        """The settings in `memfs.yaml`."""
+        """Return the settings in `memfs.yaml`."""
         return read_settings(self.root)
 
     @property
@@ -267,7 +268,7 @@ class Vault:
         written = self._forget(DirectorySync(), ref, parse_seen(seen))
         with suppress(MemfsError):  # raised for a file that memfs never rewrites
             if written.outcome == "archived" and PRUNED_KEY in self.read(written.path).header.values:
-                # pruning archived it before: a memory with that mark may be added again, a forgotten one must not
+                # the mark of an earlier pruning: agents may learn a pruned memory again, but not a forgotten one
                 written = replace(written, stamp=self.update(written.path, pruned=None).stamp)
         return written
 
@@ -320,39 +321,18 @@ class Vault:
 
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
         """Add memories: each item holds `text`, and the other arguments of `add`."""
-        return self._many(items, lambda dirty, item: self._add(dirty, **check_item(item, "text")))
+        return write_batch(items, lambda sync, item: self._add(sync, **check_item(item, "text")))
 
     def update_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
         """Update memories: each item holds `ref`, and the other arguments of `update`."""
-        return self._many(items, lambda dirty, item: self._update(dirty, **check_item(item, "ref")))
+        return write_batch(items, lambda sync, item: self._update(sync, **check_item(item, "ref")))
 
     def forget_many(self, refs: Iterable[str]) -> Results:
         """Move memories to `archive/`."""
-        return self._many(refs, self._forget)
-
-    def _many(self, items: Iterable[Any], write: Callable[[DirectorySync, Any], Written]) -> Results:
-        dirty, results = DirectorySync(batch=True), Results()
-        try:
-            for item in items:
-                try:
-                    results.append(write(dirty, item))
-                except MemfsError as error:
-                    results.append(error)
-                except (TypeError, AttributeError) as error:  # an item of the wrong shape, perhaps from JSON
-                    results.append(InvalidMemoryError("item", str(error)))
-        finally:
-            dirty.flush()
-        return results
+        return write_batch(refs, self._forget)
 
     def _add(
-        self,
-        dirty: DirectorySync,
-        /,
-        text: str,
-        namespace: str | None = None,
-        *,
-        header: HeaderKeys = None,
-        **keys: Any,
+        self, sync: DirectorySync, /, text: str, namespace: str | None = None, *, header: HeaderKeys = None, **keys: Any
     ) -> Written:
         if header is not None:
             keys = merge_header(header, keys)
@@ -361,13 +341,13 @@ class Vault:
         where = self._scope.inside(namespace)
         if is_below(where.segments, ARCHIVE):
             raise InvalidNamespaceError(str(where), "the archive takes what is forgotten, nothing new")
-        written = self._files.add(where.segments, text, keys, dirty)
+        written = self._files.add(where.segments, text, keys, sync)
         self._scope.remember(written.id, written.path)
         return written
 
     def _update(
         self,
-        dirty: DirectorySync,
+        sync: DirectorySync,
         /,
         ref: str,
         *,
@@ -390,20 +370,20 @@ class Vault:
             tags = {"tags": changed_tags(old, keys, added, dropped)} if added or dropped else {}
             return edit_and_touch(old, {**keys, **tags}, body, self._clock)
 
-        return self._rewrite(ref, change, dirty, seen=parse_seen(seen))
+        return self._rewrite(ref, change, sync, seen=parse_seen(seen))
 
     def _rewrite(
-        self, ref: str, change: Callable[[str], str], dirty: DirectorySync, *, seen: Stamp | None = None
+        self, ref: str, change: Callable[[str], str], sync: DirectorySync, *, seen: Stamp | None = None
     ) -> Written:
         """Rewrite a memory; retry once, because it may be moved meanwhile, or an editor may be replacing its file."""
         with suppress(MemoryNotFoundError):
-            return self._files.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
+            return self._files.rewrite(self._scope.resolve(ref), change, sync, seen=seen)
         time.sleep(RETRY_DELAY)
-        return self._files.rewrite(self._scope.resolve(ref), change, dirty, seen=seen)
+        return self._files.rewrite(self._scope.resolve(ref), change, sync, seen=seen)
 
-    def _forget(self, dirty: DirectorySync, ref: str, seen: Stamp | None = None) -> Written:
+    def _forget(self, sync: DirectorySync, ref: str, seen: Stamp | None = None) -> Written:
         path = self._scope.resolve(ref)
         *segments, name = path.split("/")
         if is_below(segments, ARCHIVE):
             return Written(self._files.read(path).id, path, "unchanged")
-        return self._files.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=dirty, seen=seen)
+        return self._files.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=sync, seen=seen)

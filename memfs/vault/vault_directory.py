@@ -14,7 +14,7 @@ from memfs.storage.state_dir import make
 from memfs.vault import settings
 
 FILES = {  # the files of a new vault, by name
-    settings.NAME: f"version: {settings.VERSION}\n",
+    settings.FILE_NAME: f"version: {settings.FORMAT_VERSION}\n",
     ".gitignore": f"{STATE_DIR}/\n",
     ".gitattributes": f"{SESSIONS}/**/*.jsonl merge=union\n*.md merge=memfs\n",
 }
@@ -42,7 +42,7 @@ def find_vault(start: str | os.PathLike[str]) -> Path:
     """Return the nearest vault directory from `start` upwards; VaultNotFoundError if there is none."""
     here = Path(os.path.abspath(start))
     for directory in (here, *here.parents):
-        if (directory / settings.NAME).is_file() or (directory / STATE_DIR).is_dir():
+        if (directory / settings.FILE_NAME).is_file() or (directory / STATE_DIR).is_dir():
             return directory
     raise VaultNotFoundError(str(here))
 
@@ -65,7 +65,7 @@ def read_settings(root: Path) -> Mapping[str, Any]:
     """Return the checked settings of `memfs.yaml`; empty if the file cannot be read."""
     fd = open_root(root)
     try:
-        return settings.load(read(fd, settings.NAME).data.decode(errors="replace"))
+        return settings.load(read(fd, settings.FILE_NAME).data.decode(errors="replace"))
     except OSError:
         return {}
     finally:

@@ -1,4 +1,4 @@
-"""Checks of the arguments that the writing methods of a vault take: header keys, stamps and items of a batch."""
+"""Checks of the arguments that the writing methods of a vault take: header keys and stamps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,10 +32,3 @@ def parse_seen(seen: Stamp | str | None) -> Stamp | None:
         return Stamp.parse(seen)
     except ValueError:
         raise InvalidMemoryError("seen", f"{seen!r} is not a stamp") from None
-
-
-def check_item(item: Mapping[str, Any], required: str) -> Mapping[str, Any]:
-    """Return an item of a batch; InvalidMemoryError if it is not a mapping that has the required argument."""
-    if not isinstance(item, Mapping) or required not in item:
-        raise InvalidMemoryError(required, "is missing in an item of the batch")
-    return item

@@ -149,7 +149,7 @@ def feature_reasons(features: Features | None, information: float) -> list[Reaso
         f"in a conversation, all of its words count more: {features.covered:+.0%}",
         f"said around it: {features.nearby:.0%} of the question",
         f"asked right before it: {features.answered:.0%} of the question",
-        "said by a speaker whom the question names",
+        "the question names its speaker",
         f"means alike: {features.similarity:.2f}",
         "asks something itself",
     )
