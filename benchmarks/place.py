@@ -16,7 +16,7 @@ from benchmarks.floors import Raw
 from benchmarks.keyed import Keyed
 from benchmarks.measure import Size
 from memfs import Vault
-from memfs.storage.stat_scan import COARSE
+from memfs.storage.stat_scan import COARSE_RACY_NS
 
 STATE = ".memfs"
 COMMITTED = 200_000  # memories that git takes in before one loses patience
@@ -111,4 +111,4 @@ class Place:
         if shutil.which("git") and self.size.memories <= COMMITTED:
             for command in (["init", "-q"], [*_GIT, "add", "-A"], [*_GIT, "commit", "-qm", "corpus"]):
                 subprocess.run(["git", *command], cwd=root, check=True)
-        time.sleep(COARSE / 1e9)  # files that changed a moment ago are read each time they are found
+        time.sleep(COARSE_RACY_NS / 1e9)  # files that changed a moment ago are read each time they are found

@@ -1,4 +1,4 @@
-"""The doctor: compares what is derived with the files, byte by byte, and has it built anew where it differs."""
+"""The doctor: compares the index with the files, byte by byte, and rebuilds it if it differs."""
 
 import os
 from collections.abc import Iterator
@@ -13,63 +13,65 @@ from memfs.index.tantivy_index import TantivyIndex, open_index
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.stat_scan import read_all, read_one, scan
 
-MENDED = "It was built anew from the files."
-Fault = tuple[str, str]  # path of a memory, or nothing, and what is wrong
-HINT = "Run `memfs doctor` to build it anew from the files."
+REPAIRED = "It was rebuilt from the files."
+Fault = tuple[str, str]  # path of a memory, or empty for the whole index, and the fault
+HINT = "Run `memfs doctor` to rebuild it from the files."
 UNWRITABLE = "Make the vault writable, or free some space; until then searches use an index in memory."
 
 
-def examine(fresh: Freshness, tree: MemoryFiles, *, repair: bool) -> list[Problem]:
-    """Every fault of the index. With `repair` it is made equal to the files, and else nothing is written."""
-    faults = list(_faults(fresh, tree, is_synced=False, is_told=not repair))  # what can be written now is no fault
+def examine(fresh: Freshness, files: MemoryFiles, *, repair: bool) -> list[Problem]:
+    """Return every fault of the index. With `repair` the index is made equal to the files, else nothing is written."""
+    faults = list(
+        _faults(fresh, files, is_synced=False, with_trouble=not repair)
+    )  # a repair shows whether it can be written
     hint = HINT
     if repair:
-        fresh.refresh()  # who subscribed is told of what changed, before all is built anew
+        fresh.refresh()  # reports changes to subscribers before the index is rebuilt
         if faults:
             fresh.rebuild()
         fresh.sync()
-        left = list(_faults(fresh, tree, is_synced=True))
-        if left:  # somebody may be writing
+        remaining = list(_faults(fresh, files, is_synced=True))
+        if remaining:  # a file may have been written meanwhile
             fresh.sync()
-            left = [fault for fault in _faults(fresh, tree, is_synced=True) if fault in left]
-        hint = HINT if left else MENDED
-        faults += [fault for fault in left if fault not in faults]
+            remaining = [fault for fault in _faults(fresh, files, is_synced=True) if fault in remaining]
+        hint = HINT if remaining else REPAIRED
+        faults += [fault for fault in remaining if fault not in faults]
     if fresh.published.trouble:
         hint = UNWRITABLE
     return [Problem(path or f"{STATE_DIR}/{INDEX_DIR}", 1, fault, hint=hint) for path, fault in faults]
 
 
-def _faults(fresh: Freshness, tree: MemoryFiles, *, is_synced: bool, is_told: bool = True) -> Iterator[Fault]:
-    """What is wrong with the index; one that is not synced may lack what changed since it was published."""
+def _faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_trouble: bool = True) -> Iterator[Fault]:
+    """Yield the faults of the index. One that is not synced may lack changes since it was published."""
     folder = fresh.published.folder
-    if is_told and fresh.published.trouble:
+    if with_trouble and fresh.published.trouble:
         yield "", fresh.published.trouble
     if not os.path.lexists(os.path.join(folder, CURRENT)):
         return
     try:
         Generation.read(folder).verify(checksums=True)
-        if not os.access(folder, os.W_OK):  # to open it a lock must be written
+        if not os.access(folder, os.W_OK):  # opening it writes a lock file
             return
         index = open_index(folder, fresh.analyzer.language)
         rows = index.row_table.rows_by_path()
         if sorted(rows.values()) != sorted(index.all_rows()):
             yield "", "its documents are not the ones it lists"
-    except IncompatibleIndexError:  # of another memfs, or for another language: a search makes it anew by itself
+    except IncompatibleIndexError:  # of another memfs version or language: a search rebuilds it anyway
         if is_synced:
             yield "", "made by another memfs, or for another language"
         return
     except IndexDamagedError as error:
         yield "", f"damaged: {error}"
         return
-    yield from _differences(index, rows, tree, is_synced=is_synced)
+    yield from _differences(index, rows, files, is_synced=is_synced)
 
 
-def _differences(index: TantivyIndex, rows: dict[str, int], tree: MemoryFiles, *, is_synced: bool) -> Iterator[Fault]:
-    with tree.opened() as root:
-        there = scan(root)
+def _differences(index: TantivyIndex, rows: dict[str, int], files: MemoryFiles, *, is_synced: bool) -> Iterator[Fault]:
+    with files.opened() as root:
+        found = scan(root)
         if is_synced:
-            for path in sorted(rows.keys() ^ there.stamps.keys()):
-                if path in rows and not there.hides(path):
+            for path in sorted(rows.keys() ^ found.stamps.keys()):
+                if path in rows and not found.is_unreadable(path):
                     yield path, "indexed and not there"
                 elif path not in rows and isinstance(read_one(root, path), Memory):
                     yield path, "not indexed"

@@ -1,4 +1,4 @@
-"""Changes: what is known otherwise than it was told, in the words of who subscribed."""
+"""Subscriptions: compare the known state with what subscribers last saw, and call them with Change events."""
 
 import logging
 import os
@@ -8,107 +8,110 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from memfs.data_types import Change
-from memfs.storage.stat_scan import Marks, diff
+from memfs.storage.stat_scan import StampTuple, diff
 
 log = logging.getLogger("memfs")
-Told = Callable[[Change], None]
-Learned = tuple[str, Marks | None, Marks | None]  # a path, its stamp as it was told, and as it is known
+Subscriber = Callable[[Change], None]
+StampChange = tuple[str, StampTuple | None, StampTuple | None]  # a path, the reported stamp and the known one
 
 
-class Known(NamedTuple):
-    """What is known of the memories: the index, one stamp, or all of them."""
+class KnownStamps(NamedTuple):
+    """The known stamps of the memories: the index they are based on, and functions for one stamp and for all."""
 
-    basis: object
-    stamp: Callable[[str], Marks | None]
-    all: Callable[[], Mapping[str, Marks]]
+    basis: object  # the index
+    stamp: Callable[[str], StampTuple | None]
+    all: Callable[[], Mapping[str, StampTuple]]
 
 
 class Subscriptions:
-    """Who subscribed, and what they know. Each change is told once, whichever process learned of it or published it."""
+    """The subscribers, and the stamps reported to them.
+
+    Each change is reported once, no matter which process detected or published it.
+    """
 
     def __init__(self) -> None:
-        self.subscribers: list[Told] = []
-        self._told: dict[str, Marks] = {}
-        self._basis: object = None  # the index that was known when all of it was told
-        self._paths: set[str] = set()  # what may be known otherwise since
-        self._waiting: deque[tuple[Told, Change]] = deque()  # what is to be said, and to whom
-        self._speaker = 0  # the process that is saying it
+        self.subscribers: list[Subscriber] = []
+        self._reported: dict[str, StampTuple] = {}
+        self._index: object = None  # the index that was known when all of its stamps were reported
+        self._paths: set[str] = set()  # memories that may have changed since
+        self._queue: deque[tuple[Subscriber, Change]] = deque()  # calls to make
+        self._delivering_pid = 0  # the process that makes them
 
-    def subscribe(self, told: Told, known: Known) -> None:
-        """Have one more told of what changes from now on; who subscribed before is told of all until now."""
+    def subscribe(self, subscriber: Subscriber, known: KnownStamps) -> None:
+        """Report changes from now on to one more subscriber; earlier changes go to the earlier subscribers only."""
         if self.subscribers:
-            self._learn(known)
+            self._enqueue_changes(known)
         else:
-            self._told, self._basis, self._paths = dict(known.all()), known.basis, set()
-        self.subscribers.append(told)
+            self._reported, self._index, self._paths = dict(known.all()), known.basis, set()
+        self.subscribers.append(subscriber)
 
-    def unsubscribe(self, told: Told) -> None:
-        """Tell this one no more; from any thread, also while changes are told."""
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Remove a subscriber; from any thread, also while changes are delivered."""
         with suppress(ValueError):
-            self.subscribers.remove(told)
+            self.subscribers.remove(subscriber)
 
-    def note(self, paths: Collection[str]) -> None:
-        """Have these memories looked at when changes are told next."""
+    def record(self, paths: Collection[str]) -> None:
+        """Compare these memories at the next `notify`."""
         if self.subscribers:
             self._paths.update(paths)
         else:
-            self._told = {}
+            self._reported = {}
 
-    def is_due(self, basis: object) -> bool:
-        """Tell whether there may be something to tell."""
-        return bool(self.subscribers) and (basis is not self._basis or bool(self._paths) or bool(self._waiting))
+    def is_due(self, index: object) -> bool:
+        """Return whether there may be changes to report."""
+        return bool(self.subscribers) and (index is not self._index or bool(self._paths) or bool(self._queue))
 
-    def tell(self, known: Known) -> None:
-        """Tell what changed: of all that is known if the index is another one, else of the paths that were noted."""
-        self._learn(known)
-        if self._speaker != os.getpid():  # else a subscriber searched, who is told the rest first
-            self._speaker = os.getpid()
+    def notify(self, known: KnownStamps) -> None:
+        """Report the changes: of all memories if the index is another one, else of the recorded paths."""
+        self._enqueue_changes(known)
+        if self._delivering_pid != os.getpid():  # else a subscriber has searched: it first gets the rest of the queue
+            self._delivering_pid = os.getpid()
             try:
-                self._say()
+                self._deliver()
             finally:
-                self._speaker = 0
+                self._delivering_pid = 0
 
-    def _learn(self, known: Known) -> None:
-        if known.basis is self._basis:
-            learned = [(path, self._told.get(path), known.stamp(path)) for path in self._paths]
+    def _enqueue_changes(self, known: KnownStamps) -> None:
+        if known.basis is self._index:
+            changed = [(path, self._reported.get(path), known.stamp(path)) for path in self._paths]
         else:
-            now, before = known.all(), self._told
-            learned = [(path, before.get(path), now.get(path)) for path in diff(now, before).paths]
-        learned = sorted(one for one in learned if one[1] != one[2])
-        for path, _, new in learned:
+            now, before = known.all(), self._reported
+            changed = [(path, before.get(path), now.get(path)) for path in diff(now, before).paths]
+        changed = sorted(one for one in changed if one[1] != one[2])
+        for path, _, new in changed:
             if new is None:
-                del self._told[path]
+                del self._reported[path]
             else:
-                self._told[path] = new
-        self._basis, self._paths = known.basis, set()
-        self._waiting += [(subscriber, change) for change in changes_of(learned) for subscriber in self.subscribers]
+                self._reported[path] = new
+        self._index, self._paths = known.basis, set()
+        self._queue += [(subscriber, change) for change in change_events(changed) for subscriber in self.subscribers]
 
-    def _say(self) -> None:
-        while self._waiting:
-            subscriber, change = self._waiting.popleft()
+    def _deliver(self) -> None:
+        while self._queue:
+            subscriber, change = self._queue.popleft()
             try:
                 if subscriber in self.subscribers:
                     subscriber(change)
-            except Exception:  # costs the others nothing
+            except Exception:  # the other subscribers are still called
                 log.exception("%s: a subscriber failed", change.path)
 
 
-def changes_of(learned: Collection[Learned]) -> list[Change]:
-    """What happened, in words; a memory that went, and came elsewhere as it was, was moved."""
-    went = {_identity(old): path for path, old, new in learned if old and new is None}
-    changes, moved = [], set()
-    for path, old, new in learned:
+def change_events(changed: Collection[StampChange]) -> list[Change]:
+    """Return the events for changed stamps. A file that is removed here and created elsewhere was moved."""
+    removed_files = {_file_identity(old): path for path, old, new in changed if old and new is None}
+    events, moved = [], set()
+    for path, old, new in changed:
         if new and old is None:
-            source = went.pop(_identity(new), None)  # of two links to one file each goes one way
+            source = removed_files.pop(_file_identity(new), None)  # each of two hard links has one source
             moved.add(source)
-            changes.append(Change("moved", path, source) if source else Change("created", path))
+            events.append(Change("moved", path, source) if source else Change("created", path))
         elif new:
-            changes.append(Change("updated", path))
-    removed = [Change("removed", path) for path, _, new in learned if new is None and path not in moved]
-    return [*changes, *removed]
+            events.append(Change("updated", path))
+    removed = [Change("removed", path) for path, _, new in changed if new is None and path not in moved]
+    return [*events, *removed]
 
 
-def _identity(stamp: Marks) -> Marks:
-    """What a move leaves as it is: modification time, size, inode."""
+def _file_identity(stamp: StampTuple) -> StampTuple:
+    """Return the parts of a stamp that a move does not change: modification time, size, inode."""
     mtime_ns, _, size, inode = stamp
     return mtime_ns, size, inode

@@ -1,7 +1,7 @@
-"""A watcher: a thread that has a vault kept fresh as its files change. It notices, and never parses.
+"""A watcher: a thread that refreshes a vault whenever its files change.
 
-Its sign of life is the file `.memfs/watcher`, locked as long as the thread lives and touched several times a second:
-other processes then need not look at the files themselves.
+Its heartbeat is the file `.memfs/watcher`, locked as long as the thread lives and touched several times per second.
+While it is alive, other processes read changes from the journal and need not scan the files.
 """
 
 import logging
@@ -14,23 +14,23 @@ from contextlib import suppress
 from memfs.errors import MemfsError
 from memfs.fs.files import READ_FLAGS, STATE_DIR, open_root
 from memfs.fs.locks import is_locked, try_lock
-from memfs.storage.state_dir import make
+from memfs.storage.state_dir import create_state_dir
 
-NAME = "watcher"
-BEAT = 0.3  # seconds between two signs of life
-SILENT = 0.9  # seconds after which a watcher that gave none is taken for stopped
-SETTLE = 0.05  # seconds to let more changes come before they are looked at
+HEARTBEAT_FILE = "watcher"
+HEARTBEAT_SECONDS = 0.3
+HEARTBEAT_TIMEOUT = 0.9  # seconds without a heartbeat, after which a watcher counts as stopped
+BATCH_SECONDS = 0.05  # to wait for more changes after the first
 log = logging.getLogger("memfs")
 
 
 def watcher_of(root: int) -> str | None:
-    """The process id of the live watcher of a vault."""
+    """Return the process id of the live watcher of a vault; None if there is none."""
     try:
-        fd = os.open(f"{STATE_DIR}/{NAME}", READ_FLAGS, dir_fd=root)
+        fd = os.open(f"{STATE_DIR}/{HEARTBEAT_FILE}", READ_FLAGS, dir_fd=root)
     except OSError:
         return None
     try:
-        if abs(time.time() - os.fstat(fd).st_mtime) > SILENT or not is_locked(fd):
+        if abs(time.time() - os.fstat(fd).st_mtime) > HEARTBEAT_TIMEOUT or not is_locked(fd):
             return None
         return os.pread(fd, 20, 0).decode("ascii", "replace").strip() or None
     except OSError:
@@ -40,13 +40,16 @@ def watcher_of(root: int) -> str | None:
 
 
 class Watcher:
-    """The thread: has changes waited for and looked at by who starts it; `look` answers whether others were told."""
+    """The thread of a watcher.
 
-    def __init__(self, root: str, *, wait: Callable[[float], bool], look: Callable[[], bool]) -> None:
-        self._root, self._wait, self._look = root, wait, look
+    `wait` waits for changes; `refresh` applies them, and returns whether they are in the journal.
+    """
+
+    def __init__(self, root: str, *, wait: Callable[[float], bool], refresh: Callable[[], bool]) -> None:
+        self._root, self._wait, self._refresh = root, wait, refresh
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memfs-watcher", daemon=True)
-        self._sign, self._is_heard = -1, False
+        self._heartbeat_fd, self._is_journaled = -1, False
         self.trouble = ""
 
     @property
@@ -54,13 +57,13 @@ class Watcher:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Start the thread; the first look at all files is over when this returns."""
-        self._is_heard = self._look()
-        self._give_sign()
+        """Start the thread, after a first refresh."""
+        self._is_journaled = self._refresh()
+        self._beat()
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; one that stops itself, in a subscriber, ends when that returns."""
+        """Stop the thread; if a subscriber calls this in the thread, it ends when the subscriber returns."""
         self._stop.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
@@ -68,43 +71,43 @@ class Watcher:
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                self._give_sign()
-                self._wait_and_look()
+                self._beat()
+                self._wait_and_refresh()
         finally:
-            if self._sign >= 0:
-                os.close(self._sign)
+            if self._heartbeat_fd >= 0:
+                os.close(self._heartbeat_fd)
 
-    def _wait_and_look(self) -> None:
-        """Wait, and look; a vault that cannot be looked at, as it is not mounted perhaps, is tried again."""
+    def _wait_and_refresh(self) -> None:
+        """Wait for changes and refresh. Log an error and try again later: the vault may just not be mounted."""
         try:
-            if self._wait(BEAT):
-                self._stop.wait(SETTLE)
-            self._is_heard = self._look()
+            if self._wait(HEARTBEAT_SECONDS):
+                self._stop.wait(BATCH_SECONDS)
+            self._is_journaled = self._refresh()
             self.trouble = ""
         except Exception as error:
             trouble = f"the vault cannot be watched: {error}"
             if trouble != self.trouble:
                 log.warning("%s", trouble, exc_info=not isinstance(error, (MemfsError, OSError)))
-            self.trouble, self._is_heard = trouble, False
-            self._stop.wait(BEAT)
+            self.trouble, self._is_journaled = trouble, False
+            self._stop.wait(HEARTBEAT_SECONDS)
 
-    def _give_sign(self) -> None:
-        """Touch the sign of life; where there is another watcher, or no room for one, this one works unseen."""
+    def _beat(self) -> None:
+        """Touch the heartbeat file. If another watcher has it, or it cannot be written, this one works without it."""
         with suppress(OSError, MemfsError):
-            if self._sign >= 0 and not (self._is_heard and os.fstat(self._sign).st_nlink):
-                os.close(self._sign)
-                self._sign = -1
-            if self._sign < 0 and self._is_heard:
-                self._sign = self._claim()
-            if self._sign >= 0:
-                os.utime(self._sign)
+            if self._heartbeat_fd >= 0 and not (self._is_journaled and os.fstat(self._heartbeat_fd).st_nlink):
+                os.close(self._heartbeat_fd)
+                self._heartbeat_fd = -1
+            if self._heartbeat_fd < 0 and self._is_journaled:
+                self._heartbeat_fd = self._open_heartbeat()
+            if self._heartbeat_fd >= 0:
+                os.utime(self._heartbeat_fd)
 
-    def _claim(self) -> int:
+    def _open_heartbeat(self) -> int:
         root = open_root(self._root)
         try:
-            make(root)
+            create_state_dir(root)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-            fd = os.open(f"{STATE_DIR}/{NAME}", flags, 0o666, dir_fd=root)
+            fd = os.open(f"{STATE_DIR}/{HEARTBEAT_FILE}", flags, 0o666, dir_fd=root)
         finally:
             os.close(root)
         if try_lock(fd):

@@ -13,7 +13,7 @@ from memfs.fs.files import open_root, spelling_on_disk
 from memfs.hub.plan import LocalFile
 from memfs.hub.sync_state import SyncedFile
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
-from memfs.storage.stat_scan import Marks, Scan, is_settled, read_all, scan
+from memfs.storage.stat_scan import Scan, StampTuple, is_racy, read_all, scan
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 
@@ -26,13 +26,13 @@ class FileListing(NamedTuple):
     """The paths by key and the stamps by path of all memories below a namespace, without archived ones."""
 
     paths: dict[str, str]
-    stamps: Mapping[str, Marks]
+    stamps: Mapping[str, StampTuple]
     scan: Scan
     problems: list[Problem]
 
     def is_gone(self, path: str) -> bool:
         """Return whether a memory certainly does not exist. One that could not be read or listed may exist."""
-        return not self.scan.hides(path) and all(problem.path != path for problem in self.scan.problems)
+        return not self.scan.is_unreadable(path) and all(problem.path != path for problem in self.scan.problems)
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def read_files(root: int, paths: Iterable[str]) -> Iterator[tuple[str, LocalFile
 def _local_file(memory: Memory, began: int) -> LocalFile:
     given = memory.header.get("id")
     id_ = given if isinstance(given, str) and given.isprintable() and len(given) <= MAX_ID_CHARS else ""
-    has_settled = is_settled(memory.status, began, time.time_ns())
+    has_settled = not is_racy(memory.status, began, time.time_ns())
     return LocalFile(memory.path, content_hash(memory.data), id_, memory.stamp, memory.data, has_settled)
 
 

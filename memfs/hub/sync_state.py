@@ -16,7 +16,7 @@ from memfs.data_types import Stamp
 from memfs.errors import LockTimeoutError
 from memfs.fs.files import FILE_FLAGS, STATE_DIR, open_directory, read_fd, translate_os_error, write
 from memfs.fs.locks import POLL_SECONDS, try_lock
-from memfs.storage.state_dir import make
+from memfs.storage.state_dir import create_state_dir
 
 HUB_DIR = "hub"
 LOCK_TIMEOUT = 10.0  # seconds to wait for another push or pull of this vault
@@ -167,7 +167,7 @@ def open_sync_state(root: int, hub: str) -> Iterator[SyncState]:
     """Yield the sync state of a hub, locked: one push or pull of a vault at a time. Save its position at the end."""
     deadline = time.monotonic() + LOCK_TIMEOUT
     try:
-        make(root)
+        create_state_dir(root)
         with open_directory(root, (STATE_DIR, HUB_DIR), create=True) as directory:
             while not try_lock(directory):
                 if time.monotonic() > deadline:

@@ -12,8 +12,8 @@ from memfs.index.conversation_position import conversation_keywords, conversatio
 from memfs.index.row_table import RowTuple
 from memfs.namespace import first_line, slug
 from memfs.query.keyword_terms import header_keywords, header_moments, join_keywords, parse_keywords
-from memfs.storage.recall_log import mark_of
-from memfs.storage.stat_scan import Marks, stamp_of
+from memfs.storage.recall_log import id_hash
+from memfs.storage.stat_scan import StampTuple, stamp_of
 
 MAX_INDEXED_CHARS = 1 << 20  # of a body
 _COUNTER = re.compile(r"-\d+\Z")  # of a file name that was already taken
@@ -28,7 +28,7 @@ class Document(NamedTuple):
     numbers: Mapping[str, int]  # moments, and the position in a conversation
 
 
-def build_document(memory: Memory, stamp: Marks | None = None) -> Document:
+def build_document(memory: Memory, stamp: StampTuple | None = None) -> Document:
     """Return the index document of a memory, with its own stamp unless another one is given."""
     path, data, status = memory.path, memory.data, memory.status
     header, body = split_canonical_layout(data)
@@ -45,7 +45,7 @@ def build_document(memory: Memory, stamp: Marks | None = None) -> Document:
         stamp or stamp_of(status),
         raw_digest(data),
         pack_decay_inputs(numbers, values),
-        mark_of(memory_id(path, values)),
+        id_hash(memory_id(path, values)),
     )
     if "source" in values and (position := conversation_position(path, values)) is not None:
         keywords.append(join_keywords(conversation_keywords(values, body)))

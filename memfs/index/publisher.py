@@ -24,8 +24,8 @@ from memfs.index.row_table import IncompatibleIndexError, IndexDamagedError
 from memfs.index.tantivy_index import Edit, TantivyIndex, index_in_memory, open_index, publish
 from memfs.namespace import is_conflict_copy, is_utf8_encodable
 from memfs.storage.change_journal import ChangeJournal
-from memfs.storage.stat_scan import UNSETTLED, Marks, diff, is_settled, read_all, scan
-from memfs.storage.state_dir import make
+from memfs.storage.stat_scan import RACY_STAMP, StampTuple, diff, is_racy, read_all, scan
+from memfs.storage.state_dir import create_state_dir
 
 PUBLISH_THRESHOLD = 300  # with more changes, publishing is faster than searching them unpublished
 RETRY_SECONDS = 5.0  # after a failed write of the index; doubles with each failure
@@ -56,15 +56,15 @@ class Publisher:
         self._journal, self._language = journal, language
         self.racy_paths: list[str] = []  # just published; may have changed again without a new stamp
         self._opened_current: tuple[int, ...] | None = None  # the state of `current` when the index was opened
-        self._stamps: dict[str, Marks] | None = None
+        self._stamps: dict[str, StampTuple] | None = None
 
-    def stamps(self) -> dict[str, Marks]:
+    def stamps(self) -> dict[str, StampTuple]:
         """Return the stamps of the memories in the index."""
         if self._stamps is None:
             self._stamps = self.index.row_table.stamps() if self.index else {}
         return self._stamps
 
-    def stamps_outside(self, directories: Collection[str]) -> dict[str, Marks]:
+    def stamps_outside(self, directories: Collection[str]) -> dict[str, StampTuple]:
         """Return the stamps of the memories in all other directories."""
         if not directories or self.index is None:
             return self.stamps()
@@ -198,7 +198,7 @@ class Publisher:
             paths = diff(scan(root).stamps, self.stamps()).paths
             if not paths:
                 return
-        self._journal.begin(root)
+        self._journal.create(root)
         cursor = "" if self._journal.is_large() or is_purge else self._journal.cursor(root)
         edits = _batched(self._edits(root, base, sorted(paths), progress))
         is_large = len(paths) > PUBLISH_THRESHOLD * 5
@@ -211,7 +211,7 @@ class Publisher:
         self._set_index(index, self._stat_current())
         self.trouble, self._had_index = "", True
         if self._journal.is_large() or is_purge:  # a watcher may have logged names that must not stay
-            self._journal.begin_anew(root)
+            self._journal.restart(root)
 
     def _usable_base(self) -> TantivyIndex | None:
         """Return the index to build on; None if none is on disk, it is damaged, or a new one is better."""
@@ -233,8 +233,8 @@ class Publisher:
             if number % PROGRESS_INTERVAL == 0:
                 self._report_progress(number, len(paths), progress)
             if isinstance(found, Memory):
-                is_sure = found.status.st_dev == fine or is_settled(found.status, began, time.time_ns())
-                stamp = None if is_sure else UNSETTLED
+                is_sure = found.status.st_dev == fine or not is_racy(found.status, began, time.time_ns())
+                stamp = None if is_sure else RACY_STAMP
                 if stamp:
                     self.racy_paths.append(path)
                 if base is None:
@@ -267,7 +267,7 @@ class Publisher:
     def _lock(self, root: int, *, wait: bool) -> Iterator[None]:
         """Hold the lock of publishing; raise BlockingIOError if another process has it."""
         deadline = time.monotonic() + (LOCK_TIMEOUT if wait else 0)
-        make(root)
+        create_state_dir(root)
         with open_directory(root, (STATE_DIR, INDEX_DIR), create=True) as fd:
             while not try_lock(fd):
                 if time.monotonic() >= deadline or time.time() - os.fstat(fd).st_mtime > STALLED_SECONDS:

@@ -17,8 +17,8 @@ from memfs.query.keyword_terms import Clause, memory_moments
 from memfs.query.question import RELEVANCE_EXPONENT, Page, Question, Weights
 from memfs.search.conversation.gather import SearchRequest, gather_and_rerank
 from memfs.search.conversation.rerank import Features, RankedCandidate
-from memfs.storage.recall_log import NEVER, RecallLog, Recalls, mark_of
-from memfs.storage.stat_scan import Marks
+from memfs.storage.recall_log import NEVER_RECALLED, RecallLog, Recalls, id_hash
+from memfs.storage.stat_scan import StampTuple
 
 if TYPE_CHECKING:
     from memfs.search.semantic.semantic_index import SemanticIndex
@@ -27,7 +27,7 @@ GROWTH = 4  # times as many matches are fetched when too many of them were filte
 WINDOW = 12  # candidates that are sorted by rank at a time
 DECAY_CACHE_SECONDS = 3600  # decay factors hardly change within this time
 
-Candidate = tuple[float, str, Marks, float, Features | None, int | None]
+Candidate = tuple[float, str, StampTuple, float, Features | None, int | None]
 """A memory that may be a hit: negative rank, path, stamp, score, re-ranking features if it was re-ranked, and its row
 in the index (None if it is unpublished). Candidates sort best first."""
 
@@ -44,7 +44,7 @@ class DecayFactors(dict[int, float]):
 
     def compute(self, decay_inputs: int, id_hash: int) -> float:
         """Return the decay factor of a memory with these packed decay inputs and this hash of its id."""
-        return packed_factor(decay_inputs, self._now, self._half_life_days, *self._recalls.get(id_hash, NEVER))
+        return packed_factor(decay_inputs, self._now, self._half_life_days, *self._recalls.get(id_hash, NEVER_RECALLED))
 
 
 class CandidateFinder:
@@ -82,7 +82,7 @@ class CandidateFinder:
         if not self._decay.enabled:
             return []
         decay_inputs, id_hash = self._decay_inputs(path, row)
-        recalls = self._recall_log.marked().get(id_hash, NEVER)
+        recalls = self._recall_log.by_id_hash().get(id_hash, NEVER_RECALLED)
         arguments = (decay_inputs, now.timestamp(), self._decay.half_life_days, *recalls)
         retention, factor = packed_retention(*arguments), packed_factor(*arguments)
         recalled = f", recalled {recalls.times} times" if recalls.times else ""
@@ -123,7 +123,7 @@ class CandidateFinder:
 
     def decay_factors(self, index: TantivyIndex, now: datetime) -> DecayFactors:
         """Return the decay factors of an index, cached until recalls or the time change them."""
-        seconds, recalls, table = now.timestamp(), self._recall_log.marked(), index.row_table
+        seconds, recalls, table = now.timestamp(), self._recall_log.by_id_hash(), index.row_table
         key = (table, self._recall_log.version, seconds // DECAY_CACHE_SECONDS)
         if self._factors is None or self._factors[0] != key:
             self._factors = key, DecayFactors(table, recalls, seconds, self._decay.half_life_days)
@@ -135,7 +135,7 @@ class CandidateFinder:
             return self._freshness.index.row_table.decay_fields(row)
         memory = self._freshness.unpublished.entries[path].memory
         assert memory is not None  # a removed memory is not a candidate
-        return pack_decay_inputs(memory_moments(memory), memory.header.values), mark_of(memory.id)
+        return pack_decay_inputs(memory_moments(memory), memory.header.values), id_hash(memory.id)
 
     # --- by score
 

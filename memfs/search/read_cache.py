@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from memfs.data_types import Memory, Problem
 from memfs.search.snippets import Line
-from memfs.storage.stat_scan import Marks, is_settled, read_one, stamp_of
+from memfs.storage.stat_scan import StampTuple, is_racy, read_one, stamp_of
 
 MAX_CACHE_BYTES = 32 << 20  # of memory for all entries, about five times the bytes of their files
 ENTRY_BYTES = 2500  # of memory for one entry with a short header, beside its text
@@ -17,7 +17,7 @@ SHORT_HEADER_CHARS, BYTES_PER_HEADER_CHAR = 200, 24  # a parsed header takes so 
 class CachedMemory(NamedTuple):
     """A memory as it was read, and its body on one line."""
 
-    stamp: Marks
+    stamp: StampTuple
     memory: Memory
     line: Line
 
@@ -33,7 +33,7 @@ class ReadCache:
         self._entries: dict[str, CachedMemory] = {}
         self._max_bytes = self._free_bytes = max_bytes
 
-    def get(self, path: str, stamp: Marks) -> CachedMemory | None:
+    def get(self, path: str, stamp: StampTuple) -> CachedMemory | None:
         """Return the cached memory with this stamp; None if there is none, or its file has another stamp now."""
         entry = self._entries.get(path)
         try:
@@ -59,7 +59,7 @@ class ReadCache:
         size = ENTRY_BYTES + len(data) + 4 * sys.getsizeof(body)  # the data, the text, the body, and its line twice
         if (header := len(data if body.isascii() else memory.text) - len(body)) > SHORT_HEADER_CHARS:
             size += BYTES_PER_HEADER_CHAR * (header - SHORT_HEADER_CHARS)
-        if size < self._max_bytes and is_settled(memory.status, began, time.time_ns()):
+        if size < self._max_bytes and not is_racy(memory.status, began, time.time_ns()):
             if size > self._free_bytes:
                 self._entries, self._free_bytes = {}, self._max_bytes
             self._entries[memory.path] = entry

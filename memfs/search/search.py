@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memfs.data_types import Hit, Memory, Reason
 from memfs.decay import DecaySettings
 from memfs.freshness.freshness import Freshness
-from memfs.freshness.inotify_source import is_remote
+from memfs.freshness.network_mounts import is_remote
 from memfs.fs.files import open_root
 from memfs.index.document_builder import indexed_text
 from memfs.index.row_table import IndexDamagedError
@@ -88,7 +88,7 @@ class Searcher:
                         hits = self._search_once(loose, filter_, page, now, with_reasons=with_reasons, is_last=is_last)
                     break
                 except StaleCandidatesError as stale:
-                    self._freshness.consider(stale.args)
+                    self._freshness.recheck(stale.args)
                 except IndexDamagedError:
                     self._freshness.rebuild()
         return hits

@@ -1,7 +1,8 @@
-"""What a process knows of a namespace's names and texts: for free names, and to find a text that is there.
+"""Choose a free file name in a namespace. Caches the names and text keys of each directory that this process writes to.
 
-A directory is read once and remembered. That holds as long as its modification time is the one we left, and
-the gate of the namespace names us as its last writer; an edit in place is noticed after a moment.
+The cache of a directory is valid as long as the directory's modification time is the one this process left, and the
+lock queue file of the namespace names this process as its last writer. An edit in place changes neither: it is found
+after RECHECK_SECONDS, when the files' own modification times are compared.
 """
 
 import itertools
@@ -9,94 +10,79 @@ import os
 import secrets
 import struct
 import time
-import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 
 from memfs.data_types import Stamp
-from memfs.format.frontmatter import parse_file
-from memfs.fs.files import digest, read
 from memfs.namespace import fold
+from memfs.storage.exact_duplicates import file_text_key
 
-FRESH = 2.0  # seconds for which an edit in place may go unnoticed
-_SECRET = secrets.token_bytes(8)
-_UNKNOWN = ((0, 0), "")
+RECHECK_SECONDS = 2.0  # how long an edit in place may stay undetected
+_PROCESS_SECRET = secrets.token_bytes(8)
+_NO_MEMORY = ((0, 0), "")
 
 
-class Names:
-    """The names and texts of one directory; every method wants its lock held."""
+class DirectoryNames:
+    """The file names and text keys of one directory. Every method requires that its lock is held."""
 
     def __init__(self) -> None:
         self._mtime_ns = -1
-        self._scanned = 0.0
-        self._ours = False
-        self._taken: dict[str, tuple[tuple[int, int], str]] = {}  # folded name -> (inode, mtime), text
-        self._texts: dict[str, str] = {}  # text -> name
-        self._last: dict[str, int] = {}  # stem -> number of its last use
+        self._rechecked = 0.0
+        self._is_last_writer = False
+        self._taken: dict[str, tuple[tuple[int, int], str]] = {}  # folded name -> (inode, mtime), text key
+        self._names_by_text: dict[str, str] = {}  # text key -> name
+        self._last_numbers: dict[str, int] = {}  # stem -> the last number appended to it
 
-    def refresh(self, parent: int, gate: int) -> None:
-        """Read the directory, unless it is as we left it."""
+    def refresh(self, parent: int, lock_queue: int) -> None:
+        """Read the directory, unless it is unchanged since this process last wrote to it."""
         mtime_ns, now = os.fstat(parent).st_mtime_ns, time.monotonic()
-        deep = now - self._scanned > FRESH
-        self._ours = os.pread(gate, 12, 0) == _token()
-        if self._ours and self._mtime_ns == mtime_ns and not deep:
+        is_recheck = now - self._rechecked > RECHECK_SECONDS
+        self._is_last_writer = os.pread(lock_queue, 12, 0) == _process_token()
+        if self._is_last_writer and self._mtime_ns == mtime_ns and not is_recheck:
             return
         taken: dict[str, tuple[tuple[int, int], str]] = {}
-        texts: dict[str, str] = {}
+        names_by_text: dict[str, str] = {}
         with os.scandir(parent) as entries:
             for entry in entries:
                 key = fold(entry.name)
-                known = self._taken.get(key, _UNKNOWN)
+                known = self._taken.get(key, _NO_MEMORY)
                 if not entry.name.endswith(".md") or not entry.is_file(follow_symlinks=False):
-                    known = _UNKNOWN
+                    known = _NO_MEMORY
                 else:
-                    identity = entry.inode(), _mtime_ns(entry) if deep else known[0][1]
+                    identity = entry.inode(), _mtime_ns(entry) if is_recheck else known[0][1]
                     if known[0] != identity:
-                        known = identity, _text_of(parent, entry.name)
-                    texts[known[1]] = entry.name
+                        known = identity, file_text_key(parent, entry.name)
+                    names_by_text[known[1]] = entry.name
                 taken[key] = known
-        self._taken, self._texts, self._last = taken, texts, {}
+        self._taken, self._names_by_text, self._last_numbers = taken, names_by_text, {}
         self._mtime_ns = mtime_ns
-        if deep:
-            self._scanned = now
+        if is_recheck:
+            self._rechecked = now
 
-    def with_text(self, text: str) -> str | None:
-        """The name of a file with this text, as far as is known."""
-        return self._texts.get(text)
+    def name_with_text(self, key: str) -> str | None:
+        """Return the name of a file whose text has this key; the file may have changed since."""
+        return self._names_by_text.get(key)
 
-    def has(self, name: str) -> bool:
-        """Tell whether a name is taken, as far as is known."""
+    def is_taken(self, name: str) -> bool:
+        """Return whether a name is taken, in any case or normal form; a new file of another program may be missed."""
         return fold(name) in self._taken
 
-    def free(self, stem: str) -> Iterator[str]:
-        """The names `stem`, `stem-2`, `stem-3` ... that are not taken, as far as is known."""
-        for number in itertools.count(self._last.get(stem, 0) + 1):
+    def free_names(self, stem: str) -> Iterator[str]:
+        """Yield the free ones of `stem`, `stem-2`, `stem-3` ...; a new file of another program may be missed."""
+        for number in itertools.count(self._last_numbers.get(stem, 0) + 1):
             name = f"{stem}-{number}.md" if number > 1 else f"{stem}.md"
             if fold(name) not in self._taken:
-                self._last[stem] = number
+                self._last_numbers[stem] = number
                 yield name
 
-    def note(self, parent: int, gate: int, name: str, stamp: Stamp, text: str) -> None:
-        """Remember a file of our own."""
-        self._taken[fold(name)] = ((stamp.inode, stamp.mtime_ns), text)
-        self._texts[text] = name
+    def record(self, parent: int, lock_queue: int, name: str, stamp: Stamp, key: str) -> None:
+        """Record a file that this process has written, with the key of its text."""
+        self._taken[fold(name)] = ((stamp.inode, stamp.mtime_ns), key)
+        self._names_by_text[key] = name
         self._mtime_ns = os.fstat(parent).st_mtime_ns
-        if not self._ours:
+        if not self._is_last_writer:
             with suppress(OSError):  # on a full disk the next writer reads the directory again
-                os.pwrite(gate, _token(), 0)
-
-
-def text_key(text: str) -> str:
-    """Equal for texts that differ only in normal form and in the white space of their lines."""
-    lines = unicodedata.normalize("NFC", text).strip().splitlines()
-    return digest("\n".join([" ".join(line.split()) for line in lines]).encode())
-
-
-def _text_of(parent: int, name: str) -> str:
-    try:
-        return text_key(parse_file(name, read(parent, name).data).body)
-    except OSError:
-        return ""
+                os.pwrite(lock_queue, _process_token(), 0)
 
 
 def _mtime_ns(entry: "os.DirEntry[str]") -> int:
@@ -105,6 +91,6 @@ def _mtime_ns(entry: "os.DirEntry[str]") -> int:
     return 0
 
 
-def _token() -> bytes:
-    """This process; another one after a fork."""
-    return _SECRET + struct.pack("<I", os.getpid())
+def _process_token() -> bytes:
+    """Return a token of this process, which changes in a fork."""
+    return _PROCESS_SECRET + struct.pack("<I", os.getpid())

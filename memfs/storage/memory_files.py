@@ -1,6 +1,5 @@
-"""Memory files under the lock: read, add, rewrite, move, remove. Knows nothing of the index."""
+"""Read, add, rewrite, move and remove memory files under the lock of their namespace. Knows nothing of the index."""
 
-import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -38,49 +37,48 @@ from memfs.fs.locks import acquire, release
 from memfs.ids import new_id
 from memfs.namespace import check_file_name, first_line, fold, slug
 from memfs.protocols import Clock
+from memfs.storage.atomic_replace import AtomicWriter, open_settled
 from memfs.storage.change_journal import ChangeJournal
-from memfs.storage.file_names import Names, text_key
-from memfs.storage.state_dir import State, settled
+from memfs.storage.crash_recovery import recover_late_saves, sweep_temporary_files
+from memfs.storage.exact_duplicates import read_duplicate, text_key
+from memfs.storage.file_errors import NamespaceGoneError, read_error, reading_to_change, writing_into
+from memfs.storage.file_names import DirectoryNames
+from memfs.storage.state_dir import StateDir
 from memfs.storage.versions import Versions
 
-PERMISSIONS = "Check the permissions of the file, and of the directories above it."
 Change = Callable[[str], str]
 Segments = tuple[str, ...]
 Seen = Stamp | None
 
 
 class LockedDirectory(NamedTuple):
-    """A locked namespace: open descriptors of the root, the directory and its gate, and its real segments."""
+    """A locked namespace: descriptors of root, directory and lock queue file, and its segments as spelled on disk."""
 
     root: int
     parent: int
-    gate: int
+    lock_queue: int
     segments: tuple[str, ...]
 
     def path(self, name: str) -> str:
         return "/".join((*self.segments, name))
 
 
-class _NamespaceGoneError(MemoryNotFoundError):
-    """The directory was deleted while its lock was held."""
-
-
 class MemoryFiles:
-    """The memory files of one vault. Thread-safe; every method is one whole operation."""
+    """The memory files of one vault. Thread-safe; every public method is one whole operation."""
 
     def __init__(self, root: Path, *, clock: Clock, lock_timeout: float) -> None:
         self.root, self._clock, self._timeout = str(root), clock, lock_timeout
-        self.state = State()
+        self.state, self.writer = StateDir(), AtomicWriter()
         self.versions = Versions(str(root), lock_timeout=lock_timeout)
         self.journal = ChangeJournal()
-        self._names: dict[tuple[str, ...], Names] = {}
+        self._names: dict[tuple[str, ...], DirectoryNames] = {}
         self._mutex = Mutex()
-        self._busy = 0
+        self._active = 0  # operations in progress
         self._closing = False
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """The root's descriptor; while one is out, nothing that is held open is closed."""
+        """Yield a descriptor of the root; cached descriptors stay open until the last such block has ended."""
         root = self._enter()
         try:
             yield root
@@ -90,15 +88,16 @@ class MemoryFiles:
     def _enter(self) -> int:
         root = open_root(self.root)
         with self._mutex:
-            self._busy += 1
+            self._active += 1
         return root
 
     def _leave(self, root: int) -> None:
         with self._mutex:
-            self._busy -= 1
-            if self._closing and not self._busy:
+            self._active -= 1
+            if self._closing and not self._active:
                 self._closing = False
-                self.state.close(root)
+                self.state.close()
+                self.writer.close(root)
                 self.versions.close()
                 self.journal.close()
         os.close(root)
@@ -106,7 +105,7 @@ class MemoryFiles:
     # --- reading
 
     def read(self, path: str) -> Memory:
-        """Read one memory."""
+        """Read one memory. Raise MemoryNotFoundError, or MalformedMemoryError if it cannot be read."""
         with self.opened() as root:
             segments = tuple(path.split("/"))
             try:
@@ -116,13 +115,10 @@ class MemoryFiles:
                     raise MemoryNotFoundError(path) from None
                 return self.read("/".join(real))
             except OSError as error:
-                if error.errno in {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR}:
-                    raise MemoryNotFoundError(path) from None
-                refused = MalformedMemoryError(path, 1, f"cannot be read: {error.strerror}")
-                raise (refused.with_hint(PERMISSIONS) if isinstance(error, PermissionError) else refused) from error
+                raise read_error(path, error) from error
 
     def walk(self, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[Memory | Problem]:
-        """Every memory below a namespace; a file that cannot be read is a problem."""
+        """Yield every memory below a namespace, and a Problem for each file that cannot be read."""
         with self.opened() as root:
             with suppress(PermissionError):
                 segments = spelling_on_disk(root, segments)
@@ -140,115 +136,118 @@ class MemoryFiles:
                     else:
                         yield Memory(path, data, status, parse_file)
 
-    def kept(self, path: str) -> list[Version]:
-        """The kept versions of a memory, newest first."""
+    def kept_versions(self, path: str) -> list[Version]:
+        """Return the kept versions of a memory, newest first."""
         with self.opened() as root:
-            return self.versions.of(root, path)
+            return self.versions.list_versions(root, path)
 
-    def kept_data(self, path: str, version: Version) -> bytes:
-        """The content of a kept version."""
+    def version_data(self, path: str, version: Version) -> bytes:
+        """Return the content of a kept version."""
         with self.opened() as root:
             return self.versions.read(root, path, version)
 
     # --- writing
 
     def add(self, segments: tuple[str, ...], text: str, values: Mapping[str, Any], dirty: DirectorySync) -> Written:
-        """Add a memory, unless the same text is in the namespace."""
+        """Add a memory. Return the existing one, as a duplicate, if the namespace already has the same text."""
         keys = {key: canonical_value(key, value) for key, value in values.items() if value is not None}
         encode_text(text, "text")
-        return self._while_there(lambda: self._add(segments, text, keys, dirty))
+        return self._retry_if_directory_gone(lambda: self._add(segments, text, keys, dirty))
 
     def _add(self, segments: tuple[str, ...], text: str, keys: Mapping[str, Any], dirty: DirectorySync) -> Written:
-        same = text_key(text)
-        with self.hold(segments, create=True) as hold:
+        key = text_key(text)
+        with self.locked(segments, create=True) as locked:
             with self._mutex:
-                names = self._names.setdefault(hold.segments, Names())
-            names.refresh(hold.parent, hold.gate)
-            if found := self._duplicate(hold, names, same):
+                names = self._names.setdefault(locked.segments, DirectoryNames())
+            names.refresh(locked.parent, locked.lock_queue)
+            same = names.name_with_text(key)
+            if same and (found := read_duplicate(locked.root, locked.path(same), key)):
                 return Written(found.id, found.path, "duplicate", found.stamp)
             now = self._clock()
             header = {"id": new_id(now), "type": "note", **keys}
             header.setdefault("created", canonical_value("created", now))
             data = encode_text(compose(header, text), "text")
-            free = names.free(slug(str(keys.get("title") or first_line(text))))
-            with _in_a_namespace_that_is_there(hold.parent):
-                name, stamp = self.state.create(hold.root, hold.parent, data, free)
-            dirty.sync(hold.parent)
-            path = hold.path(name)
-            self.versions.keep(hold.root, path, data)
-            self.journal.note(hold.root, (path,))
-            names.note(hold.parent, hold.gate, name, stamp, same)
+            free = names.free_names(slug(str(keys.get("title") or first_line(text))))
+            with writing_into(locked.parent):
+                name, stamp = self.writer.create(locked.root, locked.parent, data, free)
+            dirty.sync(locked.parent)
+            path = locked.path(name)
+            self.versions.keep(locked.root, path, data)
+            self.journal.append(locked.root, (path,))
+            names.record(locked.parent, locked.lock_queue, name, stamp, key)
             return Written(header["id"], path, "created", stamp)
 
     def rewrite(self, path: str, change: Change, dirty: DirectorySync, *, seen: Stamp | None = None) -> Written:
-        """Apply `change` to a memory's text. A save that comes in between is kept, and `change` applied to it,
-        unless `seen` names the file to change."""
+        """Apply `change` to the text of a memory, and again to the new text if an editor saves in between.
+
+        With `seen`, raise MemoryChangedError instead if the memory no longer has this stamp.
+        """
         segments = tuple(path.split("/"))
-        with self.hold(segments[:-1]) as hold:
-            self._rescue(hold.root)
-            keep = partial(self.versions.keep_once, hold.root)
+        with self.locked(segments[:-1]) as locked:
+            self._recover_late_saves(locked.root)
+            keep = partial(self.versions.keep_once, locked.root)
             deadline = time.monotonic() + self._timeout
             while True:
                 try:
-                    with _readable(path), settled(hold.parent, segments[-1]) as old:
+                    with reading_to_change(path), open_settled(locked.parent, segments[-1]) as old:
                         memory = Memory(path, *old.content, parse_file)
                         if seen is not None and seen != memory.stamp:
                             raise MemoryChangedError(path)
                         data = _changed(memory, change)
                         if data == memory.data:
                             return Written(memory.id, path, "unchanged", memory.stamp)
-                        stamp = self.state.replace(hold.root, hold.parent, path, old, data, keep)
+                        stamp = self.writer.replace(locked.root, locked.parent, path, old, data, keep)
                         break
                 except MemoryChangedError:
                     if seen is not None or time.monotonic() > deadline:
                         raise
-            dirty.sync(hold.parent)
-            self.versions.keep(hold.root, path, data)
-            self.journal.note(hold.root, (path,))
+            dirty.sync(locked.parent)
+            self.versions.keep(locked.root, path, data)
+            self.journal.append(locked.root, (path,))
             return Written(Memory(path, data, memory.status, parse_file).id, path, "updated", stamp)
 
     def create(self, path: str, data: bytes, *, outcome: Outcome) -> Written:
-        """Write a whole file under a name that nobody has, also in another case or normal form."""
-        return self._while_there(lambda: self._create(tuple(path.split("/")), data, outcome))
+        """Write a new file. Raise MemoryExistsError if its name is taken, also in another case or normal form."""
+        return self._retry_if_directory_gone(lambda: self._create(tuple(path.split("/")), data, outcome))
 
     def _create(self, segments: tuple[str, ...], data: bytes, outcome: Outcome) -> Written:
         name = segments[-1]
-        with self.hold(segments[:-1], create=True) as hold:
-            path = hold.path(name)
+        with self.locked(segments[:-1], create=True) as locked:
+            path = locked.path(name)
             with self._mutex:
-                names = self._names.setdefault(hold.segments, Names())
-            names.refresh(hold.parent, hold.gate)
+                names = self._names.setdefault(locked.segments, DirectoryNames())
+            names.refresh(locked.parent, locked.lock_queue)
             try:
-                if names.has(name):
+                if names.is_taken(name):
                     raise FileExistsError
-                with _in_a_namespace_that_is_there(hold.parent):
-                    _, stamp = self.state.create(hold.root, hold.parent, data, (name,))
+                with writing_into(locked.parent):
+                    _, stamp = self.writer.create(locked.root, locked.parent, data, (name,))
             except FileExistsError:
                 raise MemoryExistsError(path) from None
-            os.fsync(hold.parent)
-            self.versions.keep(hold.root, path, data)
-            self.journal.note(hold.root, (path,))
-            memory = _read(hold.root, tuple(path.split("/")))
-            names.note(hold.parent, hold.gate, name, stamp, text_key(memory.body))
+            os.fsync(locked.parent)
+            self.versions.keep(locked.root, path, data)
+            self.journal.append(locked.root, (path,))
+            memory = _read(locked.root, tuple(path.split("/")))
+            names.record(locked.parent, locked.lock_queue, name, stamp, text_key(memory.body))
             return Written(memory.id, path, outcome, stamp)
 
     def move(
         self, path: str, to: Segments, name: str, *, outcome: Outcome, dirty: DirectorySync, seen: Seen = None
     ) -> Written:
-        """Move a memory; the new name must be free, or is numbered when it is archived."""
+        """Move a memory. Raise MemoryExistsError if the new name is taken; an archived memory gets a number instead."""
         if name != path.rpartition("/")[2]:
             check_file_name(name)
-        return self._while_there(lambda: self._move(path, to, name, outcome, dirty, seen))
+        return self._retry_if_directory_gone(lambda: self._move(path, to, name, outcome, dirty, seen))
 
     def _move(self, path: str, to: Segments, name: str, outcome: Outcome, dirty: DirectorySync, seen: Seen) -> Written:
         segments = tuple(path.split("/"))
-        with self.hold(segments[:-1]) as hold:
-            with _readable(path):
-                memory = _read(hold.root, segments)
+        with self.locked(segments[:-1]) as locked:
+            with reading_to_change(path):
+                memory = _read(locked.root, segments)
             if seen is not None and seen != memory.stamp:
                 raise MemoryChangedError(path)
-            to = spelling_on_disk(hold.root, to)
-            with open_directory(hold.root, to, create=True) as parent:
+            to = spelling_on_disk(locked.root, to)
+            with open_directory(locked.root, to, create=True) as parent:
                 taken = {fold(other) for other in os.listdir(parent)}
                 if to == segments[:-1]:
                     taken.discard(fold(segments[-1]))
@@ -259,68 +258,68 @@ class MemoryFiles:
                     number += 1
                     free = f"{name[:-3]}-{number}.md"
                 try:
-                    with _in_a_namespace_that_is_there(parent):
-                        rename_without_replacing(hold.parent, segments[-1], parent, free)
+                    with writing_into(parent):
+                        rename_without_replacing(locked.parent, segments[-1], parent, free)
                 except FileExistsError:
                     raise MemoryExistsError("/".join((*to, free))) from None
                 dirty.sync(parent)
-            dirty.sync(hold.parent)
+            dirty.sync(locked.parent)
             new = "/".join((*to, free))
-            self.versions.move(hold.root, path, new)
-            self.journal.note(hold.root, (path, new))
-            moved = _read(hold.root, (*to, free))
+            self.versions.move(locked.root, path, new)
+            self.journal.append(locked.root, (path, new))
+            moved = _read(locked.root, (*to, free))
             return Written(moved.id, new, outcome, moved.stamp)
 
     def remove(self, path: str, dirty: DirectorySync, *, seen: Stamp | None = None) -> Written:
         """Delete a memory and its kept versions."""
         segments = tuple(path.split("/"))
-        with self.hold(segments[:-1]) as hold:
-            with _readable(path):
-                memory = _read(hold.root, segments)
+        with self.locked(segments[:-1]) as locked:
+            with reading_to_change(path):
+                memory = _read(locked.root, segments)
             if seen is not None and seen != memory.stamp:
                 raise MemoryChangedError(path)
-            os.unlink(segments[-1], dir_fd=hold.parent)
-            dirty.sync(hold.parent)
-            self.versions.purge(hold.root, path)
-            self.journal.begin_anew(hold.root)  # its name may say what it said
+            os.unlink(segments[-1], dir_fd=locked.parent)
+            dirty.sync(locked.parent)
+            self.versions.purge(locked.root, path)
+            self.journal.restart(locked.root)  # a file name may reveal the deleted text
             return Written(memory.id, path, "removed")
 
     def close(self) -> None:
-        """Turn late saves into conflict copies, and give back what is held, once nobody is writing."""
+        """Save late saves as conflict copies, and close cached descriptors once no operation is in progress."""
         with suppress(OSError, VaultError), self.opened() as root:
-            if self.state.is_made:
-                self._rescue(root)
+            if self.state.is_created:
+                self._recover_late_saves(root)
             self._closing = True
 
-    def _while_there(self, write: Callable[[], Written]) -> Written:
-        """Write again if git removed the empty directory under our hands."""
+    def _retry_if_directory_gone(self, write: Callable[[], Written]) -> Written:
+        """Call `write` again if git removed the empty directory meanwhile."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
                 return write()
-            except _NamespaceGoneError:
+            except NamespaceGoneError:
                 if time.monotonic() > deadline:
                     raise
 
     # --- the lock
 
     @contextmanager
-    def hold(self, segments: tuple[str, ...], *, create: bool = False) -> Iterator[LockedDirectory]:
-        """Lock a namespace, in the directory that has its name once the lock is held."""
+    def locked(self, segments: tuple[str, ...], *, create: bool = False) -> Iterator[LockedDirectory]:
+        """Lock a namespace. The locked directory is the one that has its name once the lock is held."""
         label = "/" + "/".join(segments)
         deadline = time.monotonic() + self._timeout
         root, parent = self._enter(), -1
         try:
-            if not self.state.is_made:
-                self._begin(root)
-            gate = self.state.gate(root, fold(label))
+            if not self.state.is_created:
+                self._prepare_first_write(root)
+            lock_queue = self.state.lock_queue(root, fold(label))
             while parent < 0:
                 parent, segments = self._open_namespace(root, segments, create=create)
-                acquire(parent, gate, label, self._timeout, deadline)
+                acquire(parent, lock_queue, label, self._timeout, deadline)
                 if not is_directory_at(root, segments, parent):
                     os.close(parent)
                     parent = -1
-            yield LockedDirectory(root, parent, gate, segments)
+            yield LockedDirectory(root, parent, lock_queue, segments)
         except OSError as error:
             raise translate_os_error(label, error) from error
         finally:
@@ -329,14 +328,14 @@ class MemoryFiles:
                 os.close(parent)
             self._leave(root)
 
-    def _begin(self, root: int) -> None:
-        """Before the first write: make the state directory, and clear what killed writers left."""
-        self.state.make(root)
-        self.state.sweep(root, partial(self.versions.keep_once, root))
-        self._rescue(root)
+    def _prepare_first_write(self, root: int) -> None:
+        """Create the state directory, and recover the data of killed writers."""
+        self.state.create(root)
+        sweep_temporary_files(root, partial(self.versions.keep_once, root))
+        self._recover_late_saves(root)
 
     def _open_namespace(self, root: int, segments: tuple[str, ...], *, create: bool) -> tuple[int, tuple[str, ...]]:
-        """Open a directory, and tell how it is spelled on disk."""
+        """Open a directory. Return its descriptor, and its segments as they are spelled on disk."""
         try:
             return open_directory_fd(root, segments), segments
         except FileNotFoundError:
@@ -346,27 +345,18 @@ class MemoryFiles:
         except FileNotFoundError:
             raise MemoryNotFoundError("/".join(segments)) from None
 
-    def _rescue(self, root: int) -> None:
-        """Give every save that came too late a file of its own."""
+    def _recover_late_saves(self, root: int) -> None:
+        """Write every late save to a conflict copy beside its memory."""
 
         def save(path: str, data: bytes) -> None:
             segments = tuple(path.split("/"))
             stem = f"{segments[-1].removesuffix('.md')}.conflict-{self._clock():%Y%m%dT%H%M%SZ}"
             with open_directory(root, spelling_on_disk(root, segments[:-1]), create=True) as parent:
-                name, _ = self.state.create(root, parent, data, Names().free(stem))
+                name, _ = self.writer.create(root, parent, data, DirectoryNames().free_names(stem))
                 os.fsync(parent)
-            self.journal.note(root, ("/".join((*segments[:-1], name)),))
+            self.journal.append(root, ("/".join((*segments[:-1], name)),))
 
-        self.state.rescue(root, save)
-
-    def _duplicate(self, hold: LockedDirectory, names: Names, same: str) -> Memory | None:
-        """The memory in a namespace that has this text now."""
-        name = names.with_text(same)
-        with suppress(OSError):
-            memory = _read(hold.root, (*hold.segments, name)) if name else None
-            if memory and text_key(memory.body) == same:
-                return memory
-        return None
+        recover_late_saves(root, save)
 
 
 def _read(root: int, segments: tuple[str, ...]) -> Memory:
@@ -374,31 +364,8 @@ def _read(root: int, segments: tuple[str, ...]) -> Memory:
     return Memory(path, *read_path(root, path), parse_file)
 
 
-@contextmanager
-def _readable(path: str) -> Iterator[None]:
-    """Word what is wrong with a file that is to be read and changed."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise MemoryNotFoundError(path) from None
-    except OSError as error:
-        if error.errno in {errno.EFBIG, errno.EINVAL, errno.ELOOP}:
-            raise MalformedMemoryError(path, 1, f"cannot be changed: {error.strerror}") from error
-        raise
-
-
-@contextmanager
-def _in_a_namespace_that_is_there(parent: int) -> Iterator[None]:
-    try:
-        yield
-    except OSError:
-        if not os.fstat(parent).st_nlink:
-            raise _NamespaceGoneError("the namespace") from None
-        raise
-
-
 def _changed(memory: Memory, change: Change) -> bytes:
-    """The bytes of a memory after a change."""
+    """Return the bytes of a memory after a change. Raise MalformedMemoryError if it cannot be changed."""
     try:
         text = memory.data.decode()
     except UnicodeDecodeError:

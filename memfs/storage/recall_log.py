@@ -1,7 +1,7 @@
-"""What agents were given: how often and when each memory was recalled, and how many of their searches found something.
+"""Count how often and when each memory was given to an agent, and how many searches of agents found something.
 
-`.memfs/usage/recalls` is a log of lines that every process appends to, and that is made shorter now and then. A line
-that is torn or means nothing costs itself. Nothing of it is needed: deleted, the counters begin anew.
+`.memfs/usage/recalls` is a log to which every process appends lines, and which is compacted now and then. A torn or
+malformed line is skipped. The log can be deleted at any time: the counters then start at zero.
 """
 
 import os
@@ -19,19 +19,20 @@ from memfs.fs.files import STATE_DIR, open_directory, open_root, raw_digest, wri
 from memfs.fs.handle_cache import HandleCache
 from memfs.fs.locks import release, try_lock, try_lock_shared
 from memfs.protocols import Clock, system_clock
-from memfs.storage.state_dir import make
+from memfs.storage.state_dir import create_state_dir
 
-ROOM, NAME = "usage", "recalls"
-COMPACT = 1 << 16  # bytes; a log is made shorter when it has doubled since, and is larger than this
-MOST = 8 << 20  # bytes of counters that are kept: of those recalled last
-LARGEST = 64 << 20  # bytes; a larger log is not ours
-PATIENCE = 0.5  # seconds to wait for one who makes the log shorter; what comes later is not counted
-PAUSE = 1.0  # seconds between two looks at what others counted, for a rank
-AT_ONCE, TURN = 50, 2e-5  # lines until other threads have their turn, and seconds of it: by itself Python waits 5 ms
+DIRECTORY, LOG_FILE = "usage", "recalls"
+COMPACT_BYTES = 1 << 16  # a larger log is compacted once it has doubled since the last compaction
+MAX_COUNTER_BYTES = 8 << 20  # of counters that compaction keeps: those of the memories recalled last
+MAX_LOG_BYTES = 64 << 20  # a larger log is not read
+LOCK_TIMEOUT = 0.5  # seconds to wait while another process compacts the log; then the recall is not counted
+REFRESH_SECONDS = 1.0  # between two reads of other processes' counts, for ranking
+YIELD_LINES = 50  # read without a pause for other threads: Python by itself lets them wait for 5 ms
+YIELD_SECONDS = 2e-5  # of such a pause
 _APPEND = os.O_RDWR | os.O_APPEND
-_END = b"."  # of each line: one without it was cut
-_DIGITS = 15  # at most, of a number
-_LATEST = 253_402_300_799  # seconds: the end of the year 9999
+_LINE_END = b"."  # the last field of each line: a line without it is torn
+_MAX_DIGITS = 15  # of a number
+_MAX_TIME = 253_402_300_799  # seconds: the end of the year 9999
 
 
 class Recalls(NamedTuple):
@@ -42,7 +43,7 @@ class Recalls(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """The searches of agents: how many there were and found something, and since when they are counted."""
+    """The searches of agents: how many there were, how many found something, and since when they are counted."""
 
     searches: int = 0
     found: int = 0
@@ -54,80 +55,80 @@ class Ratio(NamedTuple):
         return self.found / self.searches if self.searches else None
 
 
-NEVER = Recalls()
+NEVER_RECALLED = Recalls()
 
 
-def mark_of(name: str) -> int:
-    """What an index knows an id by: a number of 64 bits."""
+def id_hash(name: str) -> int:
+    """Return the 64-bit number under which an index stores an id."""
     return int.from_bytes(raw_digest(name.encode(errors="replace")), signed=True)
 
 
 class RecallLog:
-    """The counters of one vault, keyed by the ids of memories. Thread-safe; what cannot be written is not counted."""
+    """The counters of one vault, by memory id. Thread-safe; a recall that cannot be written is not counted."""
 
     def __init__(self, root: str | os.PathLike[str], clock: Clock = system_clock) -> None:
         self._root, self._clock = os.fspath(root), clock
-        self._path = os.path.join(self._root, STATE_DIR, ROOM, NAME)
-        self._writing, self._reading = HandleCache(STATE_DIR, ROOM), HandleCache(STATE_DIR, ROOM)
-        self._mutex, self._looking = Mutex(), Mutex()
-        self.version = 0  # is another one when something was recalled since, as far as this process knows
-        self._known: tuple[int, int] | None  # inode and size of the log, when it was last looked at
-        self._begin_anew()
+        self._path = os.path.join(self._root, STATE_DIR, DIRECTORY, LOG_FILE)
+        self._write_handles, self._read_handles = HandleCache(STATE_DIR, DIRECTORY), HandleCache(STATE_DIR, DIRECTORY)
+        self._mutex, self._read_mutex = Mutex(), Mutex()
+        self.version = 0  # changes whenever this process learns of new recalls
+        self._read_state: tuple[int, int] | None  # inode and size of the log at the last read
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self.version += 1
-        self._due = 0.0  # when to look at what others counted
-        self._tally, self._known, self._inode, self._position = Tally(), None, 0, 0
-        self._view, self._marked = MappingProxyType(self._tally.counts), MappingProxyType(self._tally.marked)
+        self._refresh_at = 0.0  # when to read the counts of other processes
+        self._tally, self._read_state, self._inode, self._position = Tally(), None, 0, 0
+        self._view, self._by_id_hash = MappingProxyType(self._tally.counts), MappingProxyType(self._tally.by_id_hash)
 
     # --- counting
 
     def recalled(self, ids: Iterable[str]) -> None:
-        """Count that an agent was given these memories."""
-        self._note(b"r", ids)
+        """Count one recall of each of these memories: they were given to an agent."""
+        self._append(b"r", ids)
 
     def searched(self, ids: Iterable[str]) -> None:
-        """Count a search of an agent, which was given these memories, or none."""
-        self._note(b"s", ids)
+        """Count one search by an agent, and one recall of each memory it returned."""
+        self._append(b"s", ids)
 
-    def _note(self, kind: bytes, ids: Iterable[str]) -> None:
+    def _append(self, kind: bytes, ids: Iterable[str]) -> None:
         seconds = int(self._clock().timestamp())
-        data = b"\n" + _line(kind, b"%d" % seconds, *map(_spelled, ids))  # also behind a line that was cut
+        data = b"\n" + _line(kind, b"%d" % seconds, *map(_encode_id, ids))  # the newline ends a torn line before it
         with suppress(OSError, MemfsError), self._mutex:
-            fd = self._shared()
+            fd = self._open_shared()
             try:
                 os.write(fd, data)
-                is_due = _is_due(fd)
+                is_due = _is_compaction_due(fd)
             finally:
                 release(fd)
             if is_due:
                 self._compact(fd)
-        self._due = 0.0
+        self._refresh_at = 0.0
 
-    def _shared(self) -> int:
-        """The log, open for appending, while nobody makes it shorter."""
-        deadline = time.monotonic() + PATIENCE
+    def _open_shared(self) -> int:
+        """Open the log for appending, with a shared lock against compaction. Raise TimeoutError after LOCK_TIMEOUT."""
+        deadline = time.monotonic() + LOCK_TIMEOUT
         while True:
-            fd = self._writing.cached_fd(NAME, self._path)
-            fd = fd if fd >= 0 else self._opened()
+            fd = self._write_handles.cached_fd(LOG_FILE, self._path)
+            fd = fd if fd >= 0 else self._open_or_create()
             while not try_lock_shared(fd):
                 if time.monotonic() > deadline:
                     raise TimeoutError
                 time.sleep(0.001)
             if os.fstat(fd).st_nlink:
-                return fd  # else it was replaced meanwhile
+                return fd  # else it was replaced by a compacted one meanwhile
 
-    def _opened(self) -> int:
-        """The log, made in a state directory that git does not see, if it is missing."""
-        with self._rooted() as root:
+    def _open_or_create(self) -> int:
+        """Open the log, after creating it, and the state directory that git ignores, if missing."""
+        with self._root_fd() as root:
             try:
-                return self._writing.open(root, NAME, _APPEND)
+                return self._write_handles.open(root, LOG_FILE, _APPEND)
             except FileNotFoundError:
-                make(root)
-                return self._writing.open(root, NAME, _APPEND | os.O_CREAT)
+                create_state_dir(root)
+                return self._write_handles.open(root, LOG_FILE, _APPEND | os.O_CREAT)
 
     @contextmanager
-    def _rooted(self) -> Iterator[int]:
+    def _root_fd(self) -> Iterator[int]:
         root = open_root(self._root)
         try:
             yield root
@@ -135,105 +136,107 @@ class RecallLog:
             os.close(root)
 
     def _compact(self, fd: int) -> None:
-        """Write a shorter log in the place of a long one, unless somebody is at it."""
+        """Replace the log by a compacted one, unless another process has it locked."""
         if not try_lock(fd):
             return
         try:
             status = os.fstat(fd)
-            if status.st_nlink and _is_due(fd):
+            if status.st_nlink and _is_compaction_due(fd):
                 tally = Tally()
-                tally.take(os.pread(fd, status.st_size, 0) if status.st_size <= LARGEST else b"")
+                tally.add_lines(os.pread(fd, status.st_size, 0) if status.st_size <= MAX_LOG_BYTES else b"")
                 lines = b"".join(tally.lines())
-                with self._rooted() as root, open_directory(root, (STATE_DIR, ROOM)) as room:
+                with self._root_fd() as root, open_directory(root, (STATE_DIR, DIRECTORY)) as parent:
                     with suppress(FileNotFoundError):
-                        os.unlink(f"{NAME}.new", dir_fd=room)
-                    write(room, f"{NAME}.new", b"%d\n%b" % (len(lines), lines), durable=False)
-                    os.rename(f"{NAME}.new", NAME, src_dir_fd=room, dst_dir_fd=room)
+                        os.unlink(f"{LOG_FILE}.new", dir_fd=parent)
+                    write(parent, f"{LOG_FILE}.new", b"%d\n%b" % (len(lines), lines), durable=False)
+                    os.rename(f"{LOG_FILE}.new", LOG_FILE, src_dir_fd=parent, dst_dir_fd=parent)
         finally:
             release(fd)
 
-    # --- looking
+    # --- reading
 
     def of(self, name: str) -> Recalls:
-        """How often and when last a memory was recalled, by its id."""
-        return self.snapshot().get(name, NEVER)
+        """Return how often and when last a memory was recalled, by its id."""
+        return self.snapshot().get(name, NEVER_RECALLED)
 
     def ratio(self) -> Ratio:
-        """How many searches of agents found something."""
+        """Return how many searches of agents there were, and how many found something."""
         self.snapshot()
         return Ratio(self._tally.searches, self._tally.found, self._tally.since)
 
     def snapshot(self) -> Mapping[str, Recalls]:
-        """What was recalled, by id; a live view. Costs a look at the log's size if nothing changed."""
-        if self._known is None and not os.access(self._path, os.F_OK):
-            return self._view  # an exception takes longer
+        """Return the recalls by memory id, as a live view. Costs one stat of the log if nothing changed."""
+        if self._read_state is None and not os.access(self._path, os.F_OK):
+            return self._view  # cheaper than the exception of os.stat
         try:
             status = os.stat(self._path)
             now: tuple[int, int] | None = (status.st_ino, status.st_size)
         except OSError:
             now = None
-        if now != self._known:
-            with self._looking:
+        if now != self._read_state:
+            with self._read_mutex:
                 self._catch_up()
-                self._known = now
+                self._read_state = now
                 self.version += 1
         return self._view
 
-    def marked(self) -> Mapping[int, Recalls]:
-        """What was recalled, by the marks of the ids; what others count is here within a second."""
-        if (now := time.monotonic()) >= self._due:
-            self._due = now + PAUSE  # not after the look: what is counted meanwhile is due at once
+    def by_id_hash(self) -> Mapping[int, Recalls]:
+        """Return the recalls by id hash, as a live view. Recalls in other processes appear within REFRESH_SECONDS."""
+        if (now := time.monotonic()) >= self._refresh_at:
+            self._refresh_at = now + REFRESH_SECONDS  # before the read: a recall meanwhile resets it to 0
             self.snapshot()
-        return self._marked
+        return self._by_id_hash
 
     def _catch_up(self) -> None:
-        """Read on where the log was read up to; a log that is another one, or gone, is begun with anew."""
+        """Read the new lines of the log. Start again from zero if the log was replaced or is gone."""
         try:
-            fd = self._reading.cached_fd(NAME, self._path)  # it stays open, so no other file gets its inode
+            fd = self._read_handles.cached_fd(
+                LOG_FILE, self._path
+            )  # it stays open, so that no other file gets its inode
             if fd < 0:
-                with self._rooted() as root:
-                    fd = self._reading.open(root, NAME, os.O_RDONLY)
+                with self._root_fd() as root:
+                    fd = self._read_handles.open(root, LOG_FILE, os.O_RDONLY)
             status = os.fstat(fd)
             if status.st_ino != self._inode or status.st_size < self._position:
-                self._begin_anew()
+                self._reset()
             self._inode = status.st_ino
-            if status.st_size <= LARGEST:
+            if status.st_size <= MAX_LOG_BYTES:
                 data = os.pread(fd, status.st_size - self._position, self._position)
-                data = data[: data.rfind(b"\n") + 1]  # what follows is being written
+                data = data[: data.rfind(b"\n") + 1]  # the rest is still being written
                 self._position += len(data)
-                self._tally.take(data)
+                self._tally.add_lines(data)
         except (OSError, MemfsError):
-            self._begin_anew()
+            self._reset()
 
     def close(self) -> None:
-        """Give back what is held; the counters can still be used."""
+        """Close the files; the counters can still be used."""
         with self._mutex:
-            self._writing.close()
-        with self._looking:
-            self._reading.close()
-            self._begin_anew()
+            self._write_handles.close()
+        with self._read_mutex:
+            self._read_handles.close()
+            self._reset()
 
 
 class Tally:
-    """What the lines of a log add up to."""
+    """The sums of the lines of a log."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Recalls] = {}
-        self.marked: dict[int, Recalls] = {}
+        self.by_id_hash: dict[int, Recalls] = {}
         self.searches = self.found = 0
         self.since = 0.0
 
-    def take(self, data: bytes) -> None:
-        """Add up some lines; one that cannot be read is passed over."""
+    def add_lines(self, data: bytes) -> None:
+        """Add some lines; a malformed one is skipped."""
         for number, line in enumerate(data.split(b"\n")):
-            if number % AT_ONCE == AT_ONCE - 1 and threading.active_count() > 1:
-                time.sleep(TURN)
+            if number % YIELD_LINES == YIELD_LINES - 1 and threading.active_count() > 1:
+                time.sleep(YIELD_SECONDS)
             kind, *fields = line.split(b"\t")
-            if fields and fields.pop() == _END:
+            if fields and fields.pop() == _LINE_END:
                 with suppress(ValueError):
-                    self._take(kind, fields)
+                    self._add_line(kind, fields)
 
-    def _take(self, kind: bytes, fields: list[bytes]) -> None:
+    def _add_line(self, kind: bytes, fields: list[bytes]) -> None:
         if kind in {b"r", b"s"} and fields:
             seconds, *names = fields
             last = _number(seconds)
@@ -248,48 +251,48 @@ class Tally:
 
     def _count(self, name: bytes, times: int, last: float) -> None:
         key = unquote(name) if b"%" in name else name.decode()
-        before = self.counts.get(key, NEVER)
-        now = Recalls(before.times + times, max(before.last, min(last, _LATEST)))
-        self.counts[key] = self.marked[mark_of(key)] = now
+        before = self.counts.get(key, NEVER_RECALLED)
+        now = Recalls(before.times + times, max(before.last, min(last, _MAX_TIME)))
+        self.counts[key] = self.by_id_hash[id_hash(key)] = now
 
     def _add_searches(self, searches: int, found: int, since: float) -> None:
         self.searches += searches
         self.found += min(found, searches)
-        self.since = min(self.since or since, since, _LATEST)
+        self.since = min(self.since or since, since, _MAX_TIME)
 
     def lines(self) -> Iterator[bytes]:
-        """The same in as few lines as may be; what was not recalled for long is left out where it is too much."""
-        room = MOST
+        """Yield the sums as lines, up to MAX_COUNTER_BYTES: the memories recalled longest ago are left out."""
+        free_bytes = MAX_COUNTER_BYTES
         if self.searches:
             yield _line(b"t", b"%d" % self.searches, b"%d" % self.found, b"%d" % self.since)
         for name, (times, last) in sorted(self.counts.items(), key=lambda item: -item[1].last):
-            line = _line(b"c", _spelled(name), b"%d" % times, b"%d" % last)
-            room -= len(line)
-            if room < 0:
+            line = _line(b"c", _encode_id(name), b"%d" % times, b"%d" % last)
+            free_bytes -= len(line)
+            if free_bytes < 0:
                 break
             yield line
 
 
 def _line(*fields: bytes) -> bytes:
-    return b"\t".join((*fields, _END)) + b"\n"
+    return b"\t".join((*fields, _LINE_END)) + b"\n"
 
 
-def _spelled(name: str) -> bytes:
-    """An id in a line: one that holds what ends a field or a line is percent-encoded."""
+def _encode_id(name: str) -> bytes:
+    """Return an id as a field of a line, percent-encoded if it contains separators."""
     plain = name.isprintable() and "%" not in name
     return (name if plain else quote(name, safe="/ ", errors="replace")).encode()
 
 
 def _number(digits: bytes) -> int:
-    if not digits.isdigit() or len(digits) > _DIGITS:
+    if not digits.isdigit() or len(digits) > _MAX_DIGITS:
         raise ValueError(digits)
     return int(digits)
 
 
-def _is_due(fd: int) -> bool:
-    """Tell whether a log is twice as long as when it was last made shorter, which its first line tells."""
+def _is_compaction_due(fd: int) -> bool:
+    """Return whether a log has doubled since its last compaction, whose size is in its first line."""
     size = os.fstat(fd).st_size
-    if size <= COMPACT:
+    if size <= COMPACT_BYTES:
         return False
-    first = os.pread(fd, _DIGITS + 1, 0).partition(b"\n")[0]
-    return size > 2 * min(int(first), MOST) if first.isdigit() else True
+    first = os.pread(fd, _MAX_DIGITS + 1, 0).partition(b"\n")[0]
+    return size > 2 * min(int(first), MAX_COUNTER_BYTES) if first.isdigit() else True

@@ -1,4 +1,4 @@
-"""Which memory files there are, and their stamps: one look at every file, without reading any."""
+"""List the memory files of a vault with their stamps, by one stat per file and without reading any."""
 
 import errno
 import os
@@ -15,50 +15,50 @@ from memfs.fs.files import DIRECTORY_FLAGS, MAX_FILE_BYTES, open_directory_fd, r
 from memfs.fs.syscalls import open_beneath
 from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_utf8_encodable, split_path
 
-Marks = tuple[int, ...]  # a stamp as a plain tuple, of which 100,000 are made in a scan
-stamp_of: Callable[[os.stat_result], Marks] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
+StampTuple = tuple[int, ...]  # a Stamp as a plain tuple: a scan makes up to 100,000 of them
+stamp_of: Callable[[os.stat_result], StampTuple] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
 _MILLISECOND = 1_000_000  # in nanoseconds
-SETTLED = 100 * _MILLISECOND  # longer than a clock takes to tick, also one that is late
-COARSE = 2000 * _MILLISECOND  # the same where a file system keeps whole seconds, or pairs of them
-UNSETTLED: Marks = (0, 0, 0, 0)  # unlike any: of a file that may have changed again, and have the same stamp
-_NOT_NAMES = ".~#"
-_KIND = 0o170000  # of a mode
-_NO_MEMORY = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EFBIG, errno.ENAMETOOLONG, errno.EXDEV}
+RACY_NS = 100 * _MILLISECOND  # longer than a tick of the file system's clock, even a late one
+COARSE_RACY_NS = 2000 * _MILLISECOND  # the same where a file system stores times in steps of one or two seconds
+RACY_STAMP: StampTuple = (0, 0, 0, 0)  # equal to no stamp: for a file that is_racy
+_IGNORED_PREFIXES = ".~#"  # of file and directory names
+_FILE_TYPE_MASK = 0o170000
+_NOT_A_MEMORY = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EFBIG, errno.ENAMETOOLONG, errno.EXDEV}
 
 
-class Known(Protocol):
-    """What is known of the files of one directory."""
+class KnownDirectory(Protocol):
+    """The known files of one directory."""
 
     def __len__(self) -> int: ...
 
-    def matches(self, names: Sequence[str], stamps: Sequence[Marks]) -> bool:
-        """Tell whether it is just these files, sorted by name, as they are."""
+    def matches(self, names: Sequence[str], stamps: Sequence[StampTuple]) -> bool:
+        """Return whether the directory has exactly these files, sorted by name, with these stamps."""
 
 
 class Scan(NamedTuple):
-    """The memories below a directory; what could not be looked at is not known to be gone."""
+    """The memories below a directory. A path that could not be read is unreadable, not gone."""
 
-    stamps: dict[str, Marks]
+    stamps: dict[str, StampTuple]
     problems: list[Problem]
     unreadable: list[str]
-    same: dict[str, int]  # directories that are as they are known, and how many memories they hold; not in `stamps`
+    unchanged: dict[str, int]  # known directories without a change -> number of memories, which are not in `stamps`
 
     @property
     def memories(self) -> int:
-        return len(self.stamps) + sum(self.same.values())
+        return len(self.stamps) + sum(self.unchanged.values())
 
-    def hides(self, path: str) -> bool:
-        """Tell whether a memory that was not seen may still be there."""
+    def is_unreadable(self, path: str) -> bool:
+        """Return whether a path is unreadable or below an unreadable directory, so that it may exist unseen."""
         return any(path == hidden or path.startswith(f"{hidden}/" if hidden else "") for hidden in self.unreadable)
 
-    def refuse(self, path: str, error: OSError) -> None:
-        """Note what could not be looked at."""
+    def add_unreadable(self, path: str, error: OSError) -> None:
+        """Record a path that could not be read."""
         self.problems.append(Problem(path, 1, f"{error.strerror}: not read"))
         self.unreadable.append(path)
 
 
 class Changes(NamedTuple):
-    """Paths that differ between the files and what is known of them."""
+    """Paths that differ between the files and their known stamps."""
 
     added: list[str]
     modified: list[str]
@@ -70,21 +70,26 @@ class Changes(NamedTuple):
 
 
 def is_memory(path: str) -> bool:
-    """Tell whether a memory may have this path; what a journal says may be anything."""
+    """Return whether a memory may have this path. Lines of a journal may be anything."""
     segments = split_path(path)
-    if not segments or not path.endswith(".md") or path[0] == "/" or any(name[0] in _NOT_NAMES for name in segments):
+    if (
+        not segments
+        or not path.endswith(".md")
+        or path[0] == "/"
+        or any(name[0] in _IGNORED_PREFIXES for name in segments)
+    ):
         return False
     return fold(segments[0]) != SESSIONS if len(segments) > 1 else fold(path) != "readme.md"
 
 
-def is_settled(status: os.stat_result, began: int, now: int) -> bool:
-    """Tell whether a file that was read between these times, in nanoseconds, has another stamp if it changes again."""
-    changed = status.st_ctime_ns  # nobody can set it
-    return not began - (SETTLED if changed % _MILLISECOND else COARSE) <= changed <= now
+def is_racy(status: os.stat_result, began: int, now: int) -> bool:
+    """Return whether a file, read between these times in nanoseconds, may change again without a new stamp."""
+    changed = status.st_ctime_ns  # programs cannot set it
+    return began - (RACY_NS if changed % _MILLISECOND else COARSE_RACY_NS) <= changed <= now
 
 
-def diff(on_disk: Mapping[str, Marks], indexed: Mapping[str, Marks]) -> Changes:
-    """Compare what is on disk with what is indexed. No disk, no clock."""
+def diff(on_disk: Mapping[str, StampTuple], indexed: Mapping[str, StampTuple]) -> Changes:
+    """Return the changes from the indexed stamps to those on disk. Pure."""
     if on_disk == indexed:
         return Changes([], [], [])
     added = [path for path in on_disk if path not in indexed]
@@ -95,112 +100,112 @@ def diff(on_disk: Mapping[str, Marks], indexed: Mapping[str, Marks]) -> Changes:
 def scan(
     root: int,
     start: str = "",
-    before: Callable[[str], None] | None = None,
+    before_listing: Callable[[str], None] | None = None,
     *,
     names_only: bool = False,
-    known: Callable[[str], Known] | None = None,
+    known: Callable[[str], KnownDirectory] | None = None,
 ) -> Scan:
-    """Look at every memory below a directory; `before` is called with each directory before it is listed.
+    """Stat every memory below a directory. `before_listing` is called with each directory before it is listed.
 
-    With `names_only` stamps are empty: for memories that are read anyway. With `known`, which tells what is known of
-    a directory, those that are as known are only counted.
+    With `names_only` stamps are empty, for memories that are read anyway. `known` returns the known files of a
+    directory: the memories of an unchanged directory are only counted.
     """
     found = Scan({}, [], [], {})
-    waiting = [tuple(start.split("/")) if start else ()]
-    while waiting:
-        segments = waiting.pop()
+    queue = [tuple(start.split("/")) if start else ()]
+    while queue:
+        segments = queue.pop()
         place = "/".join(segments)
         if len(segments) > MAX_DEPTH + (fold(segments[0]) == ARCHIVE if segments else 0):
             found.problems.append(Problem(place, 1, f"more than {MAX_DEPTH} directories deep: not read"))
             continue
-        if before:
-            before(place)
+        if before_listing:
+            before_listing(place)
         try:
             fd = _open(root, place, segments)
             try:
                 prefix = f"{place}/" if place else ""
                 if names_only:
-                    below = _look_at_names(fd, prefix, found)
+                    below = _list_names(fd, prefix, found)
                 elif known:
-                    below = _compare(fd, place, found, known(place))
+                    below = _stat_if_changed(fd, place, found, known(place))
                 else:
-                    below = _look(fd, prefix, found, os.listdir(fd))
+                    below = _stat_entries(fd, prefix, found, os.listdir(fd))
             finally:
                 os.close(fd)
         except (FileNotFoundError, InvalidNamespaceError):
             continue
         except OSError as error:
-            found.refuse(place, error)
+            found.add_unreadable(place, error)
             continue
         if not segments:
             below = [name for name in below if fold(name) != SESSIONS]
-        waiting += [(*segments, name) for name in below]
+        queue += [(*segments, name) for name in below]
     return found
 
 
 def _open(root: int, place: str, segments: tuple[str, ...]) -> int:
-    """Open a directory, in one call where the system has it."""
-    with suppress(OSError):  # which part of the way is in the way is told by those who go it step by step
+    """Open a directory, by one system call where there is one for that."""
+    with suppress(OSError):  # opening it step by step raises an error that names the faulty segment
         if place and (fd := open_beneath(root, place, DIRECTORY_FLAGS)) is not None:
             return fd
     return open_directory_fd(root, segments)
 
 
-def _look(fd: int, prefix: str, found: Scan, names: list[str]) -> list[str]:
-    """Stamp the memories among some names of one directory; the names of the directories among them."""
-    below, stamps, look = [], found.stamps, os.lstat
+def _stat_entries(fd: int, prefix: str, found: Scan, names: list[str]) -> list[str]:
+    """Stat entries of one directory and add the memories to `found`. Return the names of the subdirectories."""
+    below, stamps, lstat = [], found.stamps, os.lstat
     for name in names:
-        if name[0] in _NOT_NAMES:
+        if name[0] in _IGNORED_PREFIXES:
             continue
         try:
-            status = look(name, dir_fd=fd)
+            status = lstat(name, dir_fd=fd)
         except FileNotFoundError:
             continue
         except OSError as error:
-            found.refuse(prefix + name, error)
+            found.add_unreadable(prefix + name, error)
             continue
-        mode, size = status.st_mode & _KIND, status.st_size
+        mode, size = status.st_mode & _FILE_TYPE_MASK, status.st_size
         if mode == stat.S_IFREG and name[-3:] == ".md" and name.isascii() and size <= MAX_FILE_BYTES and prefix:
             stamps[prefix + name] = (status.st_mtime_ns, status.st_ctime_ns, size, status.st_ino)
         elif mode == stat.S_IFDIR and is_utf8_encodable(name):
             below.append(name)
-        elif fault := _fault(name, mode, size):
+        elif reason := _rejection(name, mode, size):
             if name[-3:] == ".md" or mode == stat.S_IFDIR:
-                found.problems.append(Problem(prefix + name, 1, f"{fault}: not read"))
+                found.problems.append(Problem(prefix + name, 1, f"{reason}: not read"))
         elif name[-3:] == ".md" and (prefix or fold(name) != "readme.md"):
             stamps[prefix + name] = (status.st_mtime_ns, status.st_ctime_ns, size, status.st_ino)
     return below
 
 
-def _compare(fd: int, place: str, found: Scan, known: Known) -> list[str]:
-    """As `_look`, unless a directory holds what is known of it, and nothing else."""
+def _stat_if_changed(fd: int, place: str, found: Scan, known: KnownDirectory) -> list[str]:
+    """Do the same as `_stat_entries`, but only count the memories if the directory is as known."""
     names = os.listdir(fd)
     if len(names) == len(known):
         names.sort()
-        look, stamp = os.lstat, stamp_of  # not looked up for every file
+        lstat, stamp = os.lstat, stamp_of  # local names: no attribute lookup per file
         with suppress(OSError):
-            if known.matches(names, [stamp(look(name, dir_fd=fd)) for name in names]):
-                found.same[place] = len(names)
+            if known.matches(names, [stamp(lstat(name, dir_fd=fd)) for name in names]):
+                found.unchanged[place] = len(names)
                 return []
-    return _look(fd, f"{place}/" if place else "", found, names)
+    return _stat_entries(fd, f"{place}/" if place else "", found, names)
 
 
-def _look_at_names(fd: int, prefix: str, found: Scan) -> list[str]:
-    """As `_look`, but what is plainly a memory file by its name and kind gets no stamp."""
+def _list_names(fd: int, prefix: str, found: Scan) -> list[str]:
+    """Do the same as `_stat_entries`, but without stat and stamp for entries whose name and type show a memory."""
     others, stamps = [], found.stamps
     with os.scandir(fd) as entries:
         for entry in entries:
             name = entry.name
-            plain = name[-3:] == ".md" and prefix and name.isascii() and name[0] not in _NOT_NAMES
+            plain = name[-3:] == ".md" and prefix and name.isascii() and name[0] not in _IGNORED_PREFIXES
             if plain and entry.is_file(follow_symlinks=False):
                 stamps[prefix + name] = ()
             else:
                 others.append(name)
-    return _look(fd, prefix, found, others)
+    return _stat_entries(fd, prefix, found, others)
 
 
-def _fault(name: str, mode: int, size: int) -> str | None:
-    """Why a file is no memory, whatever its name ends in."""
+def _rejection(name: str, mode: int, size: int) -> str | None:
+    """Return why an entry cannot be a memory, whatever its extension; None if it can."""
     if not is_utf8_encodable(name):
         return "a name that is not UTF-8"
     if mode != stat.S_IFREG:
@@ -209,18 +214,18 @@ def _fault(name: str, mode: int, size: int) -> str | None:
 
 
 def read_one(root: int, path: str) -> Memory | Problem | None:
-    """Read a memory; None if it is not there."""
+    """Read a memory. Return None if there is none, and a Problem if it cannot be read."""
     try:
         data, status = read_path(root, path)
         return Memory(path, data, status, parse_file)
     except (FileNotFoundError, InvalidNamespaceError):
         return None
     except OSError as error:
-        return None if error.errno in _NO_MEMORY else Problem(path, 1, f"{error.strerror}: not read")
+        return None if error.errno in _NOT_A_MEMORY else Problem(path, 1, f"{error.strerror}: not read")
 
 
 def read_all(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Memory | Problem | None]]:
-    """Read memories, best sorted by path; None for one that is not there."""
+    """Read memories, fastest if sorted by path. Yield None for a path without a memory, and a Problem if unreadable."""
     place, fd = None, -1
     try:
         for path in paths:
@@ -236,7 +241,7 @@ def read_all(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Memory | Pr
             except (FileNotFoundError, InvalidNamespaceError):
                 yield path, None
             except OSError as error:
-                yield path, None if error.errno in _NO_MEMORY else Problem(path, 1, f"{error.strerror}: not read")
+                yield path, None if error.errno in _NOT_A_MEMORY else Problem(path, 1, f"{error.strerror}: not read")
     finally:
         if fd >= 0:
             os.close(fd)

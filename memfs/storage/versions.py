@@ -1,8 +1,8 @@
-"""Kept versions: every acknowledged one of each memory, outside the work tree, for `restore`.
+"""Kept versions of memories, for `restore`: every version that memfs acknowledged, within limits of number and age.
 
-They are appended to a few logs in `.git/memfs/` where the vault is a git work tree, so that `git clean` and
-`git reset` spare them, else in `.memfs/history/`. A record is a line of facts and the bytes of the version; a
-new file a version would cost as much as the write itself.
+They are appended to LOG_COUNT logs, in `.git/memfs/` if the vault is a git work tree (`git clean` and `git reset` leave
+that directory alone), else in `.memfs/history/`. A record is a header line and the bytes of the version. One file per
+version would cost as much as the write itself.
 """
 
 import errno
@@ -23,15 +23,15 @@ from memfs.fs.files import STATE_DIR, digest, open_directory, raw_digest, write,
 from memfs.fs.handle_cache import HandleCache
 from memfs.fs.locks import release, try_lock
 
-KEEP = 20
-KEEP_DAYS = 30
-LOGS = 16
-MAX_LOG = 1 << 30
-MAX_LINE = 1 << 14
-COMPACT = 1 << 20  # bytes; a log is compacted when it has doubled since, and is larger than this
-_LOG = os.O_RDWR | os.O_CREAT | os.O_APPEND
-_MARK = b"\x1e"
-Revise = Callable[[str, bytes], bytes | None]  # the path and the bytes of a version -> what becomes of it
+MAX_VERSIONS = 20  # kept per memory
+MAX_AGE_DAYS = 30  # the newest version of a memory is kept at any age
+LOG_COUNT = 16
+MAX_LOG_BYTES = 1 << 30  # a larger log is not read
+MAX_HEADER_BYTES = 1 << 14
+COMPACT_BYTES = 1 << 20  # a larger log is compacted once it has doubled since the last compaction
+_LOG_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
+_RECORD_START = b"\x1e"
+Revise = Callable[[str, bytes], bytes | None]  # maps the path and the content of a version to its new content
 log = logging.getLogger("memfs")
 
 
@@ -44,8 +44,8 @@ class Record(NamedTuple):
     data: bytes
 
     def __bytes__(self) -> bytes:
-        facts = f'[{json.dumps(self.path)}, {self.time_ns}, "{self.hash}", {len(self.data)}]'
-        return b"%b%b\n%b\n" % (_MARK, facts.encode(), self.data)
+        header = f'[{json.dumps(self.path)}, {self.time_ns}, "{self.hash}", {len(self.data)}]'
+        return b"%b%b\n%b\n" % (_RECORD_START, header.encode(), self.data)
 
 
 class Versions:
@@ -57,89 +57,89 @@ class Versions:
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
         history = HandleCache(STATE_DIR, "history")
-        self._place = HandleCache(".git", "memfs") if is_git else history
-        self._former = history if is_git else None  # where versions are that were kept before it was one
-        self._last: dict[str, str] = {}  # path -> hash of the version we kept last
+        self._logs = HandleCache(".git", "memfs") if is_git else history
+        self._earlier_logs = history if is_git else None  # versions kept before the vault became a git work tree
+        self._last_hashes: dict[str, str] = {}  # path -> hash of the version that this process kept last
 
     def keep(self, root: int, path: str, data: bytes) -> None:
-        """Keep a version; a disk without room for it does not undo the write it belongs to."""
+        """Keep a version. Log a warning if that fails, for example on a full disk: the write itself stands."""
         record = Record(path, time.time_ns(), digest(data), data)
         try:
             self._append(root, path, [record])
         except OSError as error:
-            log.warning("%s: this version is not kept: %s", path, error.strerror)
-        if len(self._last) > 10_000:
-            self._last.clear()
-        self._last[path] = record.hash
+            log.warning("%s: this version was not kept: %s", path, error.strerror)
+        if len(self._last_hashes) > 10_000:
+            self._last_hashes.clear()
+        self._last_hashes[path] = record.hash
 
     def keep_once(self, root: int, path: str, data: bytes) -> None:
-        """Keep a version, unless it is the one we kept last."""
-        if self._last.get(path) != digest(data):
+        """Keep a version, unless it is the one that this process kept last."""
+        if self._last_hashes.get(path) != digest(data):
             self.keep(root, path, data)
 
-    def of(self, root: int, path: str) -> list[Version]:
-        """The versions of a memory, newest first, each content once."""
+    def list_versions(self, root: int, path: str) -> list[Version]:
+        """Return the versions of a memory, newest first, each content once."""
         found: dict[str, Version] = {}
         for record in reversed(self._records(root, path)):
             moment = datetime.fromtimestamp(record.time_ns // 1000 / 1e6, UTC)
             found.setdefault(record.hash, Version(moment, record.hash, len(record.data)))
-        return list(found.values())[:KEEP]
+        return list(found.values())[:MAX_VERSIONS]
 
     def read(self, root: int, path: str, version: Version) -> bytes:
-        """The content of one version."""
+        """Return the content of one version. Raise VersionNotFoundError if it is not kept."""
         for record in reversed(self._records(root, path)):
             if record.hash == version.hash == digest(record.data):
                 return record.data
         raise VersionNotFoundError(path, version.hash)
 
     def move(self, root: int, path: str, to: str) -> None:
-        """Follow a memory to its new path."""
+        """Move the versions of a memory to its new path."""
         if records := self._records(root, path):
             with suppress(OSError):
                 self._append(root, to, [record._replace(path=to) for record in records])
                 self.purge(root, path)
 
     def purge(self, root: int, path: str) -> None:
-        """Forget every version of a memory."""
-        self._last.pop(path, None)
+        """Drop every version of a memory."""
+        self._last_hashes.pop(path, None)
         if self._records(root, path):
-            self._rewrite(root, self._log(path), lambda records: [one for one in records if one.path != path])
+            self._rewrite(root, self._log_name(path), lambda records: [one for one in records if one.path != path])
 
     def revise(self, root: int, change: Revise) -> None:
-        """Have `change` say what each version of any memory is from now on; None drops it.
+        """Replace each version of every memory by the result of `change`; None drops it.
 
-        Versions that were kept before the vault became a git work tree are among them.
+        This includes versions kept before the vault became a git work tree.
         """
-        self._last.clear()
-        for place in (self._place, self._former) if self._former else (self._place,):
-            for name in [f"{number:02d}.log" for number in range(LOGS)]:
+        self._last_hashes.clear()
+        for logs in (self._logs, self._earlier_logs) if self._earlier_logs else (self._logs,):
+            for name in [f"{number:02d}.log" for number in range(LOG_COUNT)]:
                 with suppress(FileNotFoundError):
-                    with self._open(root, name, place) as fd:
+                    with self._open(root, name, logs) as fd:
                         data = _read(fd)
                     records = [*_parse(data)]
-                    is_torn = len(data) - len(_head(data)) != sum(len(bytes(record)) for record in records)
+                    is_torn = len(data) - len(_size_line(data)) != sum(len(bytes(record)) for record in records)
                     if is_torn or _revised(change, records) != records:
-                        self._rewrite(root, name, partial(_revised, change), place)
+                        self._rewrite(root, name, partial(_revised, change), logs)
 
     def _records(self, root: int, path: str) -> list[Record]:
         try:
-            with self._open(root, self._log(path)) as fd:
+            with self._open(root, self._log_name(path)) as fd:
                 return [record for record in _parse(_read(fd)) if record.path == path]
         except OSError:
             return []
 
     def close(self) -> None:
-        self._place.close()
-        if self._former:
-            self._former.close()
+        self._logs.close()
+        if self._earlier_logs:
+            self._earlier_logs.close()
 
     def _append(self, root: int, path: str, records: list[Record]) -> None:
-        name = self._log(path)
+        name = self._log_name(path)
         with self._open(root, name, create=True) as fd:
             write_all(fd, b"".join(map(bytes, records)), durable=False)
             size = os.lseek(fd, 0, os.SEEK_CUR)
-            due = size > COMPACT and size > 2 * _compacted_size(fd)
-        if due:
+            is_due = size > COMPACT_BYTES and size > 2 * _compacted_size(fd)
+        if is_due:
             self._rewrite(root, name, _recent)
 
     def _rewrite(
@@ -147,34 +147,34 @@ class Versions:
         root: int,
         name: str,
         choose: Callable[[list[Record]], list[Record]],
-        place: HandleCache | None = None,
+        logs: HandleCache | None = None,
     ) -> None:
-        """Write a log anew with the records that are chosen of it; what is torn in it goes."""
-        place = place or self._place
-        with self._open(root, name, place, create=True) as fd, open_directory(root, place.segments) as parent:
-            kept = [bytes(record) for record in choose([*_parse(_read(fd))])]
-            data = b"".join([b"%d\n" % sum(map(len, kept)), *kept])
+        """Rewrite a log with the records that `choose` returns; torn records are dropped."""
+        logs = logs or self._logs
+        with self._open(root, name, logs, create=True) as fd, open_directory(root, logs.segments) as parent:
+            kept_versions = [bytes(record) for record in choose([*_parse(_read(fd))])]
+            data = b"".join([b"%d\n" % sum(map(len, kept_versions)), *kept_versions])
             with suppress(FileNotFoundError):
                 os.unlink(name + ".new", dir_fd=parent)
             write(parent, name + ".new", data)
             os.rename(name + ".new", name, src_dir_fd=parent, dst_dir_fd=parent)
 
-    def _log(self, path: str) -> str:
-        return f"{raw_digest(path.encode(errors='surrogatepass'))[-1] % LOGS:02d}.log"
+    def _log_name(self, path: str) -> str:
+        return f"{raw_digest(path.encode(errors='surrogatepass'))[-1] % LOG_COUNT:02d}.log"
 
     @contextmanager
-    def _open(self, root: int, name: str, place: HandleCache | None = None, *, create: bool = False) -> Iterator[int]:
-        """Have a log open and locked, against other processes and threads."""
+    def _open(self, root: int, name: str, logs: HandleCache | None = None, *, create: bool = False) -> Iterator[int]:
+        """Open a log and lock it against other processes and threads."""
         deadline = time.monotonic() + self._timeout
         with self._mutex:
             while True:
-                fd = (place or self._place).open(root, name, _LOG if create else _LOG & ~os.O_CREAT)
+                fd = (logs or self._logs).open(root, name, _LOG_FLAGS if create else _LOG_FLAGS & ~os.O_CREAT)
                 while not try_lock(fd):
                     if time.monotonic() > deadline:
-                        raise OSError(errno.ETIMEDOUT, "another process holds the log of versions")
+                        raise OSError(errno.ETIMEDOUT, "another process holds the lock of the version log")
                     time.sleep(0.001)
                 if os.fstat(fd).st_nlink:
-                    break  # else it was compacted meanwhile
+                    break  # else another process replaced it by a compacted one
             try:
                 yield fd
             finally:
@@ -182,57 +182,57 @@ class Versions:
 
 
 def _recent(records: list[Record]) -> list[Record]:
-    """The versions that are kept: a number of each memory's, up to an age."""
+    """Return the records to keep: up to MAX_VERSIONS per memory, none but the newest older than MAX_AGE_DAYS."""
     seen: dict[str, set[str]] = {}
-    oldest = time.time_ns() - KEEP_DAYS * 86400 * 10**9
-    kept = []
+    oldest = time.time_ns() - MAX_AGE_DAYS * 86400 * 10**9
+    kept_versions = []
     for record in reversed(records):
         known = seen.setdefault(record.path, set())
-        if record.hash not in known and len(known) < KEEP and (not known or record.time_ns > oldest):
-            kept.append(record)
+        if record.hash not in known and len(known) < MAX_VERSIONS and (not known or record.time_ns > oldest):
+            kept_versions.append(record)
         known.add(record.hash)
-    return kept[::-1]
+    return kept_versions[::-1]
 
 
 def _revised(change: Revise, records: list[Record]) -> list[Record]:
-    """The versions as `change` has them."""
+    """Return the records after `change`, without those that it dropped."""
     changed = [(record, change(record.path, record.data)) for record in records]
     return [record._replace(hash=digest(data), data=data) for record, data in changed if data is not None]
 
 
 def _read(fd: int) -> bytes:
-    """The bytes of a log; one that is beyond all measure is not ours to read."""
+    """Return the bytes of a log; none if it is larger than MAX_LOG_BYTES."""
     size = os.fstat(fd).st_size
-    return os.pread(fd, size, 0) if size <= MAX_LOG else b""
+    return os.pread(fd, size, 0) if size <= MAX_LOG_BYTES else b""
 
 
 def _compacted_size(fd: int) -> int:
-    """The size of a log after it was last compacted: its first line."""
-    return int(_head(os.pread(fd, 20, 0)) or 0)
+    """Return the size of a log after its last compaction, which is its first line; 0 if there was none."""
+    return int(_size_line(os.pread(fd, 20, 0)) or 0)
 
 
-def _head(data: bytes) -> bytes:
-    """The first line of a log that was compacted once."""
+def _size_line(data: bytes) -> bytes:
+    """Return the first line of a log if it is a size, which compaction writes there."""
     line, end, _ = data[:20].partition(b"\n")
     return line + end if line.isdigit() else b""
 
 
 def _parse(data: bytes) -> Iterator[Record]:
-    """The whole records of a log; what is torn is passed over."""
-    start = data.find(_MARK)
+    """Yield the complete records of a log; torn ones are skipped."""
+    start = data.find(_RECORD_START)
     while start >= 0:
-        line = data.find(b"\n", start, start + MAX_LINE)
-        facts = _facts(data[start + 1 : line]) if line > 0 else None
-        end = line + 1 + facts[3] if facts else 0
-        if facts and data[end : end + 1] == b"\n":
-            yield Record(*facts[:3], data[line + 1 : end])
-            start = data.find(_MARK, end)
+        line = data.find(b"\n", start, start + MAX_HEADER_BYTES)
+        header = _parse_header(data[start + 1 : line]) if line > 0 else None
+        end = line + 1 + header[3] if header else 0
+        if header and data[end : end + 1] == b"\n":
+            yield Record(*header[:3], data[line + 1 : end])
+            start = data.find(_RECORD_START, end)
         else:
-            start = data.find(_MARK, start + 1)
+            start = data.find(_RECORD_START, start + 1)
 
 
-def _facts(line: bytes) -> tuple[str, int, str, int] | None:
-    """Path, time, hash and size, as `Record` writes them."""
+def _parse_header(line: bytes) -> tuple[str, int, str, int] | None:
+    """Return path, time, hash and size, as `Record` writes them; None if the line is malformed."""
     try:
         path, time_ns, code, size = json.loads(line)
     except (ValueError, TypeError, RecursionError):

@@ -10,7 +10,7 @@ from memfs.errors import MemfsError, SettingsError
 from memfs.ids import is_id
 from memfs.namespace import is_conflict_copy
 from memfs.protocols import system_clock
-from memfs.storage.recall_log import NEVER, Recalls
+from memfs.storage.recall_log import NEVER_RECALLED, Recalls
 from memfs.upkeep.supersession_chains import SupersessionChains
 from memfs.vault.vault import Vault
 
@@ -39,7 +39,7 @@ def left_of(vault: Vault, memories: Iterable[Memory], *, now: datetime | None = 
     )
     found = []
     for memory in memories:
-        known = recalls.get(memory.id, NEVER)
+        known = recalls.get(memory.id, NEVER_RECALLED)
         left = memory_retention(memory, moment, recalls=known.times, last=known.last, rules=rules)
         found.append(Faded(memory, left, known))
     return found

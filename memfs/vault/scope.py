@@ -10,6 +10,7 @@ from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemfsError, 
 from memfs.fs.files import STATE_DIR, translate_os_error
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold, is_conflict_copy, split_path
 from memfs.query.filters import FILTER_NAMES, Filter, SearchFilters
+from memfs.storage.crash_recovery import displaced_paths, sweep_temporary_files
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.versions import Revise
 from memfs.vault.search_engine import SearchEngine
@@ -85,7 +86,7 @@ class Scope:
                 continue
             with suppress(MemoryNotFoundError, InvalidNamespaceError):
                 return self._files.read("/".join(parts)).path
-            if gone and self._files.kept("/".join(parts)):
+            if gone and self._files.kept_versions("/".join(parts)):
                 return "/".join(parts)
         if not _ID.fullmatch(ref) and (found := self._by_id(ref)):
             return found
@@ -127,11 +128,11 @@ def _revise_versions(files: MemoryFiles, change: Revise) -> list[str]:
     """
     try:
         with files.opened() as root:
-            files.state.make(root)
-            files.state.sweep(root, partial(files.versions.keep_once, root))
+            files.state.create(root)
+            sweep_temporary_files(root, partial(files.versions.keep_once, root))
             files.versions.revise(root, change)
-            files.journal.begin_anew(root)  # the file names in it may repeat words of a purged text
-            return files.state.aside(root)
+            files.journal.restart(root)  # the file names in it may repeat words of a purged text
+            return displaced_paths(root)
     except OSError as error:
         raise translate_os_error(STATE_DIR, error) from error
 

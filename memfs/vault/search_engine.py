@@ -192,9 +192,9 @@ class SearchEngine:
         """Start the watcher if the vault was opened with `watch=True`."""
         with self._mutex:
             if self._wants_watcher and self._watcher is None:
-                self.freshness.expect_changes()
+                self.freshness.use_event_source()
                 self.freshness.is_watching = True
-                watcher = Watcher(self._root, wait=self.freshness.wait, look=self._check_for_changes)
+                watcher = Watcher(self._root, wait=self.freshness.wait, refresh=self._check_for_changes)
                 watcher.start()
                 self._watcher = watcher
 
@@ -202,9 +202,9 @@ class SearchEngine:
         """Refresh the known state, publish it when no more changes come, and return whether the journal took them."""
         with self.freshness.lock:
             self.freshness.refresh()
-            self.freshness.publish_when_calm()
-        self.freshness.look_at_all()
-        return self.freshness.is_heard
+            self.freshness.publish_when_idle()
+        self.freshness.scan_in_background()
+        return self.freshness.is_journal_writable
 
     def close(self) -> None:
         """Stop the watcher, publish pending changes where that pays, and release all resources."""

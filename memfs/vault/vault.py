@@ -38,6 +38,7 @@ from memfs.namespace import ARCHIVE, Namespace, check_file_name, fold
 from memfs.protocols import Clock, Embedder, system_clock
 from memfs.query.filters import SearchFilters
 from memfs.query.question import check_page
+from memfs.storage.crash_recovery import late_saves
 from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.recall_log import RecallLog
 from memfs.vault.batch import check_item, write_batch
@@ -144,12 +145,12 @@ class Vault:
     def check(self, namespace: str | None = None) -> Problems:
         """Return every problem in the vault: unreadable files and values, and conflicts that a person must resolve."""
         with self._files.opened() as root:
-            late = [path for _, path, _ in self._files.state.late(root) if self._scope.sees(path.split("/"))]
+            late = [path for _, path, _ in late_saves(root) if self._scope.sees(path.split("/"))]
         return find_problems(self.walk(namespace, archived=True), late)
 
     def versions(self, ref: str) -> Versions:
         """Return the kept versions of a memory, newest first; a deleted memory is found by its path."""
-        return self._files.kept(self._scope.resolve(ref, gone=True))
+        return self._files.kept_versions(self._scope.resolve(ref, gone=True))
 
     # --- searching
 
@@ -306,9 +307,9 @@ class Vault:
             current: str | None = digest(self._files.read(path).data)
         except MemoryNotFoundError:
             current = None
-        for kept in self._files.kept(path):
+        for kept in self._files.kept_versions(path):
             if kept.hash.startswith(version) if version else kept.hash != current:
-                return self._restore(path, self._files.kept_data(path, kept), gone=current is None)
+                return self._restore(path, self._files.version_data(path, kept), gone=current is None)
         raise VersionNotFoundError(path, version or "")
 
     def _restore(self, path: str, data: bytes, *, gone: bool) -> Written:

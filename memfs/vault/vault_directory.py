@@ -10,7 +10,7 @@ from typing import Any
 from memfs.errors import SettingsError, VaultNotFoundError
 from memfs.fs.files import STATE_DIR, open_root, read, translate_os_error, write
 from memfs.namespace import SESSIONS
-from memfs.storage.state_dir import make
+from memfs.storage.state_dir import create_state_dir
 from memfs.vault import settings
 
 FILES = {  # the files of a new vault, by name
@@ -27,7 +27,7 @@ def create_vault(root: str | os.PathLike[str]) -> None:
         os.makedirs(root, exist_ok=True)
         fd = open_root(Path(root))
         try:
-            make(fd)
+            create_state_dir(fd)
             for name, text in FILES.items():
                 with suppress(FileExistsError):
                     write(fd, name, text.encode())

@@ -125,4 +125,4 @@ def test_status_tells_where_no_index_can_be_written(root: Path, memfs: Ran, plac
     ran = memfs("status")
 
     assert "  index      none\n" in ran.stdout
-    assert f"  trouble    nothing can be written in {place}; who searches makes an index in memory\n" in ran.stdout
+    assert f"  trouble    {place} is not writable: each process builds its index in memory\n" in ran.stdout

@@ -26,7 +26,7 @@ from memfs.fs.files import raw_digest
 from memfs.fs.gc_pause import gc_paused
 from memfs.index.document_builder import build_document, conversation_fields, indexed_text
 from memfs.query.keyword_terms import join_keywords, memory_keywords, memory_moments
-from memfs.storage.recall_log import mark_of
+from memfs.storage.recall_log import id_hash
 
 FULL = settings().max_examples
 EXAMPLES = sorted(Path(__file__).parents[2].glob("example-vault/**/*.md"))
@@ -174,7 +174,7 @@ def test_a_memory_is_indexed_as_it_is_understood(path: str, header: str, source:
     place, spoken = conversation_fields(memory)
     numbers = memory_moments(memory) if place is None else {**memory_moments(memory), "place": place}
     terms = [*memory_keywords(memory), *spoken]
-    life, mark = pack_decay_inputs(numbers, memory.header.values), mark_of(memory.id)
+    life, mark = pack_decay_inputs(numbers, memory.header.values), id_hash(memory.id)
 
     for _ in range(2):  # what was read before is known
         row, text, keys, found = build_document(memory)

@@ -40,7 +40,7 @@ from memfs.after_fork import Mutex
 from memfs.data_types import Change, lazy
 from memfs.errors import VaultNotFoundError
 from memfs.freshness.freshness import Freshness
-from memfs.storage.stat_scan import is_settled
+from memfs.storage.stat_scan import is_racy
 
 Git = Callable[..., str]
 MANY, BURST, STEPS = 200, 2_000, 50
@@ -386,12 +386,12 @@ def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tel
             """An edit on each side of a look; False if they were not in one second."""
             (coarse.parent / "outside.md").write_text("Gyokuro one.\n")
             first = os.stat(coarse / "linked.md").st_ctime_ns
-            look_at_all(fresh)
+            scan_in_background(fresh)
             (coarse.parent / "outside.md").write_text("Hojicha one.\n")
             return os.stat(coarse / "linked.md").st_ctime_ns == first
 
         wait_for(edited_twice)
-        look_at_all(fresh)
+        scan_in_background(fresh)
 
         assert mistakes(vault, {"hojicha": ["linked.md"], "gyokuro": NONE}) == []
 
@@ -403,12 +403,12 @@ def test_a_file_is_settled_when_its_next_change_shows_in_its_times() -> None:
     second, milli = 10**9, 10**6
     now = 1000 * second + 7
 
-    assert is_settled(changed(now - 101 * milli), now, now)
-    assert not is_settled(changed(now - 99 * milli), now, now)
-    assert not is_settled(changed(now + milli), now, now + 2 * milli)  # while it was read
-    assert is_settled(changed(now + 60 * second), now, now)  # a clock was set back
-    assert not is_settled(changed(999 * second), now, now)  # times are seconds
-    assert is_settled(changed(997 * second), now, now)
+    assert not is_racy(changed(now - 101 * milli), now, now)
+    assert is_racy(changed(now - 99 * milli), now, now)
+    assert is_racy(changed(now + milli), now, now + 2 * milli)  # while it was read
+    assert not is_racy(changed(now + 60 * second), now, now)  # a clock was set back
+    assert is_racy(changed(999 * second), now, now)  # times are seconds
+    assert not is_racy(changed(997 * second), now, now)
 
 
 def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -> None:
@@ -636,7 +636,7 @@ def test_a_watcher_finds_what_is_written_through_a_link_outside_of_the_vault(roo
         (root.parent / "outside.md").write_text("Gyokuro.\n", encoding="utf-8")
         told: list[Change] = []
         vault.subscribe(told.append)
-        look_at_all(vault._engine.freshness)
+        scan_in_background(vault._engine.freshness)
 
         assert found(vault, "gyokuro") == {"linked.md"}
         assert found(vault, "hojicha") == set()
@@ -656,13 +656,13 @@ class Delayed(Mutex):
         return bool(super().__enter__())
 
 
-def look_at_all(fresh: Freshness) -> None:
+def scan_in_background(fresh: Freshness) -> None:
     """Look at every file, as soon as that is not too often."""
-    before = fresh._looked
+    before = fresh._scanned_at
 
     def looked() -> bool:
-        fresh.look_at_all(every=0.0)
-        return fresh._looked > before
+        fresh.scan_in_background(every=0.0)
+        return fresh._scanned_at > before
 
     wait_for(looked)
 
@@ -671,9 +671,9 @@ def test_a_look_at_every_file_that_waits_for_a_search_is_not_taken_for_a_slow_on
     with searched(root) as vault:
         fresh = vault._engine.freshness
         fresh.lock = Delayed(lambda: time.sleep(1.0))
-        look_at_all(fresh)
+        scan_in_background(fresh)
 
-        assert fresh._took < 0.5
+        assert fresh._scan_took < 0.5
 
 
 def test_a_vault_that_is_replaced_while_every_file_is_looked_at_is_searched(root: Path, tmp_path: Path) -> None:
@@ -687,7 +687,7 @@ def test_a_vault_that_is_replaced_while_every_file_is_looked_at_is_searched(root
 
         fresh = vault._engine.freshness
         fresh.lock = Delayed(replace)
-        look_at_all(fresh)
+        scan_in_background(fresh)
 
         assert mistakes(vault, {"nougat": ["top.md"], "marzipan": NONE, "luthier": NONE}) == []
 

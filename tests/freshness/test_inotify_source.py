@@ -16,15 +16,11 @@ import pytest
 
 from memfs import Vault
 from memfs.errors import InvalidNamespaceError
-from memfs.freshness.inotify_source import (
-    EventSource,
-    InotifySource,
-    Noticed,
-    WatchdogSource,
-    has_remote_mount,
-    is_remote,
-    notices,
-)
+from memfs.freshness.event_source import EventSource, open_event_source
+from memfs.freshness.file_events import FileEvents
+from memfs.freshness.inotify_source import InotifySource
+from memfs.freshness.network_mounts import has_remote_mount, is_remote
+from memfs.freshness.watchdog_source import WatchdogSource
 from memfs.fs.files import link_unnamed_file, open_root, walk
 from memfs.fs.files import open_directory as open_below
 
@@ -104,19 +100,21 @@ def stamp(fd: int, name: str) -> tuple[int, ...]:
     return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def gather(source: EventSource, wanted: Callable[[Noticed], bool]) -> Noticed:
+def gather(source: EventSource, wanted: Callable[[FileEvents], bool]) -> FileEvents:
     """Poll until what was noticed is what is wanted; all of it."""
-    all_of_it = Noticed(set(), set(), False)
+    all_of_it = FileEvents(set(), set(), False)
     end = time.monotonic() + DEADLINE
     while not wanted(all_of_it):
         source.wait(0.1)
         new = source.poll()
-        all_of_it = Noticed(all_of_it.paths | new.paths, all_of_it.folders | new.folders, all_of_it.lost or new.lost)
+        all_of_it = FileEvents(
+            all_of_it.paths | new.paths, all_of_it.folders | new.folders, all_of_it.is_incomplete or new.is_incomplete
+        )
         assert time.monotonic() < end, f"only {all_of_it} was noticed"
     return all_of_it
 
 
-def until_marked(source: EventSource, root: Path, mark: str = "deep/mark.md") -> Noticed:
+def until_marked(source: EventSource, root: Path, mark: str = "deep/mark.md") -> FileEvents:
     """All that was noticed before a change that is made now: sources keep the order."""
     (root / mark).write_text("now\n")
     seen = gather(source, lambda noticed: mark in noticed.paths)
@@ -285,7 +283,7 @@ def test_a_new_directory_with_files_is_noticed(source: EventSource, root: Path) 
 
     seen = gather(source, lambda noticed: "new" in noticed.folders)
 
-    assert not seen.lost
+    assert not seen.is_incomplete
     assert "new/in/x.md" in look(source, root, "new")
     until_marked(source, root)
     (root / "new/in/x.md").write_text("edited\n")
@@ -338,7 +336,7 @@ def test_what_happens_in_a_directory_moved_out_is_not_noticed(
 def test_an_edit_in_a_renamed_directory_has_its_new_name(source: EventSource, root: Path) -> None:
     (root / "deep").rename(root / "renamed")
     seen = gather(source, lambda noticed: {"deep", "renamed"} <= noticed.folders)
-    assert not seen.lost
+    assert not seen.is_incomplete
     for folder in seen.folders:
         look(source, root, folder)
     until_marked(source, root, "mark.md")
@@ -473,7 +471,7 @@ def test_a_root_that_is_a_symlink_is_watched_where_it_leads(root: Path, tmp_path
     (tmp_path / "other").mkdir()
     (tmp_path / "new").symlink_to(tmp_path / "other")
     (tmp_path / "new").replace(tmp_path / "link")
-    assert source.poll().lost
+    assert source.poll().is_incomplete
 
 
 @pytest.mark.parametrize("place", ["", "deep", "deep/er"])
@@ -502,7 +500,7 @@ print(source.poll())
     public_path.chmod(0o777)
     done = run_script(code, public_path)
 
-    assert done.stdout == "Noticed(paths=set(), folders={'closed'}, lost=False)\n", done.stderr
+    assert done.stdout == "FileEvents(paths=set(), folders={'closed'}, is_incomplete=False)\n", done.stderr
 
 
 # --- what goes wrong ------------------------------------------------------------------------------------
@@ -543,19 +541,20 @@ def test_a_root_that_is_gone_or_another_one_ends_the_source(
 
     change(root)
 
-    assert gather(source, lambda noticed: noticed.lost).lost
+    assert gather(source, lambda noticed: noticed.is_incomplete).is_incomplete
     assert not source.is_alive
-    assert source.poll().lost
+    assert source.poll().is_incomplete
     assert source.wait(DEADLINE)
     source.watch("deep")
     source.close()
-    assert source.poll().lost
+    assert source.poll().is_incomplete
 
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_forked_process_takes_nothing_away(run_script: Script, root: Path, kind: str) -> None:
     code = """
-from memfs.freshness.inotify_source import InotifySource, WatchdogSource
+from memfs.freshness.inotify_source import InotifySource
+from memfs.freshness.watchdog_source import WatchdogSource
 root, kind = sys.argv[1:]
 source = {"kernel": InotifySource, "watchdog": WatchdogSource}[kind](root)
 source.watch("")
@@ -565,7 +564,7 @@ source._mutex.acquire()
 child = os.fork()
 if not child:
     source.watch("deep/er")
-    dead = not source.is_alive and source.poll().lost and source.poll().lost and source.wait(60)
+    dead = not source.is_alive and source.poll().is_incomplete and source.poll().is_incomplete and source.wait(60)
     source.close()
     source.close()
     del source
@@ -586,24 +585,25 @@ print("both")
 def test_a_limit_of_watches_ends_the_source(run_script: Script, root: Path) -> None:
     code = """
 import ctypes
-from memfs.freshness.inotify_source import InotifySource, notices
+from memfs.freshness.event_source import open_event_source
+from memfs.freshness.inotify_source import InotifySource
 root = sys.argv[1]
 assert ctypes.CDLL(None).unshare(0x10000000) == 0  # a user namespace, which has limits of its own
 def limit(what, count):
     with open(f"/proc/sys/user/max_inotify_{what}", "w") as file:
         file.write(str(count))
 limit("watches", 2)
-source = notices(root)
+source = open_event_source(root)
 source.watch("deep")
 assert source.is_alive and source.poll() == (set(), set(), False)
 source.watch("deep/er")
-assert not source.is_alive and source.poll().lost and source.poll().lost and source.wait(60)
-assert notices(root) is not None  # what was held is given back
+assert not source.is_alive and source.poll().is_incomplete and source.poll().is_incomplete and source.wait(60)
+assert open_event_source(root) is not None  # what was held is given back
 limit("watches", 0)
-assert notices(root) is None
+assert open_event_source(root) is None
 limit("watches", 9)
 limit("instances", 0)
-assert notices(root) is None
+assert open_event_source(root) is None
 print("held")
 """
     done = run_script(code, root)
@@ -614,9 +614,9 @@ def test_a_dead_watchdog_has_always_lost_something(root: Path) -> None:
     source = WatchdogSource(str(root))
     next(iter(source._observer.emitters)).stop()
 
-    assert gather(source, lambda noticed: noticed.lost).lost
+    assert gather(source, lambda noticed: noticed.is_incomplete).is_incomplete
     assert not source.is_alive
-    assert source.poll().lost
+    assert source.poll().is_incomplete
     source.close()
 
 
@@ -647,7 +647,7 @@ def test_close_wakes_who_waits(source: EventSource) -> None:
 
     assert answers == [True]
     assert not source.is_alive
-    assert source.poll().lost
+    assert source.poll().is_incomplete
     source.close()
 
 
@@ -656,7 +656,7 @@ def test_a_root_that_is_moved_wakes_who_waits(kernel: InotifySource, root: Path)
 
     assert kernel.wait(0)
     root.with_name("moved").rename(root)
-    assert kernel.poll().lost
+    assert kernel.poll().is_incomplete
     assert not kernel.is_alive
 
 
@@ -687,7 +687,7 @@ def test_a_root_that_is_not_there_cannot_be_watched(tmp_path: Path, kind: str) -
     with pytest.raises(OSError, match=r"."):
         SOURCES[kind](str(tmp_path / "nowhere"))
 
-    assert notices(str(tmp_path / "nowhere")) is None
+    assert open_event_source(str(tmp_path / "nowhere")) is None
     assert threading.active_count() == threads
 
 
@@ -761,7 +761,7 @@ def test_file_systems_of_this_system_are_not_remote(kind: str) -> None:
 
 
 def test_a_vault_on_a_disk_is_watched_by_the_kernel(root: Path) -> None:
-    source = notices(str(root))
+    source = open_event_source(str(root))
 
     assert not is_remote(str(root))
     assert source
@@ -781,7 +781,7 @@ class Caller:
 
     def catch_up(self) -> None:
         noticed = self.source.poll()
-        assert not noticed.lost
+        assert not noticed.is_incomplete
         for path in noticed.paths:
             self.known.pop(path, None)
             place, _, name = path.rpartition("/")
@@ -961,7 +961,7 @@ def test_threads_share_a_source(source: EventSource, root: Path) -> None:
         while not wanted <= set().union(*seen) and time.monotonic() < end:
             source.watch("deep")
             noticed = source.poll()
-            assert not noticed.lost
+            assert not noticed.is_incomplete
             seen.append(noticed.paths)
 
     asking = [threading.Thread(target=ask) for _ in range(3)]

@@ -25,7 +25,7 @@ from memfs.hub import Conflict, Hub, HubReport, pull, push
 from memfs.hub.local_files import open_vault_root
 from memfs.hub.sync_state import SyncedFile, open_sync_state
 from memfs.namespace import is_conflict_copy
-from memfs.storage.stat_scan import COARSE
+from memfs.storage.stat_scan import COARSE_RACY_NS
 
 
 @pytest.fixture
@@ -689,7 +689,7 @@ def test_an_edit_in_the_moment_of_a_push_is_seen_by_the_next(hub: Hub, desk: Vau
     path.write_bytes(b"two\n")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    assert before.st_mtime_ns > datetime.now(UTC).timestamp() * 1e9 - 10 * COARSE
+    assert before.st_mtime_ns > datetime.now(UTC).timestamp() * 1e9 - 10 * COARSE_RACY_NS
     assert push(desk, hub).updated == ("facts/tea.md",)
 
 

@@ -313,7 +313,7 @@ def test_a_scan_counts_unchanged_directories_and_lists_the_rest(tmp_path: Path) 
     finally:
         os.close(root)
 
-    assert found.same == {"same": 2, "mixed/m": 1}
+    assert found.unchanged == {"same": 2, "mixed/m": 1}
     assert found.stamps == {path: all_of_it.stamps[path] for path in ("changed/a.md", "less/a.md", "mixed/a.md")}
     assert found.problems == all_of_it.problems != []
     assert (found.memories, all_of_it.memories) == (6, 6)
@@ -358,16 +358,16 @@ def test_a_journal_is_read_from_a_cursor_on(vault: Vault) -> None:
     vault.add("Tea.", "n")
     ours, theirs = ChangeJournal(), ChangeJournal()
     with vault._files.opened() as root:
-        ours.begin(root)
+        ours.create(root)
         assert theirs.read(root) is None
         ours.read(root)
         cursor = ours.cursor(root)
-        assert ours.note(root, ["a.md", "new\nline%.md"])
+        assert ours.append(root, ["a.md", "new\nline%.md"])
         assert theirs.read(root) == ["a.md", "new\nline%.md"]
         assert theirs.start_at(root, cursor)
         assert theirs.read(root) == ["a.md", "new\nline%.md"]
         assert not theirs.start_at(root, "junk")
-        ours.begin_anew(root)
+        ours.restart(root)
         assert theirs.read(root) is None
         assert not theirs.start_at(root, cursor)
 
@@ -413,7 +413,7 @@ def test_a_watcher_continues_after_a_failed_scan(tmp_path: Path) -> None:
             raise OSError(5, "not mounted")
         return True
 
-    watcher = Watcher(str(tmp_path / "v"), wait=lambda _: False, look=look)
+    watcher = Watcher(str(tmp_path / "v"), wait=lambda _: False, refresh=look)
     watcher.start()
     try:
         deadline = time.monotonic() + 30

@@ -11,7 +11,7 @@ from support.searching import wait_for
 from memfs import Memory, Vault
 from memfs.format.frontmatter import parse_file
 from memfs.search.read_cache import ENTRY_BYTES, MAX_CACHE_BYTES, ReadCache
-from memfs.storage.stat_scan import COARSE, SETTLED, stamp_of
+from memfs.storage.stat_scan import COARSE_RACY_NS, RACY_NS, stamp_of
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
 PATH = "facts/tea.md"
@@ -25,7 +25,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for root in roots:
         Vault.init(root).create(PATH, f"{OLD}\n")
     changed = (roots[-1] / PATH).stat().st_ctime_ns
-    wait_for(lambda: time.time_ns() > changed + COARSE)
+    wait_for(lambda: time.time_ns() > changed + COARSE_RACY_NS)
     return iter(roots)
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_changed_a_moment_ago_is_read_each_time(tmp_path: Path) -> N
         """Two searches right after a change; False if they came too late."""
         changed = os.stat(vault.root / vault.update(path, step=str(time.time_ns())).path).st_ctime_ns
         first, second = (vault.search("oolong")[0].memory for _ in range(2))
-        if time.time_ns() > changed + SETTLED:
+        if time.time_ns() > changed + RACY_NS:
             return False
         assert first == second
         assert first is not second

@@ -21,7 +21,7 @@ from memfs.agent.distill.config import RetrievalConfig
 from memfs.agent.distill.retrieval import Retriever
 from memfs.data_types import Change
 from memfs.integrations.agentcore.records_api import RecordsApi
-from memfs.storage.recall_log import COMPACT, NEVER, Ratio, RecallLog, Recalls, Tally
+from memfs.storage.recall_log import COMPACT_BYTES, NEVER_RECALLED, Ratio, RecallLog, Recalls, Tally
 from memfs.stores import VaultStore
 
 MOMENT = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -48,7 +48,7 @@ def test_what_is_recalled_is_counted_with_the_time_of_the_last(tmp_path: Path) -
 
     assert usage.of("m-1") == Recalls(3, SECONDS + 3600)
     assert usage.of("m-2") == Recalls(1, SECONDS)
-    assert usage.of("m-3") == NEVER == (0, 0.0)
+    assert usage.of("m-3") == NEVER_RECALLED == (0, 0.0)
     assert usage.ratio() == Ratio(0, 0, 0.0)
     assert usage.ratio().share is None
 
@@ -141,7 +141,7 @@ def test_four_processes_at_once_lose_nothing_while_the_log_is_made_shorter(tmp_p
     assert sum(recalls.times for recalls in usage.snapshot().values()) == 4 * 2 * 2000
     assert usage.ratio()[:2] == RecallLog(tmp_path).ratio()[:2] == (12_000, 8_000)
     assert len(inodes - {0}) > 1
-    assert log_of(tmp_path).stat().st_size < 3 * COMPACT
+    assert log_of(tmp_path).stat().st_size < 3 * COMPACT_BYTES
 
 
 # --- small, and bounded
@@ -153,7 +153,7 @@ def test_the_log_stays_small_and_loses_no_count(tmp_path: Path, usage: RecallLog
         usage.searched([f"m-{number % 50:026}", "m-1"] if number % 2 else [])
         largest = max(largest, log_of(tmp_path).stat().st_size)
 
-    assert largest < COMPACT + 1000
+    assert largest < COMPACT_BYTES + 1000
     assert usage.of("m-1").times == 3000
     assert RecallLog(tmp_path).snapshot() == usage.snapshot()
     assert RecallLog(tmp_path).ratio() == (6000, 3000, SECONDS)
@@ -162,9 +162,9 @@ def test_the_log_stays_small_and_loses_no_count(tmp_path: Path, usage: RecallLog
 
 def test_more_counters_than_there_is_room_for_leave_those_recalled_last() -> None:
     tally = Tally()
-    tally.take(b"".join(b"r\t%d\tm-%0100d\t.\n" % (number, number) for number in range(80_000)))
+    tally.add_lines(b"".join(b"r\t%d\tm-%0100d\t.\n" % (number, number) for number in range(80_000)))
     kept = Tally()
-    kept.take(b"".join(tally.lines()))
+    kept.add_lines(b"".join(tally.lines()))
 
     assert 60_000 < len(kept.counts) < 80_000
     assert f"m-{79_999:0100}" in kept.counts
@@ -207,12 +207,12 @@ def test_a_torn_or_foreign_line_costs_only_itself(tmp_path: Path, usage: RecallL
 @given(st.binary(max_size=300))
 def test_whatever_a_log_holds_it_is_read(data: bytes) -> None:
     tally = Tally()
-    tally.take(data)
-    tally.take(b"\nr\t5\tm-0\t.\n")
+    tally.add_lines(data)
+    tally.add_lines(b"\nr\t5\tm-0\t.\n")
 
     assert tally.counts["m-0"].times >= 1
     again = Tally()
-    again.take(b"".join(tally.lines()))
+    again.add_lines(b"".join(tally.lines()))
     assert (again.counts, again.searches, again.found) == (tally.counts, tally.searches, tally.found)
 
 
@@ -220,7 +220,7 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, u
     usage.recalled(["m-1"])
     with log_of(tmp_path).open("ab", buffering=0) as log:
         log.write(b"\nr\t5\tm-")
-        assert usage.of("m-2") == NEVER
+        assert usage.of("m-2") == NEVER_RECALLED
         log.write(b"2\t.\n")
 
     assert usage.of("m-2") == (1, 5)
@@ -230,7 +230,7 @@ def test_deleted_counters_begin_anew(tmp_path: Path, usage: RecallLog) -> None:
     usage.searched(["m-1"])
     assert usage.of("m-1").times == 1
     log_of(tmp_path).unlink()
-    assert usage.of("m-1") == NEVER
+    assert usage.of("m-1") == NEVER_RECALLED
     assert usage.ratio() == (0, 0, 0.0)
 
     usage.searched(["m-2"])
@@ -253,8 +253,8 @@ def test_where_another_vault_is_put_in_its_place_recalls_are_counted_there(tmp_p
 
     for now in (usage, RecallLog(root)):
         assert now.of("oolong").times == 2
-        assert now.of("tea") == NEVER
-    assert RecallLog(former).of("oolong") == NEVER
+        assert now.of("tea") == NEVER_RECALLED
+    assert RecallLog(former).of("oolong") == NEVER_RECALLED
 
 
 def make_folder(log: Path, _: Path) -> None:
@@ -280,15 +280,15 @@ def test_what_stands_in_its_place_is_not_followed(tmp_path: Path, make: Callable
     usage = RecallLog(tmp_path / "vault", lambda: MOMENT)
     usage.searched(["m-1"])
 
-    assert usage.of("m-9") == NEVER
+    assert usage.of("m-9") == NEVER_RECALLED
     assert outside.read_bytes() == b"r\t5\tm-9\t.\n"
 
 
 def test_a_closed_handle_still_knows_what_counts_for_ranks(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
-    before = dict(usage.marked())
+    before = dict(usage.by_id_hash())
     usage.close()
-    assert usage.marked() == before != {}
+    assert usage.by_id_hash() == before != {}
 
 
 def test_a_closed_handle_can_still_be_used(usage: RecallLog) -> None:
@@ -386,7 +386,7 @@ def test_what_no_agent_was_given_is_not_counted(vault: Vault) -> None:
     vault.read(tea.id)
     subprocess.run([sys.executable, "-m", "memfs", "search", "tea", "--vault", vault.root], check=True, cwd=REPOSITORY)
 
-    assert vault.usage.of(tea.id) == NEVER
+    assert vault.usage.of(tea.id) == NEVER_RECALLED
     assert vault.usage.ratio() == (0, 0, 0.0)
 
 

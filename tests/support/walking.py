@@ -130,7 +130,7 @@ def dying(calls: int) -> Callable[[FrameType, str, object], None]:
 
 def lose_the_journal() -> None:
     """Nobody is told of a write."""
-    ChangeJournal.note = lambda self, root, paths: True  # type: ignore[method-assign]
+    ChangeJournal.append = lambda self, root, paths: True  # type: ignore[method-assign]
 
 
 def keep_no_versions() -> None:
@@ -141,7 +141,8 @@ def keep_no_versions() -> None:
 def hear_nothing() -> None:
     """The kernel tells of changes, and nobody listens."""
     poll = InotifySource.poll
-    InotifySource.poll = lambda self, **known: poll(self, **known)._replace(paths=set(), folders=set(), lost=False)  # type: ignore[method-assign]
+    nothing = {"paths": set[str](), "folders": set[str](), "is_incomplete": False}
+    InotifySource.poll = lambda self, **known: poll(self, **known)._replace(**nothing)  # type: ignore
 
 
 def answer_from_a_cache() -> None:

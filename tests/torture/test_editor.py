@@ -111,7 +111,7 @@ def _overwritten(event: Event, saved: list[Event]) -> bool:
 
 def update(root: str, ref: str, path: str, stop: str) -> None:
     """The agent: append a line, set a key, as fast as it can."""
-    memfs.storage.versions.KEEP = 1 << 30
+    memfs.storage.versions.MAX_VERSIONS = 1 << 30
     log, number = Log(path), 0
     with Vault(root) as vault:
         while not os.path.exists(stop):

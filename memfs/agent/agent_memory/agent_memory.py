@@ -16,7 +16,7 @@ from memfs.embedding import is_installed as can_embed
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, short_repr
 from memfs.namespace import first_line, slug
 from memfs.privacy.policy import DEFAULT, Policy, report
-from memfs.storage.file_names import text_key
+from memfs.storage.exact_duplicates import text_key
 from memfs.stores.keyed.base import MAX_TOP_K, KeyedStore
 from memfs.stores.keyed.in_memory_store import InMemoryKeyedStore
 from memfs.vault.vault import Vault

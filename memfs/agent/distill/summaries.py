@@ -16,7 +16,7 @@ from memfs.data_types import Memory, Written
 from memfs.errors import LockTimeoutError, MemoryChangedError, MemoryNotFoundError
 from memfs.namespace import fold
 from memfs.query.tokens import STOP_WORDS, UNSPACED
-from memfs.storage.file_names import text_key
+from memfs.storage.exact_duplicates import text_key
 from memfs.stores.agent.protocol import Found, Metadata
 from memfs.stores.agent.vault_store import VaultStore
 

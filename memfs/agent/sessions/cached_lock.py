@@ -40,7 +40,7 @@ class CachedLock:
         directory = self._directory
         if directory is None:
             return None
-        acquire(directory.parent, directory.gate, self._label, self._timeout, time.monotonic() + self._timeout)
+        acquire(directory.parent, directory.lock_queue, self._label, self._timeout, time.monotonic() + self._timeout)
         try:
             status = os.stat(self._path)
             if (status.st_dev, status.st_ino) == self._inode:
@@ -59,7 +59,7 @@ class CachedLock:
             parent = open_directory_fd(root, directory.segments)
             opened.callback(os.close, parent)
             status = os.fstat(parent)
-            self._directory = LockedDirectory(root, parent, os.dup(directory.gate), directory.segments)
+            self._directory = LockedDirectory(root, parent, os.dup(directory.lock_queue), directory.segments)
             self._inode = status.st_dev, status.st_ino
             opened.pop_all()
 

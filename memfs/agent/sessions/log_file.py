@@ -32,8 +32,8 @@ from memfs.fs.gc_pause import gc_paused
 from memfs.fs.locks import release
 from memfs.ids import id_at_milliseconds, is_id, unix_milliseconds
 from memfs.protocols import Clock, system_clock
+from memfs.storage.atomic_replace import SettledFile, open_settled
 from memfs.storage.memory_files import LockedDirectory, MemoryFiles
-from memfs.storage.state_dir import Settled, settled
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS
 _READ = os.O_RDONLY | FILE_FLAGS
@@ -154,16 +154,16 @@ class LogFile:
                     data = replace_line(old.content.data, event, encode_line(record))
                     if len(data) > MAX_LOG_BYTES:
                         raise _log_full_error(self.path)
-                    self._files.state.erase(directory.root, directory.parent, self._name, old, data)
+                    self._files.writer.erase(directory.root, directory.parent, self._name, old, data)
                     os.fsync(directory.parent)
                     self._state = _FileState()
                     return Event(name, kind, record)
         raise MemoryChangedError(self.path)
 
     @contextmanager
-    def _stable_file(self, directory: LockedDirectory, name: str) -> Iterator[Settled]:
+    def _stable_file(self, directory: LockedDirectory, name: str) -> Iterator[SettledFile]:
         try:
-            with settled(directory.parent, self._name, MAX_LOG_BYTES) as old:
+            with open_settled(directory.parent, self._name, MAX_LOG_BYTES) as old:
                 yield old
         except FileNotFoundError:
             raise SessionNotFoundError(name) from None
@@ -279,7 +279,7 @@ class LogFile:
     def _locked(self, *, create: bool = False) -> Iterator[LockedDirectory]:
         """Lock the session's directory; InvalidNamespaceError if an existing one differs in case only."""
         try:
-            with self._files.hold(self._segments, create=create) as directory:
+            with self._files.locked(self._segments, create=create) as directory:
                 if directory.segments != self._segments:
                     reason = f"the same name as {directory.segments[-1]!r} but for case"
                     raise InvalidNamespaceError(self._segments[-1], reason)

@@ -245,7 +245,7 @@ class Sessions:
             session_segments(session),
         )
         try:
-            with files.hold(segments) as directory:
+            with files.locked(segments) as directory:
                 if directory.segments != segments:
                     raise SessionNotFoundError(session)
                 yield directory

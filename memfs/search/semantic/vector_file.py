@@ -23,7 +23,7 @@ from memfs.errors import MemfsError
 from memfs.fs.files import FILE_FLAGS, READ_FLAGS, STATE_DIR, digest, open_directory, write_all
 from memfs.fs.locks import release, try_lock
 from memfs.namespace import slug
-from memfs.storage.state_dir import make
+from memfs.storage.state_dir import create_state_dir
 
 VECTORS_DIR = "vectors"
 BLOCK_RECORDS = 8192  # handled at once
@@ -264,7 +264,7 @@ def vector_files(root: int) -> list[tuple[str, int]]:
 def _locked_directory(root: int) -> Iterator[int]:
     """Yield a descriptor of the directory, locked against other writers; BlockingIOError after the lock timeout."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
-    make(root)
+    create_state_dir(root)
     with open_directory(root, (STATE_DIR, VECTORS_DIR), create=True) as parent:
         while not try_lock(parent):
             if time.monotonic() > deadline:

@@ -17,7 +17,7 @@ from memfs.ids import new_id
 from memfs.privacy.policy import Policy
 from memfs.protocols import Clock, system_clock
 from memfs.query.tokens import STOP_WORDS, normalize_text
-from memfs.storage.file_names import text_key
+from memfs.storage.exact_duplicates import text_key
 from memfs.stores.agent.base import BaseStore
 from memfs.stores.agent.protocol import MAX_SEARCH_RESULTS, Found, Metadata
 

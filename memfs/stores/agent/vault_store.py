@@ -22,7 +22,7 @@ from memfs.fs.files import encode_text
 from memfs.namespace import ARCHIVE, Template
 from memfs.privacy.policy import Policy
 from memfs.protocols import system_clock
-from memfs.storage.file_names import text_key
+from memfs.storage.exact_duplicates import text_key
 from memfs.stores.agent.base import BaseStore
 from memfs.stores.agent.header_metadata import (
     header_changes,

@@ -17,7 +17,7 @@ from memfs.errors import (
 )
 from memfs.namespace import first_line, slug
 from memfs.privacy.policy import Policy
-from memfs.storage.file_names import text_key
+from memfs.storage.exact_duplicates import text_key
 from memfs.stores.agent.base import BaseStore
 from memfs.stores.agent.protocol import Found, Metadata
 from memfs.stores.keyed.base import MAX_TOP_K, KeyedStore

@@ -1,0 +1,46 @@
+"""File events as every event source reports them, and which paths they concern."""
+
+import os
+from collections.abc import Set
+from typing import NamedTuple
+
+from memfs.namespace import SESSIONS, fold, is_utf8_encodable
+
+
+class FileEvents(NamedTuple):
+    """The paths to check again."""
+
+    paths: Set[str]  # memory files that may have been changed, created or removed
+    folders: Set[str]  # directories ("" is the root) that were created, removed or moved: check all below them
+    is_incomplete: bool  # events may have been lost: check everything
+
+
+NO_EVENTS = FileEvents(frozenset(), frozenset(), False)
+EVENTS_LOST = FileEvents(frozenset(), frozenset(), True)
+
+
+def is_namespace(path: str) -> bool:
+    """Return whether a scan of the vault enters a directory with this path."""
+    names = path.split("/")
+    return fold(names[0]) != SESSIONS and all(
+        name[:1] not in {".", "~", "#"} and is_utf8_encodable(name) for name in names
+    )
+
+
+def is_memory_file(folder: str, name: str) -> bool:
+    """Return whether a scan takes a file of this name, in a directory that it enters, for a memory."""
+    return (
+        name.endswith(".md")
+        and name[0] not in ".~#"
+        and is_utf8_encodable(name)
+        and bool(folder or fold(name) != "readme.md")
+    )
+
+
+def root_identity(root: str) -> tuple[int, int] | None:
+    """Return device and inode of the root directory; None if there is none."""
+    try:
+        status = os.stat(root)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
