@@ -1,1 +1,1 @@
-"""One module a framework, each the only importer of it, each an optional extra."""
+"""One package per framework: each is the only importer of its framework, and an optional extra."""

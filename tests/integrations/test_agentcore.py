@@ -21,7 +21,7 @@ from memfs.agent.extraction.config import Fact
 from memfs.agent.sessions.session_log import SessionLog
 from memfs.errors import InvalidSetupError
 from memfs.integrations.agentcore import AgentCoreVault, DataPlane
-from memfs.integrations.agentcore.control_plane import strategy_of
+from memfs.integrations.agentcore.control_plane import make_strategy
 from memfs.integrations.strands import MemoryManager, ScriptedModel
 
 with warnings.catch_warnings():  # of pydantic, about their classes
@@ -255,7 +255,7 @@ def test_a_prompt_of_theirs_is_added(core: AgentCoreVault) -> None:
     override = {"semanticOverride": {"extraction": {"appendToPrompt": "Think of allergies.", "modelId": "x"}}}
     custom = {"customMemoryStrategy": {"name": "own", "namespaces": ["/own/{actorId}"], "configuration": override}}
 
-    strategy = strategy_of(custom)
+    strategy = make_strategy(custom)
     assert isinstance(strategy, FactStrategy)
     assert (strategy.namespace, strategy.append_to_prompt) == ("/own/{actorId}", "Think of allergies.")
 

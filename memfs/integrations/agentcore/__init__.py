@@ -1,7 +1,7 @@
-"""Amazon Bedrock AgentCore Memory over a vault: what stands where a boto3 session stood, for AgentCore's own clients.
+"""Amazon Bedrock AgentCore Memory over a vault: a replacement for the boto3 session of AgentCore's own clients.
 
-`AgentCoreMemorySessionManager(config, boto_session=AgentCoreVault("notes"))` runs as it is, and so do `MemoryClient`
-and `AgentCoreMemoryStore`. Events are in the logs of sessions, records are memories; nothing leaves the machine.
+`AgentCoreMemorySessionManager(config, boto_session=AgentCoreVault("notes"))` works unchanged, and so do `MemoryClient`
+and `AgentCoreMemoryStore`. Events are stored in session logs, records are memories; nothing leaves the machine.
 """
 
 import os
@@ -31,14 +31,14 @@ from memfs.integrations.agentcore.records_api import RecordsApi
 from memfs.vault.vault import Vault
 
 __all__ = ["AgentCoreVault", "ControlPlane", "DataPlane"]
-DATA, CONTROL = "bedrock-agentcore", "bedrock-agentcore-control"
+DATA_SERVICE, CONTROL_SERVICE = "bedrock-agentcore", "bedrock-agentcore-control"
 REGION = "vault"
 
 
 class DataPlane(EventsApi, RecordsApi):
-    """The client `bedrock-agentcore`, as far as memory goes: its calls, with its words, on a vault.
+    """The memory operations of the client `bedrock-agentcore`, with its parameter names, on a vault.
 
-    A vault is one memory, whatever its `memoryId` is called.
+    A vault is one memory, whatever the `memoryId` is.
     """
 
     meta = SimpleNamespace(region_name=REGION)
@@ -49,7 +49,7 @@ class DataPlane(EventsApi, RecordsApi):
 
 
 class AgentCoreVault:
-    """A vault in the place of a boto3 session; `strategies` distil what is said when it is flushed or closed."""
+    """A vault in place of a boto3 session; `strategies` distil the recorded messages on flush and close."""
 
     region_name = REGION
 
@@ -63,73 +63,86 @@ class AgentCoreVault:
         self._is_owner = not isinstance(vault, Vault)
         self.vault = vault if isinstance(vault, Vault) else Vault(vault)
         self._strategies, self._model = list(strategies), None if model is None else as_model(model)
-        self._check()
-        self._heard: dict[tuple[str, str], tuple[LongTerm, Attachment | None]] = {}
+        self._check_strategies()
+        self._sessions: dict[tuple[str, str], tuple[LongTerm, Attachment | None]] = {}  # by actor and session
         self._mutex = Mutex()
         self.data = DataPlane(self.vault, self)
         self.control = ControlPlane(self, DataPlane.meta)
 
     def client(self, service_name: str, **_: Any) -> Any:
-        """The client of a service, `bedrock-agentcore` or `bedrock-agentcore-control`, on the vault."""
-        if service_name == DATA:
+        """Return the client of a service, `bedrock-agentcore` or `bedrock-agentcore-control`, on the vault."""
+        if service_name == DATA_SERVICE:
             return self.data
-        if service_name == CONTROL:
+        if service_name == CONTROL_SERVICE:
             return self.control
-        raise InvalidSetupError("AgentCoreVault", f"service {service_name!r} is none of {DATA}, {CONTROL}")
+        raise InvalidSetupError(
+            "AgentCoreVault", f"service {service_name!r} is none of {DATA_SERVICE}, {CONTROL_SERVICE}"
+        )
 
-    def adopt(self, strategies: Sequence[Strategy]) -> None:
-        """Have further strategies, for sessions that are heard from now on; one of the same name is replaced."""
+    def add_strategies(self, strategies: Sequence[Strategy]) -> None:
+        """Add strategies for sessions that start from now on; one of the same name is replaced.
+
+        InvalidSetupError if one is not valid; then none is added.
+        """
         names = {strategy.name for strategy in strategies}
         before = self._strategies
         self._strategies = [*(one for one in before if one.name not in names), *strategies]
         try:
-            self._check()
+            self._check_strategies()
         except InvalidSetupError:
             self._strategies = before
             raise
 
-    def _check(self) -> None:
-        """Refuse strategies that cannot be, and what is no model of theirs."""
+    adopt = add_strategies  # the name in version 0.9
+
+    def _check_strategies(self) -> None:
+        """Raise InvalidSetupError if a strategy, or its model, is not valid."""
         VaultMemoryConfig(self.vault, "session", "actor", strategies=self._strategies)
         with_models(self._strategies)
 
     def types(self) -> Mapping[str, str]:
-        """The types of the strategies' memories, by name."""
+        """Return the memory type of each strategy, by its name."""
         return {strategy.name: getattr(strategy, "type", "fact") for strategy in self._strategies}
 
-    def listens(self) -> bool:
-        """Tell whether anything is distilled."""
+    def has_strategies(self) -> bool:
+        """Return whether messages are distilled."""
         return bool(self._strategies)
 
-    def take_back(self, actor: str, session: str, number: int) -> None:
-        """Have a message distilled no more, if it is not yet."""
+    listens = has_strategies  # the name in version 0.9
+
+    def retract_message(self, actor: str, session: str, number: int) -> None:
+        """Drop a message that waits to be distilled."""
         amend(self.vault.root, Amendment(session, actor, number))
 
-    def hear(self, actor: str, session: str, messages: Sequence[Mapping[str, Any]], first: int) -> None:
-        """Have messages distilled with the next flush."""
+    take_back = retract_message  # the name in version 0.9
+
+    def record_messages(self, actor: str, session: str, messages: Sequence[Mapping[str, Any]], first: int) -> None:
+        """Record messages to be distilled by the next flush; `first` is the number of the first one."""
         if not self._strategies or not messages:
             return
         with self._mutex:
-            if (actor, session) not in self._heard:
+            if (actor, session) not in self._sessions:
                 config = VaultMemoryConfig(self.vault, session, actor, strategies=self._strategies)
                 memory = LongTerm(config, model=self._model)
-                self._heard[actor, session] = memory, memory.attach()
-            attachment = self._heard[actor, session][1]
+                self._sessions[actor, session] = memory, memory.attach()
+            attachment = self._sessions[actor, session][1]
             for number, message in enumerate(messages, first):
                 if attachment is not None:
                     attachment.record(with_position(message, session, number, actor))
 
+    hear = record_messages  # the name in version 0.9
+
     def flush(self) -> None:
-        """Distil what was said, and wait for it; what fails stays pending. Never raises."""
-        for _, attachment in list(self._heard.values()):
+        """Distil the recorded messages and wait for it; turns that fail stay pending. Never raises."""
+        for _, attachment in list(self._sessions.values()):
             if attachment is not None:
                 wait(attachment.flush())
 
     def close(self) -> None:
-        """Distil what was said, and let go; what could not be saved waits in the vault for the next run."""
+        """Distil the recorded messages and close; turns that could not be saved stay in the vault for the next run."""
         with self._mutex:
-            heard, self._heard = list(self._heard.values()), {}
-        for memory, _ in heard:
+            sessions, self._sessions = list(self._sessions.values()), {}
+        for memory, _ in sessions:
             wait(memory.close())
         self.data.close()
         if self._is_owner:

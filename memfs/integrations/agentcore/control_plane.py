@@ -1,4 +1,4 @@
-"""The control plane: a memory resource is the vault itself; its strategies are kept as long as the process lives."""
+"""The control plane: a memory resource is the vault itself; its strategies last as long as the process."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -14,12 +14,12 @@ from memfs.agent.distill.strategies import (
     SummaryStrategy,
 )
 from memfs.errors import InvalidSetupError, MemoryNotFoundError
-from memfs.integrations.agentcore.responses import PAGE, Response, page, service_errors
+from memfs.integrations.agentcore.responses import PAGE_SIZE, Response, page, service_errors
 
 if TYPE_CHECKING:
     from memfs.integrations.agentcore import AgentCoreVault
 
-KINDS: Mapping[str, type[ModelStrategy]] = {
+STRATEGY_KINDS: Mapping[str, type[ModelStrategy]] = {
     "semantic": FactStrategy,
     "userPreference": PreferenceStrategy,
     "summary": SummaryStrategy,
@@ -29,7 +29,7 @@ _CUSTOM = "customMemoryStrategy"
 
 
 class ControlPlane:
-    """The client `bedrock-agentcore-control`, as far as memory goes; what it makes is told to the vault."""
+    """The memory operations of the client `bedrock-agentcore-control`; created strategies are added to the vault."""
 
     def __init__(self, owner: "AgentCoreVault", meta: Any) -> None:
         self._owner, self.meta = owner, meta
@@ -41,27 +41,31 @@ class ControlPlane:
         self,
         *,
         name: str,
-        memoryStrategies: Iterable[Mapping[str, Any]] = (),  # noqa: N803  the words of the service
+        memoryStrategies: Iterable[Mapping[str, Any]] = (),  # noqa: N803  the parameter names of the service
         description: str = "",
         **_: Any,
     ) -> Response:
-        """Have a name for the vault, and strategies; it is active at once."""
-        strategies = [strategy_of(given) for given in memoryStrategies]
-        self._owner.adopt(strategies)
+        """Register a name for the vault, and add strategies; it is active at once."""
+        strategies = [make_strategy(given) for given in memoryStrategies]
+        self._owner.add_strategies(strategies)
         now = datetime.now(UTC)
         memory = {"id": name, "name": name, "description": description, "status": "ACTIVE", "createdAt": now}
         with self._mutex:
-            self._memories[name] = {**memory, "updatedAt": now, "strategies": [_told(one) for one in strategies]}
+            self._memories[name] = {
+                **memory,
+                "updatedAt": now,
+                "strategies": [_strategy_response(one) for one in strategies],
+            }
             return {"memory": dict(self._memories[name])}
 
     @service_errors
     def get_memory(self, *, memoryId: str, **_: Any) -> Response:  # noqa: N803
-        """What was made by this name."""
+        """Return the memory resource of this name."""
         return {"memory": dict(self._named(memoryId))}
 
     @service_errors
-    def list_memories(self, *, maxResults: int | None = PAGE, nextToken: str | None = None) -> Response:  # noqa: N803
-        """What was made."""
+    def list_memories(self, *, maxResults: int | None = PAGE_SIZE, nextToken: str | None = None) -> Response:  # noqa: N803
+        """Return a page of the memory resources."""
         return page("memories", list(self._memories.items()), maxResults, nextToken)
 
     @service_errors
@@ -72,19 +76,19 @@ class ControlPlane:
         memoryStrategies: Mapping[str, Any] | None = None,  # noqa: N803
         **_: Any,
     ) -> Response:
-        """Have further strategies; nothing else of a vault is changed here."""
+        """Add strategies; nothing else of a vault can be changed here."""
         memory = self._named(memoryId)
         given = memoryStrategies or {}
         if other := given.keys() - {"addMemoryStrategies"}:
-            raise InvalidSetupError("update_memory", f"{min(other)}: strategies can be added here, and nothing else")
-        strategies = [strategy_of(one) for one in given.get("addMemoryStrategies", ())]
-        self._owner.adopt(strategies)
-        memory["strategies"] = [*memory["strategies"], *map(_told, strategies)]
+            raise InvalidSetupError("update_memory", f"{min(other)}: only addMemoryStrategies is supported")
+        strategies = [make_strategy(one) for one in given.get("addMemoryStrategies", ())]
+        self._owner.add_strategies(strategies)
+        memory["strategies"] = [*memory["strategies"], *map(_strategy_response, strategies)]
         return {"memory": dict(memory)}
 
     @service_errors
     def delete_memory(self, *, memoryId: str, **_: Any) -> Response:  # noqa: N803
-        """Have the name no more; the vault stays as it is."""
+        """Remove the name; the vault stays unchanged."""
         self._named(memoryId)
         with self._mutex:
             del self._memories[memoryId]
@@ -96,26 +100,32 @@ class ControlPlane:
         return self._memories[memory_id]
 
 
-def strategy_of(given: Mapping[str, Any]) -> Strategy:
-    """A strategy of the service, such as `{"summaryMemoryStrategy": {"name": ..., "namespaces": [...]}}`, as ours."""
+def make_strategy(given: Mapping[str, Any]) -> Strategy:
+    """Return the strategy for a definition like `{"summaryMemoryStrategy": {"name": ..., "namespaces": [...]}}`."""
     if not isinstance(given, Mapping) or len(given) != 1:
-        raise InvalidSetupError("memoryStrategies", f"{given!r} is not one strategy by its kind")
-    ((kind, told),) = given.items()
+        raise InvalidSetupError("memoryStrategies", f"{given!r} is not a mapping of one kind to its strategy")
+    ((kind, definition),) = given.items()
     override: Mapping[str, Any] = {}
     if kind == _CUSTOM:
-        ((kind, override),) = (told.get("configuration") or {"": {}}).items()
-    make: Any = KINDS.get(kind.removesuffix("MemoryStrategy").removesuffix("Override"))
+        ((kind, override),) = (definition.get("configuration") or {"": {}}).items()
+    make: Any = STRATEGY_KINDS.get(kind.removesuffix("MemoryStrategy").removesuffix("Override"))
     if make is None:
-        known = ", ".join(f"{name}MemoryStrategy" for name in KINDS)
-        raise InvalidSetupError("memoryStrategies", f"{kind!r} is none of {known}, {_CUSTOM}")
-    places = told.get("namespaceTemplates") or told.get("namespaces") or ()
+        supported = ", ".join(f"{name}MemoryStrategy" for name in STRATEGY_KINDS)
+        raise InvalidSetupError("memoryStrategies", f"{kind!r} is none of {supported}, {_CUSTOM}")
+    namespaces = definition.get("namespaceTemplates") or definition.get("namespaces") or ()
     added = (override.get("extraction") or override.get("consolidation") or {}).get("appendToPrompt")
-    where = {"namespace": places[0].rstrip("/")} if places else {}
-    strategy: Strategy = make(told["name"], **where, append_to_prompt=added)
+    options = {"namespace": namespaces[0].rstrip("/")} if namespaces else {}
+    strategy: Strategy = make(definition["name"], **options, append_to_prompt=added)
     return strategy
 
 
-def _told(strategy: Strategy) -> Response:
-    kind = next(name for name, ours in KINDS.items() if isinstance(strategy, ours))
-    known = {"strategyId": strategy.name, "name": strategy.name, "status": "ACTIVE", "namespaces": [strategy.namespace]}
-    return {**known, "type": {"userPreference": "USER_PREFERENCE"}.get(kind, kind.upper())}
+def _strategy_response(strategy: Strategy) -> Response:
+    """Return a strategy in the format of the service."""
+    kind = next(name for name, class_ in STRATEGY_KINDS.items() if isinstance(strategy, class_))
+    fields = {
+        "strategyId": strategy.name,
+        "name": strategy.name,
+        "status": "ACTIVE",
+        "namespaces": [strategy.namespace],
+    }
+    return {**fields, "type": {"userPreference": "USER_PREFERENCE"}.get(kind, kind.upper())}

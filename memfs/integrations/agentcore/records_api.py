@@ -1,4 +1,4 @@
-"""Records: the memories of a vault, in the words of the service."""
+"""Record operations of AgentCore: records are the memories of the vault."""
 
 import os
 import re
@@ -18,15 +18,15 @@ from memfs.errors import (
     MemoryNotFoundError,
     short_repr,
 )
-from memfs.integrations.agentcore.responses import PAGE, Response, code_of, page, parts_of, service_errors
+from memfs.integrations.agentcore.responses import PAGE_SIZE, Response, error_code, page, parse_filter, service_errors
 from memfs.namespace import encode_segment, fold
 from memfs.privacy.policy import Policy, report
 from memfs.query.question import MAX_OFFSET
 from memfs.stores.agent.header_metadata import header_changes, header_to_metadata, metadata_to_header
 from memfs.vault.vault import Vault
 
-TOP = 10
-MOST = 1000  # memories that a search gives
+DEFAULT_TOP_K = 10
+MAX_RESULTS = 1000  # of one search
 OPERATORS: Mapping[str, str] = {
     "EQUALS_TO": "EQUALS",
     "GREATER_THAN": ">",
@@ -35,13 +35,13 @@ OPERATORS: Mapping[str, str] = {
     "LESS_THAN_OR_EQUALS": "<=",
     **{name: name for name in ("EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS")},
 }
-_TOKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} \S.*")  # of a list
-_VALUES = ("stringValue", "numberValue", "dateTimeValue", "stringListValue")
-_TOLD = frozenset({"type", "id", "created", "updated"})  # header keys that a record has words of its own for
+_LIST_TOKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} \S.*")  # see _list_token
+_VALUE_KEYS = ("stringValue", "numberValue", "dateTimeValue", "stringListValue")
+_RECORD_FIELDS = frozenset({"type", "id", "created", "updated"})  # header keys that are fields of a record
 
 
 class RecordsApi:
-    """The memories of a vault; `types` are those of strategies, by their names."""
+    """The record operations of a client; `types` returns the memory type of each strategy, by its name."""
 
     def __init__(self, vault: Vault, types: Callable[[], Mapping[str, str]]) -> None:
         self._vault, self._types = vault, types
@@ -58,7 +58,7 @@ class RecordsApi:
         maxResults: int | None = None,  # noqa: N803
         nextToken: str | None = None,  # noqa: N803
     ) -> Response:
-        """The memories that answer a question, best first: of a namespace alone, or of all below it."""
+        """Return a page of the memories for a query, best first: of one namespace, or of all below `namespacePath`."""
         question = str(searchCriteria.get("searchQuery", ""))
         hits = self._search(
             question,
@@ -66,12 +66,12 @@ class RecordsApi:
             namespacePath,
             kind=searchCriteria.get("memoryStrategyId"),
             filters=searchCriteria.get("metadataFilters") or (),
-            limit=searchCriteria.get("topK", TOP),
+            limit=searchCriteria.get("topK", DEFAULT_TOP_K),
         )
-        told = [(hit.memory.id, _summary(hit.memory, hit)) for hit in hits]
-        if question.strip() and nextToken is None:  # another page is no other search
-            self._vault.usage.searched([name for name, _ in told])
-        return page("memoryRecordSummaries", told, maxResults, nextToken)
+        found = [(hit.memory.id, _summary(hit.memory, hit)) for hit in hits]
+        if question.strip() and nextToken is None:  # a further page is not another search
+            self._vault.usage.searched([name for name, _ in found])
+        return page("memoryRecordSummaries", found, maxResults, nextToken)
 
     @service_errors
     def list_memory_records(
@@ -82,19 +82,19 @@ class RecordsApi:
         namespacePath: str | None = None,  # noqa: N803
         memoryStrategyId: str | None = None,  # noqa: N803
         metadataFilters: Sequence[Mapping[str, Any]] = (),  # noqa: N803
-        maxResults: int | None = PAGE,  # noqa: N803
+        maxResults: int | None = PAGE_SIZE,  # noqa: N803
         nextToken: str | None = None,  # noqa: N803
     ) -> Response:
-        """The memories of a namespace, the newest first."""
+        """Return a page of the memories of a namespace, the newest first."""
         hits = self._search("", namespace, namespacePath, kind=memoryStrategyId, filters=metadataFilters)
-        told: dict[str, Response | None] = {_age(hit.memory): _summary(hit.memory) for hit in hits}
-        if isinstance(nextToken, str) and _TOKEN.fullmatch(nextToken):
-            told.setdefault(nextToken, None)
-        return page("memoryRecordSummaries", sorted(told.items(), key=itemgetter(0))[::-1], maxResults, nextToken)
+        found: dict[str, Response | None] = {_list_token(hit.memory): _summary(hit.memory) for hit in hits}
+        if isinstance(nextToken, str) and _LIST_TOKEN.fullmatch(nextToken):
+            found.setdefault(nextToken, None)
+        return page("memoryRecordSummaries", sorted(found.items(), key=itemgetter(0))[::-1], maxResults, nextToken)
 
     @service_errors
     def get_memory_record(self, *, memoryId: str, memoryRecordId: str, namespace: str | None = None) -> Response:  # noqa: N803
-        """One memory."""
+        """Return one memory."""
         return {"memoryRecord": _summary(self._scope(namespace, memoryRecordId).read(memoryRecordId))}
 
     @service_errors
@@ -124,24 +124,22 @@ class RecordsApi:
 
         return _results(records, delete)
 
-    # ---
-
     def _scope(self, namespace: str | None, ref: str) -> Vault:
-        """The part of the vault that a namespace is, in which a memory is looked for."""
+        """Return the scope of a namespace in which a memory is looked up."""
         if not namespace or not namespace.strip("/"):
             return self._vault
-        first, *others = [self._vault.scope(place) for place in self._places(namespace)]
+        first, *others = [self._vault.scope(place) for place in self._vault_namespaces(namespace)]
         for scope in others:
             with suppress(MemoryNotFoundError):
                 scope.read(ref)
                 return scope
         return first
 
-    def _places(self, text: str) -> list[str]:
-        """The namespaces of the vault that one of the service may be: an actor's name there may hold a slash."""
+    def _vault_namespaces(self, text: str) -> list[str]:
+        """Return the namespaces of the vault that one of the service can mean: its actor names may contain slashes."""
         plain = namespace_of(text)
         names = text.strip("/").split("/") if text.strip("/") else []
-        return [plain, *(place for place in _present(str(self._vault.root), names) if place != plain)]
+        return [plain, *(place for place in _existing(str(self._vault.root), names) if place != plain)]
 
     def _search(
         self,
@@ -155,30 +153,32 @@ class RecordsApi:
     ) -> list[Hit]:
         if (exact is None) == (below is None):
             raise InvalidSearchError("namespace", "give one of namespace and namespacePath")
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST):
-            raise InvalidSearchError("topK", f"{short_repr(limit)} is not a whole number from 1 to {MOST}")
-        asked: dict[str, Any] = {"type": self._types().get(kind, kind)} if kind else {}
-        asked["where"] = [_condition(one) for one in filters]
+        if limit is not None and (
+            not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_RESULTS
+        ):
+            raise InvalidSearchError("topK", f"{short_repr(limit)} is not a whole number from 1 to {MAX_RESULTS}")
+        options: dict[str, Any] = {"type": self._types().get(kind, kind)} if kind else {}
+        options["where"] = [_condition(one) for one in filters]
         hits: list[Hit] = []
-        for place in self._places(exact if exact is not None else below or "/"):
-            hits += self._hits(question, place, limit, asked, is_exact=exact is not None)
+        for place in self._vault_namespaces(exact if exact is not None else below or "/"):
+            hits += self._hits(question, place, limit, options, is_exact=exact is not None)
         return sorted(hits, key=lambda hit: -hit.relevance)[:limit] if question else hits
 
     def _hits(
-        self, question: str, place: str, limit: int | None, asked: Mapping[str, Any], *, is_exact: bool
+        self, question: str, place: str, limit: int | None, options: Mapping[str, Any], *, is_exact: bool
     ) -> list[Hit]:
-        """The hits of one namespace: as many as are wanted, or all that a search can give."""
+        """Return up to `limit` hits of one namespace, or all that a search can return."""
         found: list[Hit] = []
-        size = MOST if is_exact or limit is None else limit
-        for offset in range(0, MAX_OFFSET + 1, MOST):
-            hits = self._vault.search(question, place, limit=size, offset=offset, **asked)
+        size = MAX_RESULTS if is_exact or limit is None else limit
+        for offset in range(0, MAX_OFFSET + 1, MAX_RESULTS):
+            hits = self._vault.search(question, place, limit=size, offset=offset, **options)
             found += [hit for hit in hits if not is_exact or fold(str(hit.memory.namespace)) == fold(place)]
-            if len(hits) < MOST or (limit is not None and len(found) >= limit):
+            if len(hits) < MAX_RESULTS or (limit is not None and len(found) >= limit):
                 break
         return found
 
     def _create(self, record: Mapping[str, Any]) -> str:
-        record = self._admitted(record)
+        record = self._apply_policy(record)
         kind = record.get("memoryStrategyId")
         header = {
             "type": self._types().get(kind, kind) if kind else "fact",
@@ -190,7 +190,7 @@ class RecordsApi:
 
     def _update(self, record: Mapping[str, Any]) -> str:
         memory = self._vault.read(record["memoryRecordId"])
-        record = self._admitted(record, known=memory.body)
+        record = self._apply_policy(record, known=memory.body)
         body = _content(record) if "content" in record else None
         header = header_changes(memory.header.values, _metadata(record)) if "metadata" in record else {}
         if body is not None or header:
@@ -200,57 +200,57 @@ class RecordsApi:
                 self._vault.move(memory.id, namespace_of(place))
         return memory.id
 
-    def _admitted(self, record: Mapping[str, Any], known: str = "") -> Mapping[str, Any]:
-        """A record as it may be written; SecretRefusedError if it may not."""
-        said = {key: record[key] for key in ("content", "metadata") if key in record}
-        kept, counts = self._redaction.admit(said, "record", known=known)
+    def _apply_policy(self, record: Mapping[str, Any], known: str = "") -> Mapping[str, Any]:
+        """Return a record after the redaction policy; SecretRefusedError if it must not be written."""
+        fields = {key: record[key] for key in ("content", "metadata") if key in record}
+        kept, counts = self._redaction.admit(fields, "record", known=known)
         report("a record", counts)
         return {**record, **kept}
 
 
 def namespace_of(text: str) -> str:
-    """A namespace as the service has them, of any names, as one of the vault."""
+    """Return a namespace of the service, which may contain any names, as one of the vault."""
     if not isinstance(text, str):
         raise InvalidNamespaceError(repr(text), "not a text")
     return "/" + "/".join(encode_segment(name) for name in text.strip("/").split("/") if name)
 
 
-def _present(folder: str, names: Sequence[str]) -> Iterator[str]:
-    """The directories that some names lead to, in which a slash between two may be part of one name."""
+def _existing(folder: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield the existing namespaces that names can mean; a slash between two names may be part of one name."""
     if not names:
         yield "/"
     for count in range(1, len(names) + 1):
         name = encode_segment("/".join(names[:count]))
         if name and os.path.isdir(os.path.join(folder, name)):
-            for rest in _present(os.path.join(folder, name), names[count:]):
+            for rest in _existing(os.path.join(folder, name), names[count:]):
                 yield f"/{name}{rest}".rstrip("/")
 
 
-def _age(memory: Memory) -> str:
-    """What memories are listed by: a token that is good also when the memory is gone."""
+def _list_token(memory: Memory) -> str:
+    """Return the sort key and page token of a memory in a list; it stays valid after the memory is deleted."""
     return f"{memory.updated.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f} {memory.id}"
 
 
 def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, Any]], str]) -> Response:
-    answer: Response = {"successfulRecords": [], "failedRecords": []}
+    response: Response = {"successfulRecords": [], "failedRecords": []}
     for record in records:
         result: Response = {"memoryRecordId": str(record.get("memoryRecordId", "")), "status": "SUCCEEDED"}
         if "requestIdentifier" in record:
             result["requestIdentifier"] = record["requestIdentifier"]
         try:
             result["memoryRecordId"] = do(record)
-            answer["successfulRecords"].append(result)
+            response["successfulRecords"].append(result)
         except (MemfsError, KeyError, TypeError, ValueError) as error:
             known = (
                 error if isinstance(error, MemfsError) else InvalidMemoryError("record", f"of the wrong shape: {error}")
             )
-            result |= {"status": "FAILED", "errorCode": code_of(known)[1], "errorMessage": str(known)}
-            answer["failedRecords"].append(result)
-    return answer
+            result |= {"status": "FAILED", "errorCode": error_code(known)[1], "errorMessage": str(known)}
+            response["failedRecords"].append(result)
+    return response
 
 
 def _summary(memory: Memory, hit: Hit | None = None) -> Response:
-    told: Response = {
+    summary: Response = {
         "memoryRecordId": memory.id,
         "content": {"text": memory.legible.strip()},
         "memoryStrategyId": memory.header.type,
@@ -259,15 +259,17 @@ def _summary(memory: Memory, hit: Hit | None = None) -> Response:
         "timestamp": memory.updated,
     }
     if hit is not None:
-        told["score"] = hit.relevance
-    values = {key: value for key, value in header_to_metadata(memory.header.values).items() if key not in _TOLD}
+        summary["score"] = hit.relevance
+    values = {
+        key: value for key, value in header_to_metadata(memory.header.values).items() if key not in _RECORD_FIELDS
+    }
     if values:
-        told["metadata"] = {key: _wrapped(value) for key, value in values.items()}
-    return told
+        summary["metadata"] = {key: _wrapped(value) for key, value in values.items()}
+    return summary
 
 
 def _wrapped(value: Any) -> dict[str, Any]:
-    """A header value in the wrapping of the service."""
+    """Return a header value in the wrapper of the service."""
     if isinstance(value, list | tuple):
         return {"stringListValue": [str(item) for item in value]}
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -278,7 +280,7 @@ def _wrapped(value: Any) -> dict[str, Any]:
 
 
 def _unwrapped(value: Any) -> Any:
-    return next((value[key] for key in _VALUES if key in value), None) if isinstance(value, Mapping) else value
+    return next((value[key] for key in _VALUE_KEYS if key in value), None) if isinstance(value, Mapping) else value
 
 
 def _metadata(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -293,6 +295,6 @@ def _content(record: Mapping[str, Any]) -> str:
 
 
 def _condition(given: Mapping[str, Any]) -> tuple[Any, ...]:
-    """A filter of the service as a condition of a search."""
-    key, sign, right = parts_of("metadataFilters", given, OPERATORS)
-    return (key, OPERATORS[sign]) if right is None else (key, OPERATORS[sign], _unwrapped(right))
+    """Return a filter of the service as a condition of a search."""
+    key, operator, right = parse_filter("metadataFilters", given, OPERATORS)
+    return (key, OPERATORS[operator]) if right is None else (key, OPERATORS[operator], _unwrapped(right))
