@@ -1,4 +1,4 @@
-"""Strands agents: what stands where `strands.memory` stood, under the same names, and what is ours beside it."""
+"""Strands agents: a replacement for `strands.memory` under the same names, and the additional classes of memfs."""
 
 try:
     from strands.injection import InjectionConfig, InjectionTrigger
@@ -26,8 +26,8 @@ from memfs.integrations.strands.extraction.types import (
 from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel
 from memfs.integrations.strands.scripted import ScriptedModel
-from memfs.integrations.strands.session import VaultSessionRepository
 from memfs.integrations.strands.session_manager import VaultSessionManager
+from memfs.integrations.strands.session_repository import VaultSessionRepository
 from memfs.integrations.strands.stores import InMemoryStore, VaultStore
 from memfs.integrations.strands.types import (
     AddMessagesContext,

@@ -1,4 +1,4 @@
-"""The error of several stores, which code written for Strands catches too."""
+"""AggregateMemoryError, a subclass of both memfs's and Strands' own, so that code for either catches it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from memfs.errors import AggregateMemoryError as Ours
 
 
 class AggregateMemoryError(Ours, Theirs):
-    """Several errors of one call; what did not fail was done."""
+    """Several errors of one call; the parts that did not fail were carried out."""
 
     errors: Any
 

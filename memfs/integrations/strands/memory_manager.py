@@ -22,10 +22,10 @@ from memfs.integrations.strands.errors import AggregateMemoryError
 from memfs.integrations.strands.extraction.coordinator import ExtractionCoordinator
 from memfs.integrations.strands.extraction.model_extractor import ModelExtractor
 from memfs.integrations.strands.extraction.types import ExtractionTriggerContext
-from memfs.integrations.strands.releases import before_model, ends_with_call, flushing_agent, model_of
 from memfs.integrations.strands.telemetry import StrandsTelemetry
-from memfs.integrations.strands.tool import presented
+from memfs.integrations.strands.tool import as_strands_tool
 from memfs.integrations.strands.types import AnyStore
+from memfs.integrations.strands.version_differences import before_model, ends_with_call, flushing_agent, model_of
 from memfs.stores.agent.protocol import MemoryStore
 
 DEFAULT_MAX_SEARCH_RESULTS = RESULTS
@@ -35,7 +35,7 @@ DEFAULT_MAX_ENTRIES = ENTRIES
 if TYPE_CHECKING:
 
     class _Manager(Ours, Theirs):  # type: ignore[misc]
-        """What a type checker takes ours for; at run time it is registered with theirs."""
+        """For the type checker only; at run time, MemoryManager is registered as a subclass of Strands' own."""
 
 else:
     _Manager = Ours
@@ -44,7 +44,7 @@ else:
 class MemoryManager(_Manager):
     """Gives Strands agents tools, extraction and injection on stores.
 
-    A synchronous call waits for the saves that run; what is due later stays pending in the vault. Leaving a
+    A synchronous call waits for the running saves; turns that are due later stay pending in the vault. Leaving a
     `with agent` block, `agent.shutdown()` and `flush()` save everything.
     """
 
@@ -78,49 +78,54 @@ class MemoryManager(_Manager):
             model=model,
             telemetry=telemetry or StrandsTelemetry(_tracer),
         )
-        adding = expand_toggle(add_tool_config) or {}
-        self._saves_later = bool(self._bindings) or not adding.get("wait_for_writes", True)
+        add_config = expand_toggle(add_tool_config) or {}
+        self._saves_later = bool(self._bindings) or not add_config.get("wait_for_writes", True)
         self._attachments: WeakValueDictionary[int, Attachment] = WeakValueDictionary()  # by the id of the agent
-        self._extraction_stores: Any = self._bindings  # theirs is called so
+        self._extraction_stores: Any = self._bindings  # the attribute of Strands' own manager
         self._injection_config: Any = False if self.injection is None else self.injection
 
-    # --- what Strands asks of a plugin
+    # --- the plugin interface of Strands
 
     @property
     def hooks(self) -> list[Any]:
         return []
 
     async def init_agent(self, agent: Any) -> None:
-        """Get the stores ready, and begin to hear an agent."""
+        """Initialize the stores, and start to record an agent."""
         await self.initialize()
-        attachment = self.hear(agent, model=self._model if self._model is not None else model_of(agent))
+        attachment = self.observe(agent, model=self._model if self._model is not None else model_of(agent))
         if self._bindings:
             agent.add_hook(lambda event: attachment.record(event.message), MessageAddedEvent)
         if self.injection is not None:
             before_model(agent, partial(_inject, attachment))
 
-    def hear(self, agent: Any, *, model: Any) -> Attachment:
-        """Begin to hear when an agent's turns end; what is said is for the caller to record."""
+    def observe(self, agent: Any, *, model: Any) -> Attachment:
+        """Attach to an agent and observe the end of its turns; recording its messages is left to the caller."""
         attachment = self.attach(agent, model=model)
         self._attachments[id(agent)] = attachment
         if self._bindings:
             agent.add_hook(lambda event: attachment.turn_ended(), AfterInvocationEvent, order=HookOrder.SDK_LAST)
         if self._saves_later:
-            agent.add_hook(self._outlive, AfterInvocationEvent, order=HookOrder.SDK_LAST + 1)
+            agent.add_hook(self._finish_saves, AfterInvocationEvent, order=HookOrder.SDK_LAST + 1)
         return attachment
 
+    hear = observe  # the name in version 0.9
+
     async def flush(self) -> None:
-        """Save every turn and every accepted fact, and wait for it; the end of a synchronous call only settles."""
+        """Save every turn and every accepted fact, and wait for it.
+
+        At the end of a synchronous agent call, only wait for the saves that are running.
+        """
         agent = flushing_agent()
-        await (super().flush() if agent is None else self._settle(agent))
+        await (super().flush() if agent is None else self._wait_for_saves(agent))
 
-    async def _outlive(self, event: AfterInvocationEvent) -> None:
-        """Wait for the saves that run, where the event loop ends with the call."""
+    async def _finish_saves(self, event: AfterInvocationEvent) -> None:
+        """Wait for the running saves if the event loop ends with the call."""
         if ends_with_call():
-            await self._settle(event.agent)
+            await self._wait_for_saves(event.agent)
 
-    async def _settle(self, agent: Any) -> None:
-        """Wait for the saves of one agent; what other agents are doing is not waited for."""
+    async def _wait_for_saves(self, agent: Any) -> None:
+        """Wait for the running saves of one agent, but not for those of other agents."""
         attachment = self._attachments.get(id(agent))
         if attachment is not None and attachment.coordinator is not None:
             await attachment.coordinator.settle()
@@ -132,9 +137,9 @@ class MemoryManager(_Manager):
         return super()._named(names, writable=writable, subject=subject) if names or writable else []
 
     def _presented(self, tool: Any) -> Any:
-        return presented(tool)
+        return as_strands_tool(tool)
 
-    # --- names that code written for Strands' manager may look at
+    # --- private names of Strands' manager that other code may use
 
     async def _provide_memory_context(self, messages: Sequence[Message], config: Mapping[str, Any]) -> str | None:
         return await self.injector.provide(messages, config)
@@ -147,12 +152,12 @@ Theirs.register(MemoryManager)
 
 
 def _tracer() -> Any:
-    """Strands' tracer of the moment."""
+    """Return Strands' current tracer."""
     return get_tracer()
 
 
 async def _inject(attachment: Attachment, context: Any) -> Any:
-    """The context of a model call with what is remembered; the agent's own messages stay as they are."""
+    """Return the context of a model call with memories added; the agent's own messages are not changed."""
     text = await attachment.context(context.messages)
     if not text or not text.strip():
         return context

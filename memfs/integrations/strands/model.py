@@ -1,4 +1,4 @@
-"""A model of Strands as one that extraction asks."""
+"""StrandsModel: adapts a model of Strands to the Model protocol of memfs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from strands.telemetry.tracer import get_tracer
 
 from memfs.agent.messages import Message, text_of
 from memfs.agent.models.clients import ANSWER
-from memfs.integrations.strands.telemetry import shown
+from memfs.integrations.strands.telemetry import span_text
 
 
 class StrandsModel:
-    """A model of Strands, asked in plain text; with `structured`, made to answer by a tool of the schema's shape.
+    """A model of Strands, called with plain text; `structured` forces a reply by a tool call that fits the schema.
 
-    Not every provider can be made to, and some refuse it together with extended thinking.
+    Not every provider supports that, and some reject it together with extended thinking.
     """
 
     def __init__(self, model: Model, *, structured: bool = False, tracer: Callable[[], Any] = get_tracer) -> None:
@@ -25,23 +25,23 @@ class StrandsModel:
     async def complete(
         self, messages: Sequence[Message], *, system: str | None = None, schema: Mapping[str, Any] | None = None
     ) -> Any:
-        """Answer; with a schema and `structured`, with an object."""
+        """Return the reply as text; with a schema and `structured`, as an object."""
         turns = [{"role": message["role"], "content": [{"text": text_of(message)}]} for message in messages]
         tracer = self._tracer()
         span = tracer.start_model_invoke_span(
-            messages=_for_span(turns), model_id=_model_id(self._model), system_prompt=shown(system) or None
+            messages=_for_span(turns), model_id=_model_id(self._model), system_prompt=span_text(system) or None
         )
         try:
             with trace_api.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
-                reason, message, usage, metrics = await self._stop(turns, system, schema)
+                reason, message, usage, metrics = await self._call_model(turns, system, schema)
         except BaseException as error:
             tracer.end_span_with_error(span, str(error), error)
             raise
         tracer.end_model_invoke_span(span, _for_span([message])[0], usage, metrics, reason)
-        return _answer(message)
+        return _reply(message)
 
-    async def _stop(self, turns: list[Any], system: str | None, schema: Mapping[str, Any] | None) -> Any:
-        """Ask, and wait for the end of the answer."""
+    async def _call_model(self, turns: list[Any], system: str | None, schema: Mapping[str, Any] | None) -> Any:
+        """Call the model and return the last `stop` event of its stream; RuntimeError if there is none."""
         from strands.event_loop.streaming import stream_messages
 
         tools: list[Any] = []
@@ -57,7 +57,7 @@ class StrandsModel:
         return stop
 
 
-def _answer(message: Message) -> Any:
+def _reply(message: Message) -> Any:
     for block in message["content"]:
         if block.get("toolUse", {}).get("name") == ANSWER:
             return block["toolUse"]["input"]
@@ -65,8 +65,8 @@ def _answer(message: Message) -> Any:
 
 
 def _for_span(messages: Sequence[Any]) -> list[Any]:
-    """Messages with their texts, or with none of them."""
-    return [{"role": one["role"], "content": [{"text": shown(text_of(one))}]} for one in messages]
+    """Return messages for a span: with their texts, or with empty ones if content is not captured."""
+    return [{"role": one["role"], "content": [{"text": span_text(text_of(one))}]} for one in messages]
 
 
 def _model_id(model: Model) -> str | None:

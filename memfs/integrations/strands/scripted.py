@@ -1,4 +1,4 @@
-"""A scripted model for tests of Strands agents: no network, and what it was asked can be looked at."""
+"""ScriptedModel: a model for tests of Strands agents, without network, that records its calls."""
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -13,7 +13,7 @@ from memfs.agent.models.scripted import Script
 
 @dataclass(frozen=True)
 class Call:
-    """What a scripted model was asked once."""
+    """The input of one call of a scripted model."""
 
     messages: list[Message]
     system_prompt: str | None
@@ -21,12 +21,12 @@ class Call:
 
     @property
     def text(self) -> str:
-        """All its words: the system prompt, then a line a turn."""
+        """All text of the call: the system prompt, then one line per turn."""
         return "\n".join(filter(None, [self.system_prompt, transcript(self.messages)]))
 
 
 class ScriptedModel(Script[Call], Model):
-    """A model of Strands that gives its replies in their order, and keeps what it was asked in `calls`.
+    """A model of Strands that returns its replies in order, and records its input in `calls`.
 
     A reply is a text, a tool call `{"tool": name, "input": {...}}`, a list of both, a whole message, an exception to
     raise, or a function of the messages that returns one of these.
@@ -49,7 +49,7 @@ class ScriptedModel(Script[Call], Model):
         system_prompt: str | None = None,
         **options: Any,
     ) -> AsyncGenerator[Any, None]:
-        """Answer with the next reply."""
+        """Yield the next reply as stream events."""
         reply = await self._reply(Call(list(messages), system_prompt, list(tool_specs or ())))
         for event in _events(_blocks(reply, len(self.calls))):
             yield event
@@ -57,14 +57,14 @@ class ScriptedModel(Script[Call], Model):
     async def structured_output(
         self, output_model: Any, prompt: Any, system_prompt: str | None = None, **options: Any
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Answer with the next reply, an object or its JSON, as an `output_model`."""
+        """Yield the next reply, an object or its JSON, as an `output_model`."""
         reply = await self._reply(Call(list(prompt), system_prompt, []))
         is_text = isinstance(reply, str)
         yield {"output": output_model.model_validate_json(reply) if is_text else output_model.model_validate(reply)}
 
 
 def _blocks(reply: Any, call: int) -> list[Mapping[str, Any]]:
-    """The content blocks that a reply stands for."""
+    """Return the content blocks of a reply."""
     if isinstance(reply, Mapping) and "content" in reply:
         return list(reply["content"])
     parts = reply if isinstance(reply, list) else [reply]
@@ -78,7 +78,7 @@ def _block(part: Any, name: str) -> Mapping[str, Any]:
 
 
 def _events(blocks: list[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
-    """A message as a provider streams it."""
+    """Yield a message as the stream events of a provider."""
     yield {"messageStart": {"role": "assistant"}}
     for block in blocks:
         use = block.get("toolUse")

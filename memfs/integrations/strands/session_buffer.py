@@ -1,4 +1,4 @@
-"""A repository of one session whose messages wait in memory to be written together."""
+"""BufferedRepository: a repository of one session that writes its messages in batches."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -11,13 +11,13 @@ from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
 from memfs.agent.sessions.line_encoder import EventDraft
 from memfs.agent.sessions.session_log import SessionLog
 from memfs.agent.sessions.write_buffer import WriteBuffer
-from memfs.integrations.strands.session import VaultSessionRepository
+from memfs.integrations.strands.session_repository import VaultSessionRepository
 from memfs.vault.vault import Vault
 
 
 @dataclass(frozen=True)
 class PendingLine:
-    """A line on its way to the log of an agent: a message with its number and metadata, or a state, which has none."""
+    """A buffered line for the log of an agent: a message with its number and metadata, or a state without them."""
 
     agent_id: str
     draft: EventDraft
@@ -26,12 +26,12 @@ class PendingLine:
 
 
 class BufferedRepository(VaultSessionRepository):
-    """Writes the messages of one session in batches; without persistence, nothing. Reading them writes first."""
+    """Writes the messages of one session in batches, or nothing without persistence. Reading messages flushes first."""
 
     def __init__(self, vault: Vault, config: VaultMemoryConfig) -> None:
         super().__init__(vault, actor=config.actor_id, redaction=config.redaction)
         self._config = config
-        self._defaults: dict[str, dict[str, Any]] = {}  # of agents whose state is not known
+        self._defaults: dict[str, dict[str, Any]] = {}  # for agents whose state is not in the log
         self._writes = config.persistence_mode is PersistenceMode.FULL
         self._buffer: WriteBuffer[PendingLine] = WriteBuffer(
             self._write, config.batch_size, config.flush_interval_seconds
@@ -39,33 +39,33 @@ class BufferedRepository(VaultSessionRepository):
 
     @property
     def pending(self) -> int:
-        """How many messages wait."""
+        """The number of buffered messages."""
         return self._buffer.count
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the buffered lines."""
         self._buffer.flush()
 
     def close(self) -> None:
-        """Write what waits, and let go."""
+        """Write the buffered lines, and close the logs."""
         try:
             self._buffer.close()
         finally:
             super().close()
 
     def assume(self, agent: SessionAgent) -> None:
-        """Have an agent be this, where its log has its messages and not its state."""
+        """Use this as the state of an agent whose log has messages but no state."""
         self._defaults[agent.agent_id] = asdict(agent)
 
-    def _assumed(self, log: SessionLog) -> dict[str, Any]:
-        return {**super()._assumed(log), **self._defaults.get(log.agent, {})}
+    def _default_state(self, log: SessionLog) -> dict[str, Any]:
+        return {**super()._default_state(log), **self._defaults.get(log.agent, {})}
 
     def _write(self, batch: Sequence[PendingLine]) -> int:
-        """Write some from the front, all or none of them; how many."""
+        """Write the first lines of a batch that are of the same agent, all or none; return how many."""
         agent_id = batch[0].agent_id
-        together = [one.draft for one in takewhile(lambda one: one.agent_id == agent_id, batch)]
-        self._append(self._config.session_id, agent_id, together)
-        return len(together)
+        drafts = [one.draft for one in takewhile(lambda one: one.agent_id == agent_id, batch)]
+        self._append(self._config.session_id, agent_id, drafts)
+        return len(drafts)
 
     # --- sessions and agents
 
@@ -80,7 +80,7 @@ class BufferedRepository(VaultSessionRepository):
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         if self._writes:
             agent_id = session_agent.agent_id
-            state = PendingLine(agent_id, self._stated(session_id, session_agent))
+            state = PendingLine(agent_id, self._draft_state(session_id, session_agent))
             self._buffer.add(state, counts=False, replaces=lambda old: (old.agent_id, old.number) == (agent_id, None))
 
     # --- messages
@@ -88,7 +88,7 @@ class BufferedRepository(VaultSessionRepository):
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         if self._writes:
             metadata = self._config.metadata()
-            draft = self._drafted(session_id, agent_id, session_message, metadata=metadata)
+            draft = self._draft_message(session_id, agent_id, session_message, metadata=metadata)
             self._buffer.add(PendingLine(agent_id, draft, session_message.message_id, metadata))
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
@@ -96,16 +96,16 @@ class BufferedRepository(VaultSessionRepository):
         return super().read_message(session_id, agent_id, message_id, **kwargs)
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Have another text of a message; of one that waits, nothing of the first is ever written."""
-        if self._writes and not self._buffer.update(lambda one: self._changed(one, agent_id, session_message)):
+        """Replace a message; if it is still buffered, its original text is never written."""
+        if self._writes and not self._buffer.update(lambda one: self._updated(one, agent_id, session_message)):
             super().update_message(session_id, agent_id, session_message, **kwargs)
 
-    def _changed(self, waiting: PendingLine, agent_id: str, message: SessionMessage) -> PendingLine:
-        """What waits, with the text that a message has now."""
-        if (waiting.agent_id, waiting.number) != (agent_id, message.message_id):
-            return waiting
-        draft = self._drafted(self._config.session_id, agent_id, message, metadata=waiting.metadata)
-        return replace(waiting, draft=draft)
+    def _updated(self, line: PendingLine, agent_id: str, message: SessionMessage) -> PendingLine:
+        """Return a buffered line, with the new text if it is this message."""
+        if (line.agent_id, line.number) != (agent_id, message.message_id):
+            return line
+        draft = self._draft_message(self._config.session_id, agent_id, message, metadata=line.metadata)
+        return replace(line, draft=draft)
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any

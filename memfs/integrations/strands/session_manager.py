@@ -1,4 +1,4 @@
-"""VaultSessionManager: a session of Strands agents in a vault, written down, distilled, and told what is remembered."""
+"""VaultSessionManager: saves a session of Strands agents in a vault, distils it, and retrieves memories for it."""
 
 import logging
 import sys
@@ -27,40 +27,40 @@ from memfs.agent.run_sync import wait
 from memfs.errors import InvalidMemoryError, InvalidSetupError, short_repr
 from memfs.integrations.strands.memory_manager import MemoryManager
 from memfs.integrations.strands.model import StrandsModel
-from memfs.integrations.strands.releases import before_model, model_of
 from memfs.integrations.strands.session_buffer import BufferedRepository
+from memfs.integrations.strands.version_differences import before_model, model_of
 from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")
-_TOOLS = {"toolUse", "toolResult"}
+_TOOL_BLOCKS = {"toolUse", "toolResult"}
 
 
 class VaultSessionManager(RepositorySessionManager):
-    """Keeps the session of `Agent(session_manager=...)` in a vault, as a VaultMemoryConfig says; a context manager too.
+    """Keeps the session of `Agent(session_manager=...)` in a vault, as its config sets it up; a context manager.
 
-    Leaving the block, or `close()`, writes what waits and distils what was said. Several agents may be in a session.
+    Leaving the block, or `close()`, writes the buffered messages and distils them. Several agents may share a session.
     """
 
     def __init__(self, config: VaultMemoryConfig) -> None:
         if not isinstance(config, VaultMemoryConfig):
             raise InvalidSetupError("VaultSessionManager", f"config: {short_repr(config)} is not a VaultMemoryConfig")
         self.config = config
-        self._long_term = LongTerm(config, lends=True, manager=MemoryManager, adapt=adapted)
-        self._said: dict[str, list[SessionMessage]] = {}  # by agent, of the turn that goes on
+        self._long_term = LongTerm(config, lends=True, manager=MemoryManager, adapt=as_memfs_model)
+        self._turn_messages: dict[str, list[SessionMessage]] = {}  # of the current turn, by agent
         self._attachments: dict[str, Attachment] = {}
-        self._buffer = _Repository(self._long_term.vault, config, self._amended)
-        super().__init__(session_id=config.session_id, session_repository=self._buffer)
+        self._repository = _Repository(self._long_term.vault, config, self._amend)
+        super().__init__(session_id=config.session_id, session_repository=self._repository)
 
-    # --- what Strands asks of a session manager
+    # --- the interface of a session manager of Strands
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
-        """Have every message and state written, and each turn's end heard."""
+        """Register the hooks that save messages and states, and the one for the end of a turn."""
         super().register_hooks(registry, **kwargs)
         registry.add_callback(AfterInvocationEvent, self._turn_ended, order=HookOrder.SDK_LAST - 1)
 
     def initialize(self, agent: Any, **kwargs: Any) -> None:
-        """Give an agent the history of the session, and begin to hear and to tell it."""
-        self._buffer.assume(SessionAgent.from_agent(agent))
+        """Load the history of the session into an agent, and set up recording and retrieval for it."""
+        self._repository.assume(SessionAgent.from_agent(agent))
         super().initialize(agent, **kwargs)
         if self.config.filter_restored_tool_context:
             agent.messages = _without_tools(agent.messages)
@@ -70,16 +70,17 @@ class VaultSessionManager(RepositorySessionManager):
         if self._long_term.manager is not None and isinstance(agent, Agent):
             manager = cast("MemoryManager", self._long_term.manager)
             model = self._long_term.model_for(model_of(agent))
-            attachment = self._attachments[agent.agent_id] = manager.hear(agent, model=model)
+            attachment = self._attachments[agent.agent_id] = manager.observe(agent, model=model)
             if attachment.coordinator is not None:
                 attachment.coordinator.recall(
-                    [self._noted(agent.agent_id, one) for one in self._restored(agent.agent_id)]
+                    [self._with_position(agent.agent_id, one) for one in self._restored(agent.agent_id)]
                 )
 
     def append_message(self, message: Any, agent: Any, **kwargs: Any) -> None:
-        """Have a message written; it is distilled when the turn is over, as it is then.
+        """Save a message; it is distilled at the end of the turn, in the form it has then.
 
-        One that cannot be stored fails the turn, and leaves the agent's history, which stays what is restored.
+        A message that cannot be stored fails the turn, and is removed from the agent's history, so that the history
+        stays the same as the one that is restored.
         """
         before = self._latest_agent_message[agent.agent_id]
         try:
@@ -92,49 +93,49 @@ class VaultSessionManager(RepositorySessionManager):
         finally:
             latest = self._latest_agent_message[agent.agent_id]
             if agent.agent_id in self._attachments and latest is not None and latest is not before:
-                self._said.setdefault(agent.agent_id, []).append(latest)
+                self._turn_messages.setdefault(agent.agent_id, []).append(latest)
 
     def _turn_ended(self, event: AfterInvocationEvent) -> None:
         self._record(event.agent.agent_id)
-        with _second_to(sys.exception()):
-            self._buffer.flush()
+        with _log_if_failing(sys.exception()):
+            self._repository.flush()
 
     def _record(self, agent_id: str) -> None:
-        """Have what was said distilled; what was redacted meanwhile is recorded as that."""
-        for said in self._said.pop(agent_id, ()):
-            self._attachments[agent_id].record(self._noted(agent_id, said))
+        """Record the messages of the turn for the strategies, in their redacted form if they were redacted."""
+        for message in self._turn_messages.pop(agent_id, ()):
+            self._attachments[agent_id].record(self._with_position(agent_id, message))
 
-    def _amended(self, agent_id: str, message: SessionMessage) -> None:
-        """Have nothing distilled of what a message was before."""
-        said = self._said.get(agent_id, [])
-        said[:] = [message if one.message_id == message.message_id else one for one in said]
+    def _amend(self, agent_id: str, message: SessionMessage) -> None:
+        """Replace a message wherever it waits to be distilled."""
+        pending = self._turn_messages.get(agent_id, [])
+        pending[:] = [message if one.message_id == message.message_id else one for one in pending]
         self._long_term.amend(agent_id, message.message_id, cast("Any", message.to_message()))
 
     def _restored(self, agent_id: str) -> list[SessionMessage]:
-        """What was said before; older releases of Strands do not keep it."""
+        """Return the restored messages; older releases of Strands do not keep them, so they are read again."""
         held: dict[str, list[SessionMessage]] = getattr(self, "_held_records", {})
-        return held[agent_id] if agent_id in held else self._buffer.list_messages(self.session_id, agent_id)
+        return held[agent_id] if agent_id in held else self._repository.list_messages(self.session_id, agent_id)
 
-    def _noted(self, agent_id: str, said: SessionMessage) -> Message:
-        """A message as strategies are given it."""
-        return with_position(cast("Any", said.to_message()), self.session_id, said.message_id, agent_id)
+    def _with_position(self, agent_id: str, message: SessionMessage) -> Message:
+        """Return a message with its position in the session, as strategies receive it."""
+        return with_position(cast("Any", message.to_message()), self.session_id, message.message_id, agent_id)
 
-    # --- what waits
+    # --- buffered messages
 
     def pending_message_count(self) -> int:
-        """How many messages wait in memory to be written."""
-        return self._buffer.pending
+        """Return the number of messages that are buffered in memory."""
+        return self._repository.pending
 
     def flush(self) -> None:
-        """Write what waits; what fails stays, in its order, and is tried again with the next flush."""
-        self._buffer.flush()
+        """Write the buffered messages; if that fails they stay buffered, in order, for the next flush."""
+        self._repository.flush()
 
     def close(self) -> None:
-        """Write what waits, distil what was said, and let go of the vault if it was given by its path."""
+        """Write and distil the messages, and close the vault if it was given as a path."""
         try:
-            self._buffer.close()
+            self._repository.close()
         finally:
-            for agent_id in list(self._said):
+            for agent_id in list(self._turn_messages):
                 self._record(agent_id)
             wait(self._long_term.close())
 
@@ -144,40 +145,42 @@ class VaultSessionManager(RepositorySessionManager):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _second_to(error):
+        with _log_if_failing(error):
             self.close()
 
 
 class _Repository(BufferedRepository):
-    """Tells of each message that is another one now, with its agent."""
+    """A repository that calls `on_update` with each replaced message and its agent."""
 
-    def __init__(self, vault: Vault, config: VaultMemoryConfig, amended: Callable[[str, SessionMessage], None]) -> None:
+    def __init__(
+        self, vault: Vault, config: VaultMemoryConfig, on_update: Callable[[str, SessionMessage], None]
+    ) -> None:
         super().__init__(vault, config)
-        self._amended = amended
+        self._on_update = on_update
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         super().update_message(session_id, agent_id, session_message, **kwargs)
-        self._amended(agent_id, session_message)
+        self._on_update(agent_id, session_message)
 
 
 @contextmanager
-def _second_to(error: BaseException | None) -> Iterator[None]:
-    """Have what goes wrong meanwhile only logged, where an error is on its way already."""
+def _log_if_failing(error: BaseException | None) -> Iterator[None]:
+    """Log an exception of the block, instead of raising it, if another error is being raised already."""
     try:
         yield
-    except Exception as second:
+    except Exception as second_error:
         if error is None:
             raise
-        log.error("messages of a session are not written: %s", second)
+        log.error("messages of a session are not written: %s", second_error)
 
 
-def adapted(model: Any) -> Any:
-    """What was given as a model as one, also a model of Strands."""
+def as_memfs_model(model: Any) -> Any:
+    """Return an object as a Model of memfs; it may be a model of Strands."""
     return StrandsModel(model) if isinstance(model, TheirModel) else as_model(model)
 
 
 async def _inject(retriever: Retriever, context: Any) -> Any:
-    """The context of a model call with what is remembered; the agent's own messages stay as they are."""
+    """Return the context of a model call with memories added; the agent's own messages are not changed."""
     messages = await retriever.inject(context.messages)
     if messages == context.messages:
         return context
@@ -188,6 +191,6 @@ async def _inject(retriever: Retriever, context: Any) -> Any:
 
 
 def _without_tools(messages: Sequence[Any]) -> list[Any]:
-    """Messages without what tools were told and answered; those with nothing left are gone."""
-    kept = ([block for block in one["content"] if not _TOOLS & block.keys()] for one in messages)
+    """Return messages without tool calls and tool results; messages that become empty are left out."""
+    kept = ([block for block in one["content"] if not _TOOL_BLOCKS & block.keys()] for one in messages)
     return [{**one, "content": blocks} for one, blocks in zip(messages, kept, strict=True) if blocks]

@@ -1,4 +1,4 @@
-"""A tool as Strands agents have them."""
+"""StrandsTool: adapts a tool of memfs to Strands' AgentTool."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -6,12 +6,12 @@ from typing import Any
 
 from strands.types.tools import AgentTool, ToolSpec, ToolUse
 
-from memfs.integrations.strands.releases import ToolResultEvent
+from memfs.integrations.strands.version_differences import ToolResultEvent
 from memfs.stores.agent.store_tools import Tool
 
 
 class StrandsTool(AgentTool):
-    """A tool of ours, for Strands; an empty list of stores stands for all, as Strands has it."""
+    """A tool of memfs for Strands agents; as in Strands, an empty list of stores means all."""
 
     def __init__(self, tool: Tool) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class StrandsTool(AgentTool):
         return self.tool.name
 
     def spec(self, shape: str = "json") -> dict[str, Any]:
-        """The description in the shape of a framework, see Tool."""
+        """Return the description in the format of a framework, see Tool."""
         return self.tool.spec(shape)
 
     @property
@@ -44,17 +44,17 @@ class StrandsTool(AgentTool):
     async def stream(
         self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
     ) -> AsyncGenerator[Any, None]:
-        """Call it as the model asked to; what is wrong is told to the model."""
+        """Call the tool with the model's input; an error is returned to the model as an error result."""
         try:
-            answer = await self(**(tool_use.get("input") or {}))
+            result = await self(**(tool_use.get("input") or {}))
         except Exception as error:
             yield _result(tool_use, "error", f"Error: {error}", error)
         else:
-            yield _result(tool_use, "success", json.dumps(answer, ensure_ascii=False, default=str))
+            yield _result(tool_use, "success", json.dumps(result, ensure_ascii=False, default=str))
 
 
-def presented(tool: Any) -> Any:
-    """A tool of ours as Strands has them; any other as it is."""
+def as_strands_tool(tool: Any) -> Any:
+    """Return a tool of memfs as a StrandsTool, and any other object unchanged."""
     return StrandsTool(tool) if isinstance(tool, Tool) else tool
 
 

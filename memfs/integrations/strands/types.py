@@ -1,4 +1,4 @@
-"""The words of `strands.memory.types`, ours behind them, and the settings a manager and a store know."""
+"""The names of `strands.memory.types`, implemented by memfs, and the settings of managers and stores."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Required, TypedDict
@@ -27,34 +27,34 @@ _has_method = has_method
 
 
 class MemorySearchOptions(SearchOptions, total=False):
-    """What `MemoryManager.search` takes besides the question; no stores at all find nothing."""
+    """The options of `MemoryManager.search`; an empty list of stores finds nothing."""
 
     stores: list[str]
 
 
 class MemoryAddOptions(TypedDict, total=False):
-    """What `MemoryManager.add` takes besides the text."""
+    """The options of `MemoryManager.add`."""
 
     metadata: Metadata
     stores: list[str]
 
 
 class MemoryToolConfig(TypedDict, total=False):
-    """Another name or description for a tool."""
+    """A different name or description for a tool."""
 
     name: str
     description: str
 
 
 class MemoryAddToolConfig(MemoryToolConfig, total=False):
-    """Which stores the model may add to, and whether it is answered before they have it."""
+    """The stores that the model may add to, and whether its call waits for the writes."""
 
     stores: Sequence[str | AnyStore]
     wait_for_writes: bool
 
 
 class MemoryInjectionConfig(InjectionConfig, total=False):
-    """What is told before a model call; the last four are ours."""
+    """What is injected before a model call; the last four options are memfs's own."""
 
     max_entries: int
     query: InjectionQuery
@@ -66,7 +66,7 @@ class MemoryInjectionConfig(InjectionConfig, total=False):
 
 
 class MemoryManagerConfig(TypedDict, total=False):
-    """The arguments of a MemoryManager; those below `injection` are ours."""
+    """The arguments of a MemoryManager; those after `injection` are memfs's own."""
 
     stores: Required[Sequence[AnyStore]]
     search_tool_config: MemoryToolConfig | bool
@@ -79,7 +79,7 @@ class MemoryManagerConfig(TypedDict, total=False):
 
 
 class MemoryStoreConfig(TypedDict, total=False):
-    """What every store can be told."""
+    """The settings of every store."""
 
     name: Required[str]
     description: str

@@ -625,7 +625,7 @@ def test_a_message_that_cannot_be_stored_fails_its_turn_alone(vault: Vault, batc
             "message 2 of agent 'default' in session 's-1': cannot be stored: message.content[1].text:"
             " JSON has no type for Decimal"
         )
-        assert caught.value.hint == "It is not in the session; say it without that part."
+        assert caught.value.hint == "The message was not saved in the session; send it without that part."
         with pytest.raises(
             InvalidMemoryError, match=r"32 MiB, most of it in message\.content\[1\]\.image\.source\.bytes"
         ):
@@ -759,12 +759,12 @@ def test_a_child_that_is_forked_within_a_flush_can_flush(vault: Vault, run_scrip
     code = """
 import threading
 inside, leave = threading.Event(), threading.Event()
-write = manager._buffer._buffer._write
+write = manager._repository._buffer._write
 def slowly(batch):
     inside.set()
     leave.wait()
     return write(batch)
-manager._buffer._buffer._write = slowly
+manager._repository._buffer._write = slowly
 manager.append_message({"role": "user", "content": [{"text": "of the parent"}]}, agent)
 thread = threading.Thread(target=manager.flush)
 thread.start()

@@ -1,4 +1,4 @@
-"""The coordinator, with Strands' spans and errors."""
+"""ExtractionCoordinator: the coordinator of memfs with Strands' spans and errors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _ExtractionBinding = Binding
 
 
 class ExtractionCoordinator(Coordinator):
-    """The turns of one agent, on their way into its stores."""
+    """Passes the turns of one agent to its stores, traced by Strands' tracer."""
 
     aggregate = AggregateMemoryError
 
@@ -27,12 +27,12 @@ class ExtractionCoordinator(Coordinator):
 
     @staticmethod
     def _current_span_context() -> Any:
-        """The span that is open now, to link a later one to; None if there is none."""
+        """Return the context of the current span, so that a later span can link to it; None if there is none."""
         span = trace_api.get_current_span()
         context = span.get_span_context()
         return context if span.is_recording() and context.is_valid else None
 
 
 def _tracer() -> Any:
-    """Strands' tracer of the moment."""
+    """Return Strands' current tracer."""
     return get_tracer()

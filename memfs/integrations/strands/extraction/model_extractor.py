@@ -1,4 +1,4 @@
-"""ModelExtractor: facts out of a conversation by a Strands model."""
+"""ModelExtractor: extracts facts from a conversation with a Strands model."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from memfs.integrations.strands.model import StrandsModel
 
 
 class ModelExtractor(extractor.ModelExtractor):
-    """Asks a model of Strands, or any other, its own or else the agent's, for the facts in a conversation."""
+    """Extracts facts with a Strands model or any other: its own, or else the agent's."""
 
     default_prompt = (
         "You extract durable facts from a conversation, to be remembered in later ones: what people prefer, decide and "
@@ -32,5 +32,5 @@ class ModelExtractor(extractor.ModelExtractor):
 
 
 def _tracer() -> Any:
-    """Strands' tracer of the moment."""
+    """Return Strands' current tracer."""
     return get_tracer()

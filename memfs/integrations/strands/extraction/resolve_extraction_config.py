@@ -1,4 +1,4 @@
-"""A store's `extraction`, settled."""
+"""Resolves the `extraction` setting of a store, with Strands' defaults."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _ResolvedExtractionConfig = Extraction
 
 
 def _resolve_extraction_config(extraction: Any, store: Any) -> Extraction | None:
-    """Settle what is left open; None if extraction is off. Keys that nobody reads are passed over."""
+    """Return the setting with defaults filled in; None if extraction is off. Unknown keys are ignored."""
     resolved = resolve(extraction, store, ModelExtractor, is_strict=False)
     if resolved is not None and (extraction is True or extraction.get("trigger") is None):
         resolved.triggers = [IntervalTrigger(TURNS)]

@@ -1,4 +1,4 @@
-"""Triggers that any manager of Strands agents can attach, ours or Strands' own."""
+"""Triggers that both memfs's and Strands' own manager can attach."""
 
 from typing import Any
 
@@ -7,26 +7,26 @@ from memfs.integrations.strands.extraction.types import ExtractionTrigger, Extra
 
 
 class InvocationTrigger(triggers.InvocationTrigger, ExtractionTrigger):
-    """After every turn."""
+    """Fires after every turn."""
 
     def attach(self, context: Any) -> None:
-        super().attach(_able(context))
+        super().attach(_with_callbacks(context))
 
 
 class IntervalTrigger(triggers.IntervalTrigger, ExtractionTrigger):
-    """After every so many turns."""
+    """Fires after a number of turns."""
 
     def attach(self, context: Any) -> None:
-        super().attach(_able(context))
+        super().attach(_with_callbacks(context))
 
 
 class EvictionTrigger(triggers.EvictionTrigger, ExtractionTrigger):
-    """When the turns since the last time are about so many tokens."""
+    """Fires when the turns since the last extraction reach a number of tokens."""
 
     def attach(self, context: Any) -> None:
-        super().attach(_able(context))
+        super().attach(_with_callbacks(context))
 
 
-def _able(context: Any) -> Any:
-    """A context with all that our triggers listen to."""
+def _with_callbacks(context: Any) -> Any:
+    """Return a context that has the callback registrations which memfs's triggers use."""
     return context if hasattr(context, "on_turn_end") else ExtractionTriggerContext(context.agent, context.fire)

@@ -1,4 +1,4 @@
-"""The words of `strands.memory.extraction.types`, ours behind them."""
+"""The names of `strands.memory.extraction.types`, implemented by memfs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -38,34 +38,34 @@ MemoryContentBlockType = Literal[
 
 @dataclass
 class ExtractionTriggerContext(TriggerContext):
-    """What a trigger is attached to; what it listens to is the agent, unless somebody tells it otherwise."""
+    """The context of a trigger; its callbacks are registered on the agent, unless other registrations are given."""
 
     on_turn_end: Any = None
     on_message: Any = None
 
     def __post_init__(self) -> None:
-        self.on_turn_end = self.on_turn_end or self._at_turn_end
-        self.on_message = self.on_message or self._at_message
+        self.on_turn_end = self.on_turn_end or self._on_agent_turn_end
+        self.on_message = self.on_message or self._on_agent_message
 
-    def _at_turn_end(self, listener: Callable[[], None]) -> None:
+    def _on_agent_turn_end(self, listener: Callable[[], None]) -> None:
         self.agent.add_hook(lambda event: listener(), AfterInvocationEvent, order=HookOrder.SDK_LAST)
 
-    def _at_message(self, listener: Callable[[Message], None]) -> None:
+    def _on_agent_message(self, listener: Callable[[Message], None]) -> None:
         self.agent.add_hook(lambda event: listener(event.message), MessageAddedEvent)
 
 
 class ExtractionTrigger(ABC):
-    """Says when. Subclasses listen to `context.agent` and call `context.fire()`."""
+    """Decides when to extract. Subclasses observe `context.agent` and call `context.fire()`."""
 
     name: str
 
     @abstractmethod
     def attach(self, context: Any) -> None:
-        """Listen, from now on, on behalf of one store of one agent."""
+        """Start to observe one agent for one store."""
 
 
 class ExtractionConfig(TypedDict, total=False):
-    """When, how and from what a store's facts are extracted."""
+    """When, how and from which messages a store's facts are extracted."""
 
     trigger: Trigger | list[Trigger]
     extractor: Extractor

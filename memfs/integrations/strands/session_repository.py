@@ -1,4 +1,7 @@
-"""Sessions of Strands agents in a vault: `RepositorySessionManager("s-1", VaultSessionRepository(vault))`."""
+"""VaultSessionRepository: sessions of Strands agents as logs in a vault.
+
+Use it as `RepositorySessionManager("s-1", VaultSessionRepository(vault))`.
+"""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -24,15 +27,16 @@ from memfs.fs.gc_pause import gc_paused
 from memfs.privacy.policy import Policy
 from memfs.vault.vault import Vault
 
-AGENT = "agent"  # names the states in the log of an agent
-_STATED = frozenset({"agent_id", "state", "conversation_manager_state", "created_at", "updated_at"})  # what one holds
+AGENT_STATE = "agent"  # the name of the states in the log of an agent
+_STATE_KEYS = frozenset({"agent_id", "state", "conversation_manager_state", "created_at", "updated_at"})
 
 
 class VaultSessionRepository(SessionRepository):
-    """What Strands keeps of sessions, as logs in a vault. Any number of agents, and processes, may share a session.
+    """Keeps the sessions of Strands as logs in a vault. Any number of agents and processes may share a session.
 
-    The number of a message is its place in the conversation as its writer saw it; where two processes wrote the same
-    number, both messages are there, and the later one counts on. With an `actor`, the log of another is refused.
+    The number of a message is its position in the conversation as its writer saw it. If two processes wrote the same
+    number, both messages are kept, and the later one gets the next number. With an `actor`, the logs of other actors
+    are refused.
     """
 
     def __init__(
@@ -42,9 +46,9 @@ class VaultSessionRepository(SessionRepository):
         self._sessions = Sessions(vault)
         self._logs: dict[tuple[str, str, str], SessionLog] = {}
         self._written: set[tuple[str, str, int, str]] = set()  # messages that this repository created
-        self._begun: dict[tuple[str, str], str] = {}  # when agents were created
-        self._states: dict[tuple[str, str], EventDraft] = {}  # of agents, as they were last
-        self._missed: set[str] = set()  # sessions that were not there when they were asked for
+        self._created: dict[tuple[str, str], str] = {}  # creation times of agents
+        self._states: dict[tuple[str, str], EventDraft] = {}  # the latest of each agent
+        self._missing: set[str] = set()  # sessions that did not exist when they were read
         self._mutex = Mutex()
 
     def __enter__(self) -> Self:
@@ -54,7 +58,7 @@ class VaultSessionRepository(SessionRepository):
         self.close()
 
     def close(self) -> None:
-        """Give back what the logs hold; the repository can still be used."""
+        """Close the logs; the repository can still be used."""
         with self._mutex:
             for log in self._logs.values():
                 log.close()
@@ -63,29 +67,29 @@ class VaultSessionRepository(SessionRepository):
     # --- sessions
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
-        """Begin a session; where another process was faster, theirs is taken."""
-        if there := self.read_session(session.session_id):
-            if session.session_id not in self._missed:
+        """Create a session; if another process created it first, return that one."""
+        if existing := self.read_session(session.session_id):
+            if session.session_id not in self._missing:
                 raise SessionException(f"Session {session.session_id} already exists")
-            return there
+            return existing
         self._log(session.session_id, "", SESSION_LOG).set_state(session.to_dict())
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
-        """A session; None if there is none."""
+        """Return a session, or None."""
         state = self._log(session_id, "", SESSION_LOG).state()
         if isinstance(state, dict):
             return Session.from_dict({"session_id": session_id, "session_type": SessionType.AGENT, **state})
         try:
             logs = self._sessions.logs(session_id)
         except SessionNotFoundError:
-            self._missed.add(session_id)
+            self._missing.add(session_id)
             return None
         created = min((log.created for log in logs), default="")
         return Session(session_id, SessionType.AGENT, created, created)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
-        """Delete a session with all its logs; with an actor, one that only it has."""
+        """Delete a session with all its logs; OtherActorError if one of them belongs to another actor."""
         try:
             for log in self._sessions.logs(session_id) if self._actor else ():
                 if not is_owned_by(log.owner, self._actor):
@@ -96,98 +100,98 @@ class VaultSessionRepository(SessionRepository):
         with self._mutex:
             for key in [key for key in self._logs if key[0] == session_id]:
                 self._logs.pop(key).close()
-            self._begun = {key: time for key, time in self._begun.items() if key[0] != session_id}
+            self._created = {key: time for key, time in self._created.items() if key[0] != session_id}
             self._states = {key: draft for key, draft in self._states.items() if key[0] != session_id}
             self._written = {key for key in self._written if key[0] != session_id}
 
     # --- agents
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Begin the log of an agent in a session; where another process was faster, theirs is taken."""
-        self._want_session(session_id)
-        if self._log(session_id, session_agent.agent_id).state(AGENT) is None:
-            self._begun[session_id, session_agent.agent_id] = session_agent.created_at
-            self._append(session_id, session_agent.agent_id, [self._stated(session_id, session_agent)])
-        elif session_id not in self._missed:
+        """Create the log of an agent in a session; if another process created it first, keep that one."""
+        self._require_session(session_id)
+        if self._log(session_id, session_agent.agent_id).state(AGENT_STATE) is None:
+            self._created[session_id, session_agent.agent_id] = session_agent.created_at
+            self._append(session_id, session_agent.agent_id, [self._draft_state(session_id, session_agent)])
+        elif session_id not in self._missing:
             raise SessionException(f"Agent {session_agent.agent_id} already exists in session {session_id}")
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        """An agent's state as it was last; None if it said nothing either."""
+        """Return the latest state of an agent; None if its log has neither a state nor a message."""
         log = self._log(session_id, agent_id)
-        state = log.state(AGENT)
+        state = log.state(AGENT_STATE)
         if not isinstance(state, dict):
             if not log.events(kinds=("message",), limit=1):
                 return None
             state = {}
-        if not state.keys() >= _STATED:
-            state = {**self._assumed(log), **state}
+        if not state.keys() >= _STATE_KEYS:
+            state = {**self._default_state(log), **state}
         agent = SessionAgent.from_dict(state)
-        self._begun[session_id, agent_id] = agent.created_at
-        self._stated(session_id, agent)
+        self._created[session_id, agent_id] = agent.created_at
+        self._draft_state(session_id, agent)
         return agent
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Have another state of an agent."""
+        """Save a new state of an agent."""
         if not self._log(session_id, session_agent.agent_id).exists():
             raise SessionException(f"Agent {session_agent.agent_id} in session {session_id} does not exist")
-        self._append(session_id, session_agent.agent_id, [self._stated(session_id, session_agent)])
+        self._append(session_id, session_agent.agent_id, [self._draft_state(session_id, session_agent)])
 
-    def _assumed(self, log: SessionLog) -> dict[str, Any]:
-        """What an agent was whose log has its messages and not its state: one as Strands makes them."""
+    def _default_state(self, log: SessionLog) -> dict[str, Any]:
+        """Return the state of an agent whose log has messages but no state: that of a new Strands agent."""
         manager = {"__name__": SlidingWindowConversationManager.__name__, "removed_message_count": 0}
         created = log.created
         about = {"agent_id": log.agent, "created_at": created, "updated_at": created}
         return {**about, "state": {}, "conversation_manager_state": manager}
 
-    def _stated(self, session_id: str, agent: SessionAgent) -> EventDraft:
-        """The state of an agent that is there, as it is to be written."""
+    def _draft_state(self, session_id: str, agent: SessionAgent) -> EventDraft:
+        """Return the draft of an agent's state; SessionException if the agent does not exist."""
         key = session_id, agent.agent_id
-        if key not in self._begun and self.read_agent(*key) is None:
+        if key not in self._created and self.read_agent(*key) is None:
             raise SessionException(f"Agent {agent.agent_id} in session {session_id} does not exist")
-        agent.created_at = self._begun[key]
-        draft = self._states[key] = self._log(*key).draft_state(asdict(agent), name=AGENT)
+        agent.created_at = self._created[key]
+        draft = self._states[key] = self._log(*key).draft_state(asdict(agent), name=AGENT_STATE)
         return draft
 
     # --- messages
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Add a message; durable when it returns."""
+        """Append a message; durable when it returns."""
         number, created = _number(session_message.message_id), session_message.created_at
         key = (session_id, agent_id, number, created)
         if not self._log(session_id, agent_id).exists() and key[:2] not in self._states:
             raise SessionException(f"Agent {agent_id} does not exist in session {session_id}")
         with self._mutex:
             if key not in self._written:
-                self._append(session_id, agent_id, [self._drafted(session_id, agent_id, session_message)])
+                self._append(session_id, agent_id, [self._draft_message(session_id, agent_id, session_message)])
                 self._written.add(key)
 
-    def _drafted(self, session_id: str, agent_id: str, said: SessionMessage, **about: Any) -> EventDraft:
-        """A message as it is to be written; InvalidMemoryError, which names it, if it cannot be."""
-        facts = {"time": said.created_at, "index": said.message_id, "updated": said.updated_at, **about}
+    def _draft_message(self, session_id: str, agent_id: str, message: SessionMessage, **about: Any) -> EventDraft:
+        """Return the draft of a message; InvalidMemoryError, which names the message, if it cannot be stored."""
+        keys = {"time": message.created_at, "index": message.message_id, "updated": message.updated_at, **about}
         try:
-            return self._log(session_id, agent_id).draft(cast("Message", said.to_message()), **facts)
+            return self._log(session_id, agent_id).draft(cast("Message", message.to_message()), **keys)
         except InvalidMemoryError as error:
-            subject = f"message {said.message_id} of agent {agent_id!r} in session {session_id!r}"
+            subject = f"message {message.message_id} of agent {agent_id!r} in session {session_id!r}"
             refused = InvalidMemoryError(subject, error.reason)
-            refused.hint = "It is not in the session; say it without that part."
+            refused.hint = "The message was not saved in the session; send it without that part."
             raise refused from error
 
     def _append(self, session_id: str, agent_id: str, drafts: Sequence[EventDraft]) -> None:
-        """Write to the log of an agent; one that was moved away or deleted meanwhile begins with the agent's state."""
+        """Append to the log of an agent; a log that was moved or deleted is created again, with the agent's state."""
         log, state = self._log(session_id, agent_id), self._states.get((session_id, agent_id))
         if state is not None and state not in drafts and not log.exists():
             drafts = [state, *drafts]
         log.append_drafts(drafts)
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
-        """A message by its number; None if there is none."""
+        """Return a message by its number, or None."""
         wanted = _number(message_id)
         found = (event for number, event in self._numbered(session_id, agent_id) if number == wanted)
         event = next(found, None)
         return _message(wanted, event) if event else None
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Have another message in the place of one; nothing of the original is left in the vault."""
+        """Replace a message; nothing of the original is left in the vault."""
         number, created = _number(session_message.message_id), session_message.created_at
         found = list(self._numbered(session_id, agent_id))
         own = [
@@ -203,32 +207,32 @@ class VaultSessionRepository(SessionRepository):
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
-        """The messages of an agent in order."""
+        """Return the messages of an agent in order."""
         with gc_paused():
             found = list(self._numbered(session_id, agent_id))
-            gone = found[0][0] if found else 0  # of a log that began anew within the conversation
-            found = page(found, limit, offset - min(offset, gone) if isinstance(offset, int) and offset > 0 else offset)
+            first = found[0][0] if found else 0  # above 0 if the log was created again during the conversation
+            found = page(
+                found, limit, offset - min(offset, first) if isinstance(offset, int) and offset > 0 else offset
+            )
             return [_message(number, event) for number, event in found]
 
     # --- several agents that work together
 
     def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
-        """Keep the state of several agents."""
-        self._want_session(session_id)
+        """Save the state of several agents."""
+        self._require_session(session_id)
         self._log(session_id, multi_agent.id, MULTI_AGENT_LOG).set_state(multi_agent.serialize_state())
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
-        """The state of several agents as it was last; None if they have none."""
+        """Return the latest state of several agents, or None."""
         state = self._log(session_id, multi_agent_id, MULTI_AGENT_LOG).state()
         return state if isinstance(state, dict) else None
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
-        """Have another state of several agents."""
+        """Save a new state of several agents; SessionException if they have none yet."""
         if self.read_multi_agent(session_id, multi_agent.id) is None:
             raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
         self._log(session_id, multi_agent.id, MULTI_AGENT_LOG).set_state(multi_agent.serialize_state())
-
-    # ---
 
     def _log(self, session_id: str, name: str, suffix: str = AGENT_LOG) -> SessionLog:
         with self._mutex:
@@ -238,14 +242,14 @@ class VaultSessionRepository(SessionRepository):
                 self._logs[key] = SessionLog(self._vault, session_id, name, **about)
             return self._logs[key]
 
-    def _want_session(self, session_id: str) -> None:
+    def _require_session(self, session_id: str) -> None:
         if self.read_session(session_id) is None:
             raise SessionException(f"Session {session_id} does not exist")
 
     def _numbered(self, session_id: str, agent_id: str) -> Iterator[tuple[int, Event]]:
-        """The messages of an agent, each with a number that no other has: its own, unless that is taken.
+        """Yield the messages of an agent, each with a unique number: its own, unless that is taken.
 
-        What an agent of Strands cannot hold is left out; what another framework wrote as a text is a block of text.
+        Content that a Strands agent cannot load is left out; plain text of another framework becomes a text block.
         """
         last = -1
         for event in self._log(session_id, agent_id).events(kinds=("message",)):
@@ -253,7 +257,7 @@ class VaultSessionRepository(SessionRepository):
             if content.__class__ is not list or len(content) != 1 or content[0].__class__ is not dict:
                 if not is_message_content(content):
                     continue
-                event = _in_blocks(event)  # noqa: PLW2901  most are one block, which is seen at once
+                event = _in_blocks(event)  # noqa: PLW2901  most messages are one block, and skip this
             own = event.record.get("index")
             last = own if type(own) is int and own > last else last + 1
             yield last, event
