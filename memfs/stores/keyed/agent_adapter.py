@@ -1,4 +1,4 @@
-"""as_agent_store: a keyed store as one that an agent searches and adds to. The async methods are a thin shell."""
+"""as_agent_store: a keyed store as a store for an agent. The async methods run sync code in threads."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ from memfs.stores.keyed.registry import open_store
 from memfs.vault.vault import Vault
 
 T = TypeVar("T")
-FEWEST = 20  # hits that are asked for, at least
+MIN_TOP_K = 20  # hits requested from the keyed store, at least
 
 
 class KeyedAgentStore(BaseStore):
-    """What an agent sees of a keyed store. The id of a memory is its key."""
+    """An adapter: a keyed store as a store for an agent. The id of a memory is its key."""
 
     def __init__(self, store: KeyedStore[str], *, owns: bool, prefix: str, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -39,43 +39,44 @@ class KeyedAgentStore(BaseStore):
             self.place = f"{name}:{store.place}"
 
     def close(self) -> None:
-        """Close a store that was opened by its address."""
+        """Close the keyed store if it was opened by its address."""
         if self._owns:
             self.store.close()
 
     # --- reading
 
     async def search(self, query: str, options: Mapping[str, Any] | None = None) -> list[Found]:
-        """The memories that answer a question, best first."""
-        return await asyncio.to_thread(self._recalled, query, self.search_limit(options))
+        """Return the memories that match a query, best first."""
+        return await asyncio.to_thread(self._search_and_count, query, self.search_limit(options))
 
-    def _recalled(self, query: str, limit: int) -> list[Found]:
+    def _search_and_count(self, query: str, limit: int) -> list[Found]:
         found = self._nearest(query, limit, self.min_relevance)
         if query.strip():
             self.store.recalled([one.id for one in found if one.id])
         return found
 
     async def similar(self, text: str, limit: int = 10) -> list[Found]:
-        """The memories nearest to a text, however far."""
+        """Return the memories nearest to a text, with no threshold."""
         return await asyncio.to_thread(self._nearest, text, limit, 0.0)
 
-    def _nearest(self, query: str, limit: int, floor: float) -> list[Found]:
-        """Those below the prefix; more are asked for until there are enough, or no more."""
-        wanted, seen = max(limit, FEWEST), 0
+    def _nearest(self, query: str, limit: int, min_relevance: float) -> list[Found]:
+        """Return the hits below the prefix. Request more and more hits until enough are below it, or none is left."""
+        top_k, seen = max(limit, MIN_TOP_K), 0
         while True:
-            hits = self.store.search(query, top_k=wanted)
-            found = [hit for hit in hits if hit[0].startswith(self._prefix) and hit[2] >= floor]
-            is_far = all(score < floor for _, _, score in hits[seen:])  # a vault's best is not always the nearest
-            if len(found) >= limit or len(hits) < wanted or is_far or wanted >= MAX_TOP_K:
+            hits = self.store.search(query, top_k=top_k)
+            found = [hit for hit in hits if hit[0].startswith(self._prefix) and hit[2] >= min_relevance]
+            # stop when a whole page is below the threshold; one hit is not enough: a vault does not sort by score alone
+            is_below = all(score < min_relevance for _, _, score in hits[seen:])
+            if len(found) >= limit or len(hits) < top_k or is_below or top_k >= MAX_TOP_K:
                 return [self._as_found(key, value, score) for key, value, score in found[:limit]]
-            wanted, seen = wanted * 4, len(hits)
+            top_k, seen = top_k * 4, len(hits)
 
     async def get(self, ref: str) -> Found:
-        """One memory, whole."""
+        """Return one memory, uncut."""
         return await asyncio.to_thread(self._get, ref)
 
     def _get(self, ref: str) -> Found:
-        value = self._guarded(lambda: self.store.get(ref)) if str(ref).startswith(self._prefix) else None
+        value = self._translate_errors(lambda: self.store.get(ref)) if str(ref).startswith(self._prefix) else None
         if value is None:
             raise MemoryNotFoundError(ref if isinstance(ref, str) else short_repr(ref))
         return self._as_found(ref, value, max_chars=len(value))
@@ -88,52 +89,52 @@ class KeyedAgentStore(BaseStore):
             content = f"{content[:max_chars]}…\n[cut: {len(value):,} characters; the whole is memory {key}]"
         is_pinned = meta.get("pinned") is True
         return Found(
-            content, metadata=fields | meta, relevance=score, id=key, seen=_seen(value, meta), pinned=is_pinned
+            content, metadata=fields | meta, relevance=score, id=key, seen=_checksum(value, meta), pinned=is_pinned
         )
 
     # --- writing
 
     async def add(self, content: str, metadata: Metadata | None = None) -> Written:
-        """Add a memory under a key that is made of its words; the same text twice is there once."""
+        """Add a memory under a key made of its first words and a hash. Adding the same text twice stores it once."""
         return await asyncio.to_thread(self._add, content, metadata)
 
     def _add(self, content: str, metadata: Metadata | None) -> Written:
         self.check_writable()
         (content, metadata), counts = self._apply_policy(content, metadata)
-        text, meta = _text(content), _plain(metadata)
-        same = text_key(text)
-        stem = f"{self._prefix}{slug(first_line(text))}-{sha256(same.encode()).hexdigest()[:12]}"
+        text, meta = _check_text(content), _json_copy(metadata)
+        normalized = text_key(text)
+        stem = f"{self._prefix}{slug(first_line(text))}-{sha256(normalized.encode()).hexdigest()[:12]}"
         key, number = stem, 1
-        while (there := self.store.get(key)) is not None:
-            if text_key(there) == same:
+        while (current := self.store.get(key)) is not None:
+            if text_key(current) == normalized:
                 return Written(key, key, "duplicate")
-            number += 1  # it got another text since
+            number += 1  # the key was given another text since
             key = f"{stem}-{number}"
-        self._guarded(lambda: self.store.add(key, text, meta))
+        self._translate_errors(lambda: self.store.add(key, text, meta))
         return self._with_redactions(Written(key, key, "created"), counts)
 
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
     ) -> Written:
-        """Put another text in the place of a memory's, and set the keys of `metadata`; the other ones stay."""
+        """Replace the text of a memory, and set the keys of `metadata`. Other keys stay."""
         return await asyncio.to_thread(self._update, ref, content, metadata, seen)
 
     def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
         self.check_writable()
         found = self._get(ref)
         (content, metadata), counts = self._apply_policy(content, metadata, known=found.content)
-        text, given = _text(content), _plain(metadata)
+        text, changes = _check_text(content), _json_copy(metadata)
         if seen is not None and seen != found.seen:
             raise MemoryChangedError(ref)
-        meta = self.store.meta(ref) | given
+        meta = self.store.meta(ref) | changes
         if seen is None:
-            self._guarded(lambda: self.store.add(ref, text, meta))
-        elif not self._guarded(lambda: self.store.revise(ref, text, meta, known=found.content)):
+            self._translate_errors(lambda: self.store.add(ref, text, meta))
+        elif not self._translate_errors(lambda: self.store.revise(ref, text, meta, known=found.content)):
             raise MemoryChangedError(ref)
         return self._with_redactions(Written(ref, ref, "updated"), counts)
 
     async def forget(self, ref: str) -> Written:
-        """Let go of a memory."""
+        """Remove a memory."""
         return await asyncio.to_thread(self._forget, ref)
 
     def _forget(self, ref: str) -> Written:
@@ -143,10 +144,10 @@ class KeyedAgentStore(BaseStore):
         return Written(ref, ref, "removed")
 
     @staticmethod
-    def _guarded(do: Callable[[], T]) -> T:
-        """What a store refuses, in the words of an agent's stores: it is dropped, not tried for ever."""
+    def _translate_errors(call: Callable[[], T]) -> T:
+        """Call a keyed store. Raise its ValueErrors as InvalidMemoryError, which extraction does not retry."""
         try:
-            return do()
+            return call()
         except InvalidArgumentsError as error:
             raise InvalidMemoryError(error.tool, error.reason) from error
 
@@ -165,9 +166,9 @@ def as_agent_store(
     max_chars: int = 4000,
     redaction: Policy | None = None,
 ) -> KeyedAgentStore:
-    """A keyed store, or the one at an address, for `MemoryManager(stores=[...])`, ours or that of Strands.
+    """Return a keyed store, or the one at an address, as a store for the MemoryManager of memfs or Strands.
 
-    With a `prefix` the agent sees and adds below it only.
+    With a `prefix` the agent sees and adds only keys below it.
     """
     is_address = isinstance(store, str)
     opened = open_store(store) if isinstance(store, str) else store
@@ -190,19 +191,19 @@ def as_agent_store(
     )
 
 
-def _seen(value: str, meta: Mapping[str, Any]) -> str:
-    """What differs when a memory does."""
+def _checksum(value: str, meta: Mapping[str, Any]) -> str:
+    """Return a checksum of a value and its metadata: the `seen` of a keyed memory."""
     return sha256(json.dumps([value, meta], sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _text(content: object) -> str:
+def _check_text(content: object) -> str:
     if not isinstance(content, str) or not content.strip():
         raise InvalidMemoryError("text", f"{short_repr(content)} is not a text with words in it")
     return content.strip()
 
 
-def _plain(metadata: Metadata | None) -> dict[str, Any]:
-    """Metadata in the forms of JSON; what JSON does not know becomes text."""
+def _json_copy(metadata: Metadata | None) -> dict[str, Any]:
+    """Return metadata as JSON types. Other types become text."""
     try:
         return dict(json.loads(json.dumps(dict(metadata or {}), default=str)))
     except (TypeError, ValueError, RecursionError) as error:

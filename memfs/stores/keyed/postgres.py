@@ -1,4 +1,4 @@
-"""PostgresStore: values under keys in a PostgreSQL database, found by words and, with an embedder, by meaning."""
+"""PostgresStore: a keyed store in a PostgreSQL database, searched by words and, with an embedder, by vectors."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from memfs.postgres_connection import Database, Session, migrate
 from memfs.protocols import Embedder
 from memfs.stores.keyed import postgres_sql
 from memfs.stores.keyed.base import (
-    FOREIGN,
+    FOREIGN_DATA,
     KeyedStore,
     check_key,
     check_known,
@@ -22,29 +22,29 @@ from memfs.stores.keyed.base import (
     check_query,
     check_top_k,
     check_value,
-    folder_of,
     is_storable,
     read_meta,
+    segment_prefix,
 )
-from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
+from memfs.stores.keyed.scoring import Candidate, query_terms, rank, text_terms
 from memfs.stores.keyed.vector_cache import content_hash
 
-NAME = "memories"
-MAX_NAME = 100
-CANDIDATES = 200  # texts with words of a question that are scored
-MAX_COUNT = 255  # how often a word of a text is counted: PostgreSQL keeps no more
-MAX_WORDS = 700_000  # bytes of a text's words that are searched: PostgreSQL keeps a megabyte
-SMALL = 10_000  # texts that are counted for every search
-STALE = 60.0  # seconds for which a larger count holds
-BATCH = 200  # texts that are embedded at once
+DEFAULT_NAME = "memories"
+MAX_NAME_BYTES = 100
+MAX_CANDIDATES = 200  # texts with terms of a query that are scored
+MAX_TERM_COUNT = 255  # of one term in a text: PostgreSQL stores no more positions
+MAX_TSVECTOR_BYTES = 700_000  # of one text: a tsvector holds at most a megabyte
+MAX_UNCACHED_COUNT = 10_000  # up to so many texts, totals are counted for every search
+COUNT_CACHE_SECONDS = 60.0  # how long the totals of a larger store are reused
+EMBED_BATCH = 200  # texts per call of the embedder
 Scores = dict[str, float]
 
 
 class PostgresStore(KeyedStore[str]):
-    """Texts by key in a database, for many processes and machines. It connects when it is used, and makes its tables.
+    """Texts by key in a database, for many processes and machines. The first use connects and creates the tables.
 
-    Each role of the server has its own, which no other sees; `tenant` is another role that the user is a member of.
-    Stores of different names know nothing of each other. With an `embedder`, texts are found by meaning as well.
+    Each role of the server sees only its own rows; `tenant` is another role that the user is a member of. Stores with
+    different names are independent. With an `embedder`, texts are also found by meaning.
     """
 
     url_parameters = (
@@ -54,13 +54,13 @@ class PostgresStore(KeyedStore[str]):
     )  # fmt: skip
 
     def __init__(
-        self, url: str, *, name: str = NAME, tenant: str | None = None, embedder: Embedder | None = None
+        self, url: str, *, name: str = DEFAULT_NAME, tenant: str | None = None, embedder: Embedder | None = None
     ) -> None:
-        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= MAX_NAME:
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= MAX_NAME_BYTES:
             raise InvalidSetupError(
-                "PostgresStore", f"name: {short_repr(name)} is not a name of up to {MAX_NAME} bytes"
+                "PostgresStore", f"name: {short_repr(name)} is not a name of up to {MAX_NAME_BYTES} bytes"
             )
-        if embedder is not None and not (callable(getattr(embedder, "embed", None)) and _model(embedder)):
+        if embedder is not None and not (callable(getattr(embedder, "embed", None)) and _has_valid_name(embedder)):
             raise InvalidSetupError(
                 "PostgresStore", f"embedder: {short_repr(embedder)} has no name, or no embed(texts)"
             )
@@ -68,118 +68,118 @@ class PostgresStore(KeyedStore[str]):
         self.address = self._database.address
         self.place = f"{self.address}#{tenant or self._database.user}/{name}"
         self._name, self._embedder = name, embedder
-        self._is_made = False
-        self._counted: tuple[float, int, float] | None = None  # when, how many texts, how many words
+        self._is_migrated = False
+        self._cached_totals: tuple[float, int, float] | None = None  # time, number of texts, number of words
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.address!r}, name={self._name!r})"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
-        """Keep a text under a key; it is on the server when this returns."""
+        """Store a text under a key. It is on the server when this returns."""
         self._put(key, value, meta)
 
     def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
-        """Keep another text under a key, unless somebody was faster."""
+        """Replace a text if it is still the known one. Return whether it was."""
         return self._put(key, value, meta, check_known(known))
 
     def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         check_key(key)
-        text, about = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
-        terms, vectors = terms_of(text), self._vectors([text])
-        with self._session(is_whole=self._embedder is not None) as session:
-            values = (text, about, content_hash(text), len(terms), _as_tsvector(terms))
+        text, meta_json = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
+        terms, vectors = text_terms(text), self._vectors([text])
+        with self._session(is_atomic=self._embedder is not None) as session:
+            values = (text, meta_json, content_hash(text), len(terms), _to_tsvector(terms))
             if known is None:
                 session.run(postgres_sql.ADD, self._name, key, *values)
             elif not (is_storable(known) and session.run(postgres_sql.REVISE, *values, self._name, key, known)):
                 return False
-            self._keep(session, [key], [content_hash(text)], vectors)
+            self._store_vectors(session, [key], [content_hash(text)], vectors)
         return True
 
     def get(self, key: str) -> str | None:
-        """The text of a key."""
+        """Return the text at a key; None if there is none."""
         with self._session() as session:
             return next((str(row[0]) for row in session.rows(postgres_sql.GET, self._name, check_key(key))), None)
 
     def meta(self, key: str) -> dict[str, Any]:
-        """What was said about it."""
+        """Return a copy of the metadata at a key; {} if there is none."""
         with self._session() as session:
             rows = session.rows(postgres_sql.META, self._name, check_key(key))
         try:
             return read_meta(rows[0][0]) if rows else {}
         except ValueError as error:
-            raise StoreDamagedError(self.address, FOREIGN) from error
+            raise StoreDamagedError(self.address, FOREIGN_DATA) from error
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
-        """The texts that have words of a question, scored as in a vault, or that lie near to it in meaning."""
+        """Return the texts that have words of a query, scored as in a vault, or that are near to it in meaning."""
         limit, question = check_top_k(top_k), check_query(query)
-        asked = asked_terms(question)
-        if not question.strip() or not (asked or self._embedder):
+        terms = query_terms(question)
+        if not question.strip() or not (terms or self._embedder):
             return []
         with self._session() as session:
-            scores = self._by_words(session, asked, limit)
+            scores = self._score_by_words(session, terms, limit)
             if self._embedder:
-                scores = self._by_meaning(session, question, scores, limit)
+                scores = self._score_by_meaning(session, question, scores, limit)
             best = sorted(scores.items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
             rows = session.rows(postgres_sql.GET_MANY, self._name, [key for key, _ in best]) if best else []
         values: dict[str, str] = dict(rows)
         return [(key, values[key], score) for key, score in best if key in values]
 
     def forget(self, key: str) -> bool:
-        """Let go of a text."""
+        """Remove a text. Return whether there was one."""
         with self._session() as session:
             return bool(session.rows(postgres_sql.FORGET, self._name, check_key(key)))
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
-        """The keys below a prefix, in order."""
+        """Return the keys below a prefix, sorted."""
         return [key for key, _ in self._page(prefix, after, limit, with_values=False)]
 
     def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
-        """The keys below a prefix with their texts."""
+        """Return the keys below a prefix with their texts, sorted by key."""
         return self._page(prefix, after, limit, with_values=True)
 
     def _page(self, prefix: str, after: str, limit: int, *, with_values: bool) -> list[tuple[str, Any]]:
-        prefix, after, most = check_page(prefix, after, limit)
-        start = folder_of(prefix)
+        prefix, after, limit = check_page(prefix, after, limit)
+        start = segment_prefix(prefix)
         end = start[:-1] + chr(ord("/") + 1)
         with self._session() as session:
             rows = session.rows(
-                postgres_sql.PAGE, with_values, self._name, not prefix, prefix, start, end, after, most
+                postgres_sql.PAGE, with_values, self._name, not prefix, prefix, start, end, after, limit
             )  # fmt: skip
         return [(key, value) for key, value in rows]
 
     def close(self) -> None:
-        """Close the connections; the next use opens them again."""
+        """Close the connections. The next use opens new ones."""
         self._database.close()
 
     # --- the database
 
     @contextmanager
-    def _session(self, *, is_whole: bool = False) -> Iterator[Session]:
-        """The tables, made or brought up to date by the first use; with `is_whole` all is done, or nothing."""
-        if not self._is_made:
-            migrate(self._database, "store", postgres_sql.STEPS)
+    def _session(self, *, is_atomic: bool = False) -> Iterator[Session]:
+        """Yield a session, with the tables migrated on first use. With `is_atomic` it is one transaction."""
+        if not self._is_migrated:
+            migrate(self._database, "store", postgres_sql.MIGRATIONS)
             if self._embedder:
-                migrate(self._database, "vectors", postgres_sql.VECTOR_STEPS)
-            self._is_made = True
-        with self._database.transaction() if is_whole else self._database.session() as session:
+                migrate(self._database, "vectors", postgres_sql.VECTOR_MIGRATIONS)
+            self._is_migrated = True
+        with self._database.transaction() if is_atomic else self._database.session() as session:
             yield session
 
     # --- words
 
-    def _by_words(self, session: Session, asked: Sequence[str], limit: int) -> Scores:
-        if not asked:
+    def _score_by_words(self, session: Session, terms: list[str], limit: int) -> Scores:
+        if not terms:
             return {}
         total, length = self._totals(session)
-        quoted = [_quoted(term) for term in asked]
-        terms = list(asked)
+        quoted = [_quote_lexeme(term) for term in terms]
+        most = max(MAX_CANDIDATES, 4 * limit)
         rows = session.rows(
-            postgres_sql.FIND, terms, quoted, self._name, " | ".join(quoted), total, max(CANDIDATES, 4 * limit), terms
+            postgres_sql.SEARCH_WORDS, terms, quoted, self._name, " | ".join(quoted), total, most, terms
         )  # fmt: skip
         frequency: dict[str, int] = json.loads(rows[0][3]) if rows else {}
         found = [Candidate(key, json.loads(counts), length) for key, length, counts, _ in rows]
         return dict(
             rank(
-                asked,
+                terms,
                 found,
                 frequency=lambda term: frequency.get(term, 0),
                 total=total,
@@ -188,65 +188,66 @@ class PostgresStore(KeyedStore[str]):
         )
 
     def _totals(self, session: Session) -> tuple[int, float]:
-        """How many texts and words there are; where there are many, as of a while ago."""
-        if self._counted and monotonic() - self._counted[0] < STALE:
-            return self._counted[1:]
-        [(total, length)] = session.rows(postgres_sql.TOTALS, self._name, SMALL + 1)
-        if total > SMALL:
+        """Return the number of texts and of words; for a large store from a cache."""
+        if self._cached_totals and monotonic() - self._cached_totals[0] < COUNT_CACHE_SECONDS:
+            return self._cached_totals[1:]
+        [(total, length)] = session.rows(postgres_sql.TOTALS, self._name, MAX_UNCACHED_COUNT + 1)
+        if total > MAX_UNCACHED_COUNT:
             [(total, length)] = session.rows(postgres_sql.TOTALS, self._name, None)
-            self._counted = monotonic(), total, length
+            self._cached_totals = monotonic(), total, length
         return total, length
 
     # --- meaning
 
-    def _by_meaning(self, session: Session, question: str, scores: Scores, limit: int) -> Scores:
-        """The scores with what lies near: what both words and meaning speak for comes first."""
+    def _score_by_meaning(self, session: Session, question: str, scores: Scores, limit: int) -> Scores:
+        """Return the scores by words combined with the cosines: texts that match both ways come first."""
         assert self._embedder
-        while lacking := session.rows(postgres_sql.LACKING, self._embedder.name, self._name, BATCH):  # added without
-            keys, texts, hashes = (list(column) for column in zip(*lacking, strict=True))
-            self._keep(session, keys, hashes, self._vectors(texts))
+        while missing := session.rows(postgres_sql.MISSING_VECTORS, self._embedder.name, self._name, EMBED_BATCH):
+            keys, texts, hashes = (list(column) for column in zip(*missing, strict=True))
+            self._store_vectors(session, keys, hashes, self._vectors(texts))
         [vector] = self._vectors([question.encode("utf-8", "replace").decode()])
         if vector is None:
             return scores
-        near = session.rows(postgres_sql.NEAREST, vector, self._name, self._embedder.name, max(limit, 1), list(scores))
+        model = self._embedder.name
+        near = session.rows(postgres_sql.SEARCH_VECTORS, vector, self._name, model, max(limit, 1), list(scores))
         cosines = {key: min(max(float(cosine), 0.0), 1.0) for key, cosine in near if not math.isnan(cosine)}
         both = {key: 1 - (1 - scores.get(key, 0.0)) * (1 - cosines.get(key, 0.0)) for key in {*scores, *cosines}}
         return {key: score for key, score in both.items() if score > 0}
 
     def _vectors(self, texts: Sequence[str]) -> list[str | None]:
-        """The vectors of texts as the server takes them; None for a text without a direction."""
+        """Return the vectors of texts in the format of pgvector; None for a zero vector, which has no direction."""
         if self._embedder is None:
             return []
         made = [[float(number) for number in vector] for vector in self._embedder.embed(texts)]
         if len(made) != len(texts) or not all(math.isfinite(number) for vector in made for number in vector):
-            said = f"made {len(made)} vectors of {len(texts)} texts, or one with what is no number in it"
-            raise InvalidSetupError(f"embedder {self._embedder.name!r}", said)
+            reason = f"returned {len(made)} vectors for {len(texts)} texts, or one with NaN or infinity"
+            raise InvalidSetupError(f"embedder {self._embedder.name!r}", reason)
         return [f"[{','.join(map(repr, vector))}]" if any(vector) else None for vector in made]
 
-    def _keep(self, session: Session, keys: list[str], hashes: list[bytes], vectors: list[str | None]) -> None:
+    def _store_vectors(self, session: Session, keys: list[str], hashes: list[bytes], vectors: list[str | None]) -> None:
         if self._embedder:
             session.run(postgres_sql.PUT_VECTORS, self._embedder.name, keys, hashes, vectors, self._name)
 
 
-def _model(embedder: Embedder) -> bool:
+def _has_valid_name(embedder: Embedder) -> bool:
     name = getattr(embedder, "name", None)
-    return isinstance(name, str) and name.isprintable() and 0 < len(name.encode()) <= MAX_NAME
+    return isinstance(name, str) and name.isprintable() and 0 < len(name.encode()) <= MAX_NAME_BYTES
 
 
-def _quoted(term: str) -> str:
-    """A term as PostgreSQL reads it, whatever is in it."""
+def _quote_lexeme(term: str) -> str:
+    """Return a term as a quoted lexeme, with quotes and backslashes escaped."""
     doubled = term.replace("\\", "\\\\").replace("'", "''")
     return f"'{doubled}'"
 
 
-def _as_tsvector(terms: Sequence[str]) -> str:
-    """The words of a text, each as often as it occurs: where they stand does not matter."""
+def _to_tsvector(terms: Sequence[str]) -> str:
+    """Return the terms of a text as a tsvector. Its positions only encode the count of each term."""
     parts: list[str] = []
     size = 0
     for term, count in Counter(terms).items():
-        times = min(count, MAX_COUNT)
+        times = min(count, MAX_TERM_COUNT)
         size += len(term.encode()) + 2 * times + 8
-        if size > MAX_WORDS:
+        if size > MAX_TSVECTOR_BYTES:
             break
-        parts.append(f"{_quoted(term)}:{','.join(map(str, range(1, times + 1)))}")
+        parts.append(f"{_quote_lexeme(term)}:{','.join(map(str, range(1, times + 1)))}")
     return " ".join(parts)

@@ -1,13 +1,13 @@
-"""The tables of a PostgresStore, as numbered steps that only go forward, and its statements. Texts alone.
+"""The SQL of a PostgresStore: its tables as numbered, forward-only migrations, and its statements. Constants only.
 
-Each row belongs to a tenant, the role that wrote it; a policy shows it to nobody else. A step that has shipped is
-never edited; what is to be different comes as the next one.
+Each row belongs to a tenant, the role that wrote it; a policy hides it from all other roles. A migration that has
+shipped is never edited; a change to the tables is a new migration.
 """
 
 from typing import LiteralString
 
-MINE: LiteralString = "entries.tenant = current_user::text AND entries.store = %s"  # also for whom no policy binds
-STEPS: tuple[LiteralString, ...] = (
+STORE_FILTER: LiteralString = "entries.tenant = current_user::text AND entries.store = %s"  # for superusers
+MIGRATIONS: tuple[LiteralString, ...] = (
     """
     CREATE TABLE memfs.entries (
         tenant text COLLATE "C" NOT NULL DEFAULT current_user,
@@ -27,7 +27,7 @@ STEPS: tuple[LiteralString, ...] = (
         USING (tenant = current_user::text) WITH CHECK (tenant = current_user::text);
     """,
 )
-VECTOR_STEPS: tuple[LiteralString, ...] = (
+VECTOR_MIGRATIONS: tuple[LiteralString, ...] = (
     """
     CREATE EXTENSION IF NOT EXISTS vector;
     CREATE TABLE memfs.vectors (
@@ -54,26 +54,28 @@ ON CONFLICT (tenant, store, key) DO UPDATE SET value = excluded.value, meta = ex
 """
 REVISE: LiteralString = f"""
 UPDATE memfs.entries SET value = %s, meta = %s::json, hash = %s, length = %s, words = %s::text::tsvector
-WHERE {MINE} AND key = %s AND value = %s
-"""  # noqa: S608  texts of ours
-GET: LiteralString = f"SELECT value FROM memfs.entries WHERE {MINE} AND key = %s"  # noqa: S608  texts of ours
-GET_MANY: LiteralString = f"SELECT key, value FROM memfs.entries WHERE {MINE} AND key = ANY(%s)"  # noqa: S608
-META: LiteralString = f"SELECT meta::text FROM memfs.entries WHERE {MINE} AND key = %s"  # noqa: S608
-FORGET: LiteralString = f"DELETE FROM memfs.entries WHERE {MINE} AND key = %s RETURNING 1"  # noqa: S608
+WHERE {STORE_FILTER} AND key = %s AND value = %s
+"""  # noqa: S608  constants
+GET: LiteralString = f"SELECT value FROM memfs.entries WHERE {STORE_FILTER} AND key = %s"  # noqa: S608  constants
+GET_MANY: LiteralString = f"SELECT key, value FROM memfs.entries WHERE {STORE_FILTER} AND key = ANY(%s)"  # noqa: S608
+META: LiteralString = f"SELECT meta::text FROM memfs.entries WHERE {STORE_FILTER} AND key = %s"  # noqa: S608
+FORGET: LiteralString = f"DELETE FROM memfs.entries WHERE {STORE_FILTER} AND key = %s RETURNING 1"  # noqa: S608
 PAGE: LiteralString = f"""
 SELECT key, CASE WHEN %s THEN value END FROM memfs.entries
-WHERE {MINE} AND (%s OR key = %s OR key >= %s AND key < %s) AND key > %s ORDER BY key LIMIT %s
+WHERE {STORE_FILTER} AND (%s OR key = %s OR key >= %s AND key < %s) AND key > %s ORDER BY key LIMIT %s
 """  # noqa: S608
 TOTALS: LiteralString = f"""
-SELECT count(*), coalesce(sum(length), 0)::float FROM (SELECT length FROM memfs.entries WHERE {MINE} LIMIT %s) AS chosen
+SELECT count(*), coalesce(sum(length), 0)::float
+FROM (SELECT length FROM memfs.entries WHERE {STORE_FILTER} LIMIT %s) AS chosen
 """  # noqa: S608
 
-# The texts that have one of the terms: those with the rarest, how often each has which, and how many have it.
-FIND: LiteralString = f"""
+# Texts with at least one of the terms, those with the rarest terms first: key, length, count per term in the text, and
+# number of texts per term.
+SEARCH_WORDS: LiteralString = f"""
 WITH asked AS (
     SELECT term, quoted::tsquery AS query FROM unnest(%s::text[], %s::text[]) AS one (term, quoted)
 ), found AS MATERIALIZED (
-    SELECT key, length, words FROM memfs.entries WHERE {MINE} AND words @@ %s::text::tsquery
+    SELECT key, length, words FROM memfs.entries WHERE {STORE_FILTER} AND words @@ %s::text::tsquery
 ), having_it AS MATERIALIZED (
     SELECT key, term FROM found JOIN asked ON found.words @@ asked.query
 ), frequency AS MATERIALIZED (
@@ -94,20 +96,20 @@ PUT_VECTORS: LiteralString = f"""
 INSERT INTO memfs.vectors (store, key, model, hash, embedding)
 SELECT store, key, %s, made.hash, made.vector::vector
 FROM unnest(%s::text[], %s::bytea[], %s::text[]) AS made (name, hash, vector) JOIN memfs.entries ON key = name
-WHERE {MINE} FOR KEY SHARE OF entries -- so that nobody forgets one before its vector is there
+WHERE {STORE_FILTER} FOR KEY SHARE OF entries -- no concurrent delete before the vector is inserted
 ON CONFLICT (tenant, store, key, model) DO UPDATE SET hash = excluded.hash, embedding = excluded.embedding
 """  # noqa: S608
-LACKING: LiteralString = f"""
+MISSING_VECTORS: LiteralString = f"""
 SELECT entries.key, entries.value, entries.hash FROM memfs.entries LEFT JOIN memfs.vectors
     ON vectors.tenant = entries.tenant AND vectors.store = entries.store AND vectors.key = entries.key
     AND vectors.model = %s AND vectors.hash = entries.hash
-WHERE {MINE} AND vectors.key IS NULL ORDER BY entries.key LIMIT %s
+WHERE {STORE_FILTER} AND vectors.key IS NULL ORDER BY entries.key LIMIT %s
 """  # noqa: S608
-NEAREST: LiteralString = f"""
+SEARCH_VECTORS: LiteralString = f"""
 WITH near AS MATERIALIZED (
     SELECT entries.key, 1 - (embedding <=> %s::text::vector) AS cosine
     FROM memfs.entries JOIN memfs.vectors USING (tenant, store, key, hash)
-    WHERE {MINE} AND model = %s AND embedding IS NOT NULL
+    WHERE {STORE_FILTER} AND model = %s AND embedding IS NOT NULL
 )
 (SELECT key, cosine FROM near ORDER BY cosine DESC, key LIMIT %s) UNION SELECT key, cosine FROM near WHERE key = ANY(%s)
 """  # noqa: S608

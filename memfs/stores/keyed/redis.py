@@ -1,4 +1,4 @@
-"""RedisStore: values under keys on a Redis server, for as long as they are wanted. The only importer of redis."""
+"""RedisStore: a keyed store on a Redis server, with an optional time to live. The only importer of redis."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from memfs.errors import InvalidSetupError, MissingExtraError, StoreDamagedError, StoreUnavailableError, short_repr
 from memfs.stores.keyed import redis_scripts
 from memfs.stores.keyed.base import (
-    FOREIGN,
+    FOREIGN_DATA,
     KeyedStore,
     check_key,
     check_known,
@@ -21,155 +21,157 @@ from memfs.stores.keyed.base import (
     check_query,
     check_top_k,
     check_value,
-    folder_of,
     read_meta,
+    segment_prefix,
 )
-from memfs.stores.keyed.scoring import Candidate, asked_terms, rank, terms_of
+from memfs.stores.keyed.scoring import Candidate, query_terms, rank, text_terms
 
 if TYPE_CHECKING:
     from redis import Redis
 
-URL = "redis://127.0.0.1:6379/0"
-PREFIX = "memfs"
-TIMEOUT = 5.0  # seconds for an answer
-MAX_TTL = 10 * 365 * 86_400.0
-OVER = 1000  # expired keys that are taken away in one step
+DEFAULT_URL = "redis://127.0.0.1:6379/0"
+DEFAULT_PREFIX = "memfs"
+DEFAULT_TIMEOUT = 5.0  # seconds to wait for a response
+MAX_TTL_SECONDS = 10 * 365 * 86_400.0
+PURGE_BATCH = 1000  # expired keys that are deleted in one call
 
 
-_DATABASE = re.compile(r"/?\d*")
+_DATABASE_PATH = re.compile(r"/?\d*")
 
 
 class RedisStore(KeyedStore[str]):
-    """Texts by key on a server; each for `ttl` seconds after it was added, or, with `refresh_on_read`, last read.
+    """Texts by key on a server. Each expires `ttl` seconds after it was added or, with `refresh_on_read`, last read.
 
-    What a server keeps over a restart is set there. Stores with different prefixes know nothing of each other.
+    Whether texts survive a restart is a setting of the server. Stores with different prefixes are independent.
     """
 
     url_parameters = ("db", "ssl_*")
 
     def __init__(
         self,
-        url: str = URL,
+        url: str = DEFAULT_URL,
         *,
-        prefix: str = PREFIX,
+        prefix: str = DEFAULT_PREFIX,
         ttl: float | None = None,
         refresh_on_read: bool = False,
-        timeout: float = TIMEOUT,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         _check(isinstance(prefix, str) and prefix.isprintable() and 0 < len(prefix) <= 100, "prefix", prefix, "a name")
         _check(isinstance(refresh_on_read, bool), "refresh_on_read", refresh_on_read, "True or False")
-        for name, value, most in (("ttl", ttl, MAX_TTL), ("timeout", timeout, 3600.0)):
-            is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= most
-            _check(is_number or (value is None and name == "ttl"), name, value, f"seconds, up to {most:,.0f}")
-        self.address, self._secret = _public(url)
+        for name, value, maximum in (("ttl", ttl, MAX_TTL_SECONDS), ("timeout", timeout, 3600.0)):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= maximum
+            _check(is_number or (value is None and name == "ttl"), name, value, f"seconds, up to {maximum:,.0f}")
+        self.address, self._secret = _split_password(url)
         self._ttl = 0 if ttl is None else max(1, round(ttl * 1000))
         self._refresh = self._ttl if refresh_on_read else 0
         self.place = f"{self.address}#{prefix}"
-        self._base = f"{{{prefix}}}"  # in braces: all keys of a store are on one node of a cluster
-        self._client = _client(url, self.address, timeout, tries=2)
-        self._add, self._read, self._purge, self._ask = map(
+        self._base = f"{{{prefix}}}"  # a hash tag: a cluster puts all keys of a store on one node
+        self._client = _client(url, self.address, timeout, retries=2)
+        self._add, self._read, self._purge, self._run = map(
             self._client.register_script,
-            (redis_scripts.ADD, redis_scripts.READ, redis_scripts.PURGE, redis_scripts.ASK),
+            (redis_scripts.ADD, redis_scripts.READ, redis_scripts.PURGE, redis_scripts.RUN),
         )
-        self._once = _client(url, self.address, timeout, tries=0)  # done twice, these would answer for the second time
-        self._revise, self._forget = map(self._once.register_script, (redis_scripts.ADD, redis_scripts.FORGET))
+        # not retried: a retry after a lost response would return the result of the second call
+        self._client_no_retry = _client(url, self.address, timeout, retries=0)
+        scripts = redis_scripts.ADD, redis_scripts.FORGET
+        self._revise, self._forget = map(self._client_no_retry.register_script, scripts)
 
     def __repr__(self) -> str:
         return f"RedisStore({self.address!r}, prefix={self._base[1:-1]!r})"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
-        """Keep a text under a key, from now on for the time to live."""
+        """Store a text under a key. Its time to live begins now."""
         self._put(key, value, meta)
 
     def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
-        """Keep another text under a key, unless somebody was faster."""
+        """Replace a text if it is still the known one. Return whether it was."""
         return self._put(key, value, meta, check_known(known))
 
     def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
         check_key(key)
-        text, about = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
-        terms = terms_of(text)
+        text, meta_json = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
+        terms = text_terms(text)
         counts = [part for pair in Counter(terms).items() for part in pair]
         expected = [] if known is None else [known.encode("utf-8", "surrogatepass")]
-        with self._worded():
-            given = [key, text, about, len(terms), self._ttl, len(expected), *expected, *counts]
-            return bool((self._revise if expected else self._add)(keys=[self._base], args=given))
+        with self._translate_errors():
+            arguments = [key, text, meta_json, len(terms), self._ttl, len(expected), *expected, *counts]
+            return bool((self._revise if expected else self._add)(keys=[self._base], args=arguments))
 
     def get(self, key: str) -> str | None:
-        """The text of a key."""
+        """Return the text at a key; None if there is none."""
         return self._parts("values", [check_key(key)], self._refresh)[0]
 
     def meta(self, key: str) -> dict[str, Any]:
-        """What was said about it."""
-        kept = self._parts("meta", [check_key(key)], 0)[0]
-        with self._worded():
-            return read_meta(kept or "{}")
+        """Return a copy of the metadata at a key; {} if there is none."""
+        meta_json = self._parts("meta", [check_key(key)], 0)[0]
+        with self._translate_errors():
+            return read_meta(meta_json or "{}")
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
-        """The texts that have words of a question, by an index that the server keeps."""
-        limit, asked = check_top_k(top_k), asked_terms(check_query(query))
-        if not asked:
+        """Return the texts that have words of a query, by the inverted index on the server."""
+        limit, terms = check_top_k(top_k), query_terms(check_query(query))
+        if not terms:
             return []
-        total, length, *having = self._now(
-            ("hlen", "values"), ("get", "length"), *(("hgetall", f"t:{term}") for term in asked)
+        total, length, *postings = self._run_now(
+            ("hlen", "values"), ("get", "length"), *(("hgetall", f"t:{term}") for term in terms)
         )
-        with self._worded():
-            ranked = _ranked(asked, having, total, max(int(length or 0), 1) / max(total, 1))[:limit]
+        with self._translate_errors():
+            ranked = _rank_keys(terms, postings, total, max(int(length or 0), 1) / max(total, 1))[:limit]
         values = self._parts("values", [key for key, _ in ranked], self._refresh) if ranked else []
         return [(key, value, score) for (key, score), value in zip(ranked, values, strict=True) if value is not None]
 
     def forget(self, key: str) -> bool:
-        """Let go of a text."""
+        """Remove a text. Return whether there was one."""
         check_key(key)
-        with self._worded():
+        with self._translate_errors():
             return bool(self._forget(keys=[self._base], args=[key]))
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
-        """The keys below a prefix, in order."""
-        prefix, after, most = check_page(prefix, after, limit)
-        past = f"({after}" if after else "-"
+        """Return the keys below a prefix, sorted."""
+        prefix, after, limit = check_page(prefix, after, limit)
+        lower = f"({after}" if after else "-"
         if not prefix:
-            (found,) = self._now(("zrangebylex", "keys", past, "+", "limit", 0, most))
+            (found,) = self._run_now(("zrangebylex", "keys", lower, "+", "limit", 0, limit))
             return list(found)
-        start = folder_of(prefix)
-        first = past if after >= start else f"[{start}"
-        itself, below = self._now(
+        start = segment_prefix(prefix)
+        first = lower if after >= start else f"[{start}"
+        score, below = self._run_now(
             ("zscore", "keys", prefix),
-            ("zrangebylex", "keys", first, f"({start[:-1]}0", "limit", 0, most),
+            ("zrangebylex", "keys", first, f"({start[:-1]}0", "limit", 0, limit),
         )
-        is_asked = itself is not None and prefix > after and prefix != start
-        return [*([prefix] if is_asked else []), *below][:most]
+        has_prefix_itself = score is not None and prefix > after and prefix != start
+        return [*([prefix] if has_prefix_itself else []), *below][:limit]
 
     def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
-        """The keys below a prefix with their texts; that is no reading which puts off their end."""
+        """Return the keys below a prefix with their texts. This does not count as a read for `refresh_on_read`."""
         found = self.keys(prefix, after=after, limit=limit)
         values = self._parts("values", found, 0) if found else []
         pairs = [(key, value) for key, value in zip(found, values, strict=True) if value is not None]
         return pairs if pairs or not found else self.items(prefix, after=found[-1], limit=limit)
 
     def close(self) -> None:
-        """Close the connections; the next use opens them again."""
-        with self._worded():
+        """Close the connections. The next use opens new ones."""
+        with self._translate_errors():
             self._client.close()
-            self._once.close()
+            self._client_no_retry.close()
 
     # --- the server
 
     def _parts(self, part: str, keys: Sequence[str], ttl: int) -> list[str | None]:
-        with self._worded():
+        with self._translate_errors():
             return list(self._read(keys=[self._base], args=[part, ttl, *keys]))
 
-    def _now(self, *commands: tuple[Any, ...]) -> list[Any]:
-        """What the server answers to some commands at one moment, once all that is over is away."""
-        with self._worded():
-            while self._purge(keys=[self._base], args=[OVER]) == OVER:
+    def _run_now(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Delete expired entries, then run some commands atomically and return their results."""
+        with self._translate_errors():
+            while self._purge(keys=[self._base], args=[PURGE_BATCH]) == PURGE_BATCH:
                 pass
             words = [word for command in commands for word in (len(command), *command)]
-            return list(self._ask(keys=[self._base], args=words))
+            return list(self._run(keys=[self._base], args=words))
 
     @contextmanager
-    def _worded(self) -> Iterator[None]:
-        """Whatever the client says, in our words, without the password."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Raise errors of the client as errors of memfs, without the password."""
         from redis.exceptions import RedisError
 
         try:
@@ -182,26 +184,26 @@ class RedisStore(KeyedStore[str]):
                 raise StoreDamagedError(self.address, f"another program uses the keys {self._base}:*") from None
             raise StoreUnavailableError(self.address, reason) from None
         except ValueError as error:
-            raise StoreDamagedError(self.address, FOREIGN) from error
+            raise StoreDamagedError(self.address, FOREIGN_DATA) from error
 
 
-def _ranked(
-    asked: Sequence[str], having: Sequence[Sequence[str]], total: int, mean_length: float
+def _rank_keys(
+    terms: Sequence[str], postings: Sequence[Sequence[str]], total: int, mean_length: float
 ) -> list[tuple[str, float]]:
-    """The keys that have terms of a question, best first, by what the server knows of each term."""
+    """Return the keys that have terms of a query with their scores, best first. `postings` has one list per term."""
     counts: dict[str, dict[str, int]] = {}
     lengths: dict[str, int] = {}
-    for term, keys in zip(asked, having, strict=True):
+    for term, keys in zip(terms, postings, strict=True):
         for key, packed in zip(keys[::2], keys[1::2], strict=True):
             count, _, size = packed.partition(" ")
             counts.setdefault(key, {})[term] = int(count)
             lengths[key] = int(size)
-    frequency = {term: len(keys) // 2 for term, keys in zip(asked, having, strict=True)}
-    found = (Candidate(key, terms, lengths[key]) for key, terms in counts.items())
-    return rank(asked, found, frequency=lambda term: frequency[term], total=total, mean_length=mean_length)
+    frequency = {term: len(keys) // 2 for term, keys in zip(terms, postings, strict=True)}
+    found = (Candidate(key, own, lengths[key]) for key, own in counts.items())
+    return rank(terms, found, frequency=lambda term: frequency[term], total=total, mean_length=mean_length)
 
 
-def _client(url: str, address: str, timeout: float, *, tries: int) -> "Redis":
+def _client(url: str, address: str, timeout: float, *, retries: int) -> "Redis":
     try:
         from redis import Redis
         from redis.backoff import ExponentialBackoff
@@ -215,31 +217,32 @@ def _client(url: str, address: str, timeout: float, *, tries: int) -> "Redis":
             protocol=2,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
-            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), tries),  # of one that the server closed
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), retries),  # for connections that the server closed
         )
     except (ValueError, TypeError):
-        raise InvalidSetupError("RedisStore", f"{address}: not an address such as {URL}") from None
+        raise InvalidSetupError("RedisStore", f"{address}: not an address such as {DEFAULT_URL}") from None
 
 
-def _public(url: object) -> tuple[str, str]:
-    """An address without its password, and the password."""
+def _split_password(url: object) -> tuple[str, str]:
+    """Return an address without its password, and the password. Raise InvalidSetupError for another kind of address."""
     try:
         parts = urlsplit(url) if isinstance(url, str) else None
-        is_local = parts is not None and parts.scheme == "unix" and len(parts.path) > 1
-        if parts and (is_local or (parts.scheme in {"redis", "rediss"} and _DATABASE.fullmatch(parts.path))):
-            _ = parts.port  # a ValueError if it is no number
-            known, behind = RedisStore.url_parameters, f"{parts.path}{parts.query}{parts.fragment}"
-            is_torn = "#" in str(url) or "@" in behind  # a password with such a sign in it, it seems
-            if not is_torn and all(any(fnmatchcase(name, one) for one in known) for name, _ in parse_qsl(parts.query)):
+        is_socket = parts is not None and parts.scheme == "unix" and len(parts.path) > 1
+        if parts and (is_socket or (parts.scheme in {"redis", "rediss"} and _DATABASE_PATH.fullmatch(parts.path))):
+            _ = parts.port  # raises ValueError if it is not a number
+            allowed, rest = RedisStore.url_parameters, f"{parts.path}{parts.query}{parts.fragment}"
+            is_ambiguous = "#" in str(url) or "@" in rest  # probably an unencoded password
+            names = [name for name, _ in parse_qsl(parts.query)]
+            if not is_ambiguous and all(any(fnmatchcase(name, one) for one in allowed) for name in names):
                 host = parts.netloc.rpartition("@")[2]
                 return f"{parts.scheme}://{host}{parts.path}", unquote(parts.password or "")
     except ValueError:
         pass
-    error = InvalidSetupError("RedisStore", f"not an address such as {URL}, or unix:///path/to/socket")
-    error.hint = "Write redis://:PASSWORD@HOST:PORT/0; signs such as @ / : # ? in a password as %40 %2F %3A %23 %3F."
+    error = InvalidSetupError("RedisStore", f"not an address such as {DEFAULT_URL}, or unix:///path/to/socket")
+    error.hint = "Write redis://:PASSWORD@HOST:PORT/0; write @ / : # ? in a password as %40 %2F %3A %23 %3F."
     raise error
 
 
-def _check(is_right: bool, name: str, value: object, wanted: str) -> None:
-    if not is_right:
-        raise InvalidSetupError("RedisStore", f"{name}: {short_repr(value)} is not {wanted}")
+def _check(is_valid: bool, name: str, value: object, allowed: str) -> None:
+    if not is_valid:
+        raise InvalidSetupError("RedisStore", f"{name}: {short_repr(value)} is not {allowed}")

@@ -1,20 +1,21 @@
-"""What a RedisStore has its server do in one step, in Lua. Every script takes the prefix of the store as its key.
+"""The Lua scripts of a RedisStore, which the server runs atomically. Their one key is the prefix of the store.
 
-`values`, `meta`, `words` and `keys` hold what was added by key, `due` until when, `length` how many words there are in
-all, and `t:<term>` which keys have a term, each with how often, among how many words. What has an end of its own is
-left out from that moment on, and taken away by whoever comes next; all of it expires by itself when nobody comes.
+`values`, `meta`, `words` and `keys` hold the entries by key, `due` the expiry time of each key, `length` the number of
+words of all texts, and `t:<term>` the keys that have a term, each with the term's count and the text's length.
+An expired entry is invisible at once, and is deleted by the next call of any client. All keys also have a Redis expiry,
+so that they disappear if no client calls again.
 """
 
 _SHARED = """
 local base = KEYS[1]
 local function at(part) return base .. ':' .. part end
-local function moment()
+local function current_ms()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local now = moment()
+local now = current_ms()
 local function text(number) return string.format('%.0f', number) end
-local function is_over(key)
+local function is_expired(key)
   local due = redis.call('ZSCORE', at('due'), key)
   return due and tonumber(due) <= now
 end
@@ -32,10 +33,10 @@ local function drop(key)
   if redis.call('EXISTS', at('values')) == 0 then redis.call('DEL', at('length')) end
   return redis.call('ZREM', at('keys'), key)
 end
-local function purge(most)
-  local over = redis.call('ZRANGEBYSCORE', at('due'), '-inf', text(now), 'LIMIT', 0, most)
-  for _, key in ipairs(over) do drop(key) end
-  return #over
+local function purge(limit)
+  local expired = redis.call('ZRANGEBYSCORE', at('due'), '-inf', text(now), 'LIMIT', 0, limit)
+  for _, key in ipairs(expired) do drop(key) end
+  return #expired
 end
 local grace = 60000
 local function extend(name, size, ttl)
@@ -45,7 +46,7 @@ local function extend(name, size, ttl)
     redis.call('PEXPIRE', name, text(ttl + grace))
   end
 end
-local function keep(key, ttl)
+local function set_expiry(key, ttl)
   if ttl > 0 then redis.call('ZADD', at('due'), text(now + ttl), key) end
   local size = redis.call('HLEN', at('values'))
   for _, part in ipairs({'values', 'meta', 'words', 'keys', 'due', 'length'}) do extend(at(part), size, ttl) end
@@ -59,12 +60,12 @@ ADD = (
     _SHARED
     + """
 local key, value, meta, length, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local is_revision = tonumber(ARGV[6])  -- 1 or 0: whether the value that must be there follows
-if is_revision == 1 and (is_over(key) or redis.call('HGET', at('values'), key) ~= ARGV[7]) then return 0 end
-local room = redis.pcall('INCRBY', at('length'), 0)  -- a full server refuses the first write only: before the drop
-if type(room) == 'table' and room.err then
+local is_revision = tonumber(ARGV[6])  -- 1 or 0: whether the expected value follows
+if is_revision == 1 and (is_expired(key) or redis.call('HGET', at('values'), key) ~= ARGV[7]) then return 0 end
+local probe = redis.pcall('INCRBY', at('length'), 0)  -- a full server refuses only the first write
+if type(probe) == 'table' and probe.err then
   purge(1000)
-  return room
+  return probe
 end
 purge(10)
 drop(key)
@@ -78,19 +79,20 @@ for index = 7 + is_revision, #ARGV, 2 do
   words[#words + 1] = ARGV[index]
 end
 redis.call('HSET', at('words'), key, table.concat(words, ' '))
-keep(key, ttl)
+set_expiry(key, ttl)
 return 1
 """
 )
-READ = (  # a part of some keys, nothing for those that are not there; with a ttl their end is put off
+READ = (  # read one hash for some keys, false for missing ones; with a ttl, extend their expiry
     _SHARED
     + """
 local found = {}
 for index = 3, #ARGV do
   local key = ARGV[index]
-  local value = not is_over(key) and redis.call('HGET', at(ARGV[1]), key)
+  local value = not is_expired(key) and redis.call('HGET', at(ARGV[1]), key)
   found[#found + 1] = value or false
-  if value and tonumber(ARGV[2]) > 0 and redis.call('ZSCORE', at('due'), key) then keep(key, tonumber(ARGV[2])) end
+  local ttl = tonumber(ARGV[2])
+  if value and ttl > 0 and redis.call('ZSCORE', at('due'), key) then set_expiry(key, ttl) end
 end
 return found
 """
@@ -98,18 +100,18 @@ return found
 FORGET = (
     _SHARED
     + """
-local was_over = is_over(ARGV[1])
+local was_expired = is_expired(ARGV[1])
 local dropped = drop(ARGV[1])
-return (dropped == 1 and not was_over) and 1 or 0
+return (dropped == 1 and not was_expired) and 1 or 0
 """
 )
-ASK = (  # what some commands answer at one moment, each led by how many words it has; unlike MULTI, also when full
+RUN = (  # run several commands atomically, each preceded by its word count; unlike MULTI it works on a full server
     _SHARED
     + """
 local found, index = {}, 1
 while index <= #ARGV do
   local size, command = tonumber(ARGV[index]), {}
-  for place = 1, size do command[place] = ARGV[index + place] end
+  for word = 1, size do command[word] = ARGV[index + word] end
   command[2] = at(command[2])
   found[#found + 1] = redis.call(unpack(command))
   index = index + size + 1

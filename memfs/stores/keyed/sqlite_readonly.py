@@ -1,7 +1,7 @@
-"""A file of SQLite where nothing can be written, read as it is.
+"""Reading a SQLite file where nothing can be written.
 
-SQLite reads a file in WAL mode only where it can write beside it. Where it cannot, the file is taken for one that does
-not change, for one read; if it did change meanwhile, since others may write where we may not, the read is done again.
+SQLite reads a file in WAL mode only where it can write beside it. Elsewhere each read opens the file as immutable.
+Other users may be able to write it: if the file changed during the read, the read is repeated.
 """
 
 import os
@@ -16,44 +16,44 @@ from memfs.errors import StoreUnavailableError
 
 T = TypeVar("T")
 Run = Callable[..., list[tuple[Any, ...]]]  # a statement and its values -> rows
-PATIENCE = 1.0  # seconds in which a file of others is found still, or open
-BESIDE = ("-wal", "-journal")  # files that hold what is not in the file yet
+READ_TIMEOUT = 1.0  # seconds in which a read of a file that others write has to succeed
+SIDE_FILE_SUFFIXES = ("-wal", "-journal")  # files with changes that are not in the main file yet
 
 
-def is_locked(path: Path) -> bool:
-    """Tell whether there is a file, and it or its directory cannot be written by us."""
+def is_read_only(path: Path) -> bool:
+    """Return whether a file exists, and we cannot write it or its directory."""
     return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
-def look(path: Path, ask: Callable[[Run], T]) -> T | None:
-    """What is asked of one state of a file that we cannot write; None where somebody has it open, or changed it."""
-    if not is_locked(path) or any(os.path.exists(f"{path}{end}") for end in (*BESIDE, "-shm")):
+def read_immutable(path: Path, query: Callable[[Run], T]) -> T | None:
+    """Run a query on one state of a read-only file; None if it is writable, open elsewhere, or changed meanwhile."""
+    if not is_read_only(path) or any(os.path.exists(f"{path}{suffix}") for suffix in (*SIDE_FILE_SUFFIXES, "-shm")):
         return None
     before = Stamp.from_stat(os.stat(path))
     try:
-        answer = _answer(path, ask)
+        result = _run_query(path, query)
     except sqlite3.DatabaseError:
         if Stamp.from_stat(os.stat(path)) == before:
             raise
-        return None  # parts of what was read are of another state
-    return answer if Stamp.from_stat(os.stat(path)) == before else None
+        return None  # the file changed during the read: not damaged
+    return result if Stamp.from_stat(os.stat(path)) == before else None
 
 
-def _answer(path: Path, ask: Callable[[Run], T]) -> T:
+def _run_query(path: Path, query: Callable[[Run], T]) -> T:
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-        return ask(lambda statement, *values: connection.execute(statement, values).fetchall())
+        return query(lambda statement, *values: connection.execute(statement, values).fetchall())
 
 
-def unwritable(path: Path) -> StoreUnavailableError:
-    """Why nothing is written to a file."""
+def unwritable_error(path: Path) -> StoreUnavailableError:
+    """Return the error for a write to a read-only file."""
     error = StoreUnavailableError(str(path), "cannot be written: the file or its directory is read-only")
     error.hint = "Check the permissions of the file and its directory, or work on a copy."
     return error
 
 
-def unreadable(path: Path) -> StoreUnavailableError | None:
-    """Why a file cannot be read where nothing can be written; None where nothing beside it tells."""
-    name = next((f"{path.name}{end}" for end in BESIDE if os.path.exists(f"{path}{end}")), "")
+def unreadable_error(path: Path) -> StoreUnavailableError | None:
+    """Return the error for a read-only file with changes in a side file; None if there is no side file."""
+    name = next((f"{path.name}{suffix}" for suffix in SIDE_FILE_SUFFIXES if os.path.exists(f"{path}{suffix}")), "")
     if not name:
         return None
     error = StoreUnavailableError(str(path), f"cannot be read where nothing can be written: {name} holds a part")

@@ -1,20 +1,20 @@
-"""The schema of a SqliteStore, as numbered steps that only go forward. Pure: statements, and what to do with rows.
+"""The schema of a SqliteStore as numbered, forward-only migrations. Pure: statements only.
 
-A step that has shipped is never edited; what is to be different comes as the next one.
+A migration that has shipped is never edited; a change to the schema is a new migration.
 """
 
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
-    """One version of the schema: its statements, and whether the values are cut into words anew after it."""
+class Migration(NamedTuple):
+    """One version of the schema: its statements, and whether all values are indexed again after them."""
 
     statements: tuple[str, ...]
-    indexes: bool = False
+    reindexes: bool = False
 
 
-STEPS = (
-    Step(
+MIGRATIONS = (
+    Migration(
         (
             """CREATE TABLE entries (
                 id INTEGER PRIMARY KEY,
@@ -24,7 +24,7 @@ STEPS = (
             )""",
         )
     ),
-    Step(  # full text: what stands in `words` is cut into terms by memfs, so its tokenizer only splits at spaces
+    Migration(  # full text: memfs tokenizes what it writes to `words`, so the FTS tokenizer only splits at spaces
         (
             "ALTER TABLE entries ADD COLUMN length INTEGER NOT NULL DEFAULT 0",
             "CREATE VIRTUAL TABLE words USING fts5(terms, tokenize = 'ascii')",
@@ -42,7 +42,7 @@ STEPS = (
                 UPDATE totals SET length = length + new.length - old.length;
             END""",
         ),
-        indexes=True,
+        reindexes=True,
     ),
 )
-VERSION = len(STEPS)
+VERSION = len(MIGRATIONS)

@@ -1,4 +1,4 @@
-"""VectorStore: values under keys, found by what they mean. What keeps the values is another store."""
+"""VectorStore: a keyed store that is searched by embeddings. Another keyed store holds the texts."""
 
 import os
 import threading
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-CACHE = "text-vectors"  # in a vault; those of its own index are elsewhere, and swept by other rules
-BATCH = 500  # texts that are handed to the embedder at once
+CACHE_DIR = "text-vectors"  # in .memfs of a vault, apart from the vectors of the vault's own semantic index
+EMBED_BATCH = 500  # texts per call of the embedder
 
 
 class VectorStore(KeyedStore[str]):
-    """Texts by key in `store` (RAM, if none is given), searched by the vectors that `embedder` makes of them.
+    """Texts by key in `store` (by default in RAM), searched by the vectors of `embedder`.
 
-    The embedder of the extra `semantic` is used if none is given. `cache` is a directory where vectors are kept, so
-    that a text is embedded once. A lasting store may be written by others too: a search looks at all of its texts.
+    The default embedder is that of the extra `semantic`. `cache` is a directory for vectors, so that a text is embedded
+    once. Others may write to a persistent store, so each search reads all of its texts.
     """
 
-    url_parameters = ("*",)  # of the address of the store of the texts
+    url_parameters = ("*",)  # belong to the address of the inner store
 
     def __init__(
         self,
@@ -47,149 +47,149 @@ class VectorStore(KeyedStore[str]):
         if not isinstance(store, KeyedStore | None):
             raise InvalidSetupError("VectorStore", f"store: {short_repr(store)} is not a KeyedStore")
         self.place = None if store is None else store.place
-        self._embedder = _chosen(model_name, embedder)
+        self._embedder = _choose_embedder(model_name, embedder)
         self.store = InMemoryKeyedStore() if store is None else store
-        self._is_private = store is None
+        self._is_sole_writer = store is None
         self._cache = None if cache is None else VectorCache(cache, self._embedder.name)
         self._hashes: dict[str, bytes] = {}  # key -> hash of its text
-        self._users: Counter[bytes] = Counter()  # how many keys stand for a text
-        self._known: dict[bytes, Vectors] = {}
+        self._key_counts: Counter[bytes] = Counter()  # how many keys have a text
+        self._vectors: dict[bytes, Vectors] = {}
         self._matrix: tuple[list[str], Any] | None = None
-        self._gone: set[bytes] = set()
+        self._unused: set[bytes] = set()
         self._lock = threading.RLock()
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """A new store in RAM for `vector:`; for `vector:sqlite:///x.db` one over the store of that address."""
+        """Return a store in RAM for `vector:`, and one over the store at `sqlite:///x.db` for `vector:sqlite:///x.db`."""
         from memfs.stores.keyed.registry import open_store
 
         inner = url[len("vector:") :]
         store = open_store(inner) if inner.strip("/") else None
         if isinstance(store, VaultKeyedStore) and "cache" not in options:
-            with suppress(InvalidSetupError):  # a vault that cannot be written is searched all the same
-                return cls(store=store, cache=store.vault.root / STATE_DIR / CACHE, **options)
+            with suppress(InvalidSetupError):  # a read-only vault is searched without a cache
+                return cls(store=store, cache=store.vault.root / STATE_DIR / CACHE_DIR, **options)
         return cls(store=store, **options)
 
     def __repr__(self) -> str:
         return f"VectorStore({self._embedder.name!r}, store={self.store!r})"
 
     def add(self, key: str, value: str, meta: Mapping[str, Any] | None = None) -> None:
-        """Keep a text under a key, and its vector in the place of the one that was there."""
+        """Store a text under a key, and its vector."""
         check_key(key), check_value(value), check_meta(meta)
-        made = self._vectors_of([value])
+        vectors = self._get_vectors([value])
         with self._lock:
             self.store.add(key, value, meta)
-            self._known |= made
-            self._point(key, content_hash(value))
+            self._vectors |= vectors
+            self._set_hash(key, content_hash(value))
 
     def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
-        """Have the store of the texts do so, and keep the vector of the text that is there then."""
+        """Replace a text if it is still the known one, and its vector. Return whether it was."""
         check_key(key), check_value(value), check_meta(meta)
-        made = self._vectors_of([value])
+        vectors = self._get_vectors([value])
         with self._lock:
-            if is_done := self.store.revise(key, value, meta, known=known):
-                self._known |= made
-                self._point(key, content_hash(value))
-            return is_done
+            if is_replaced := self.store.revise(key, value, meta, known=known):
+                self._vectors |= vectors
+                self._set_hash(key, content_hash(value))
+            return is_replaced
 
     def get(self, key: str) -> str | None:
-        """The text of a key."""
+        """Return the text at a key; None if there is none."""
         return self.store.get(key)
 
     def meta(self, key: str) -> dict[str, Any]:
-        """What was said about it."""
+        """Return a copy of the metadata at a key; {} if there is none."""
         return self.store.meta(key)
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
-        """The texts whose vectors lie nearest to that of a question; the score is the cosine between them."""
-        limit, question = check_top_k(top_k), check_query(query)
-        if not question.strip():
+        """Return the texts whose vectors are nearest to that of a query. The score is the cosine, at least 0."""
+        limit, text = check_top_k(top_k), check_query(query)
+        if not text.strip():
             return []
-        texts = {} if self._is_private else self._refresh()
-        asked = self._embed([question.encode("utf-8", "replace").decode()])[0]
+        texts = {} if self._is_sole_writer else self._refresh()
+        query_vector = self._embed([text.encode("utf-8", "replace").decode()])[0]
         with self._lock:
-            hits = _nearest(*self._rows(), asked, limit)
+            hits = _rank_nearest(*self._build_matrix(), query_vector, limit)
         found = [(key, texts.get(key) or self.store.get(key), score) for key, score in hits]
         return [(key, value, score) for key, value, score in found if value is not None]
 
     def forget(self, key: str) -> bool:
-        """Let go of a text and of its vector, which leaves the cache when the store is closed."""
+        """Remove a text and its vector. The cache drops the vector when the store is closed."""
         with self._lock:
             was_there = self.store.forget(key)
-            self._point(key, None)
+            self._set_hash(key, None)
             return was_there
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
-        """The keys below a prefix, in order."""
+        """Return the keys below a prefix, sorted."""
         return self.store.keys(prefix, after=after, limit=limit)
 
     def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
-        """The keys below a prefix with their texts."""
+        """Return the keys below a prefix with their texts, sorted by key."""
         return self.store.items(prefix, after=after, limit=limit)
 
     def recalled(self, keys: Sequence[str]) -> None:
-        """Have the store of the texts take note."""
+        """Pass the recalled keys to the store of the texts."""
         self.store.recalled(keys)
 
     def close(self) -> None:
-        """Take the vectors of forgotten texts out of the cache, and close the store of the texts."""
+        """Remove the vectors of forgotten texts from the cache, and close the store of the texts."""
         with self._lock:
-            if self._cache and self._gone:
-                self._cache.drop(self._gone)
-            self._gone = set()
+            if self._cache and self._unused:
+                self._cache.remove(self._unused)
+            self._unused = set()
         self.store.close()
 
     # --- vectors
 
-    def _point(self, key: str, to: bytes | None) -> None:
-        """Have a key stand for a text, or for none; a vector that nobody stands for any more goes."""
+    def _set_hash(self, key: str, new: bytes | None) -> None:
+        """Set or remove the hash of the text of a key. Drop the vector of the old text if no other key has it."""
         before = self._hashes.get(key)
-        if before == to:
+        if before == new:
             return
         self._matrix = None
-        if to is None:
+        if new is None:
             del self._hashes[key]
         else:
-            self._hashes[key] = to
-            self._users[to] += 1
-            self._gone.discard(to)
+            self._hashes[key] = new
+            self._key_counts[new] += 1
+            self._unused.discard(new)
         if before is not None:
-            self._users[before] -= 1
-            if not self._users[before]:
-                del self._users[before]
-                self._known.pop(before, None)
-                self._gone.add(before)
+            self._key_counts[before] -= 1
+            if not self._key_counts[before]:
+                del self._key_counts[before]
+                self._vectors.pop(before, None)
+                self._unused.add(before)
 
     def _refresh(self) -> dict[str, str]:
-        """Look at all texts of the store, which others may have changed; answers them."""
+        """Read all texts of the store, which others may have changed, and embed the new ones. Return them by key."""
         texts: dict[str, str] = {}
         last = ""
         while page := self.store.items(after=last):
             texts.update(page)
             last = page[-1][0]
-        made = self._vectors_of(list(texts.values()))
+        vectors = self._get_vectors(list(texts.values()))
         with self._lock:
-            self._known |= made
+            self._vectors |= vectors
             for key in self._hashes.keys() - texts.keys():
-                self._point(key, None)
+                self._set_hash(key, None)
             for key, text in texts.items():
-                self._point(key, content_hash(text))
+                self._set_hash(key, content_hash(text))
         return texts
 
-    def _vectors_of(self, texts: Sequence[str]) -> "dict[bytes, Vectors]":
-        """The vectors of some texts: known, from the cache, or made."""
+    def _get_vectors(self, texts: Sequence[str]) -> "dict[bytes, Vectors]":
+        """Return the vectors of some texts by hash: from RAM, from the cache, or from the embedder."""
         hashes = {content_hash(text): text for text in texts}
         with self._lock:
-            found = {one: self._known[one] for one in hashes if one in self._known}
+            found = {one: self._vectors[one] for one in hashes if one in self._vectors}
             if self._cache and len(found) < len(hashes):
                 found |= self._cache.find(hashes.keys() - found.keys())
-        wanted = [one for one in hashes if one not in found]
-        for start in range(0, len(wanted), BATCH):
-            some = wanted[start : start + BATCH]
-            made = dict(zip(some, self._embed([hashes[one] for one in some]), strict=True))
+        missing = [one for one in hashes if one not in found]
+        for start in range(0, len(missing), EMBED_BATCH):
+            batch = missing[start : start + EMBED_BATCH]
+            made = dict(zip(batch, self._embed([hashes[one] for one in batch]), strict=True))
             if self._cache:
                 with self._lock:
-                    self._cache.keep(made)
+                    self._cache.append(made)
             found |= made
         return found
 
@@ -198,37 +198,37 @@ class VectorStore(KeyedStore[str]):
 
         vectors = np.asarray(self._embedder.embed(texts), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-            said = f"made an array of shape {vectors.shape} of {len(texts)} texts, or one with what is no number in it"
-            raise InvalidSetupError(f"embedder {self._embedder.name!r}", said)
+            reason = f"returned an array of shape {vectors.shape} for {len(texts)} texts, or one with NaN or infinity"
+            raise InvalidSetupError(f"embedder {self._embedder.name!r}", reason)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        made: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-        return made
+        unit: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+        return unit
 
-    def _rows(self) -> tuple[list[str], Any]:
-        """The keys, and their vectors as the rows of a matrix."""
+    def _build_matrix(self) -> tuple[list[str], Any]:
+        """Return the keys, and their vectors as the rows of a matrix."""
         import numpy as np
 
         if self._matrix is None:
-            rows = [self._known[made] for made in self._hashes.values()]
+            rows = [self._vectors[one] for one in self._hashes.values()]
             self._matrix = [*self._hashes], np.stack(rows) if rows else None
         return self._matrix
 
 
-def _nearest(keys: Sequence[str], matrix: Any, asked: "Vectors", limit: int) -> list[tuple[str, float]]:
-    """The keys of the rows that lie nearest to a vector, best first, with the cosine; of equal ones by key."""
+def _rank_nearest(keys: Sequence[str], matrix: Any, query_vector: "Vectors", limit: int) -> list[tuple[str, float]]:
+    """Return the keys of the rows nearest to a vector with their cosines, best first; equal ones are sorted by key."""
     import numpy as np
 
     if not keys:
         return []
-    nearness = matrix @ asked
-    least = np.partition(nearness, -limit)[-limit] if limit < len(keys) else 0.0
+    scores = matrix @ query_vector
+    threshold = np.partition(scores, -limit)[-limit] if limit < len(keys) else 0.0
     near = [
-        (-min(1.0, float(nearness[row])), keys[row]) for row in np.flatnonzero(nearness >= max(least, 1e-9)).tolist()
+        (-min(1.0, float(scores[row])), keys[row]) for row in np.flatnonzero(scores >= max(threshold, 1e-9)).tolist()
     ]
     return [(key, -score) for score, key in sorted(near)[:limit]]
 
 
-def _chosen(model_name: str | None, embedder: Embedder | None) -> Embedder:
+def _choose_embedder(model_name: str | None, embedder: Embedder | None) -> Embedder:
     if embedder is None:
         embedder = default_embedder()
     elif not callable(getattr(embedder, "embed", None)) or not isinstance(getattr(embedder, "name", None), str):
@@ -236,6 +236,6 @@ def _chosen(model_name: str | None, embedder: Embedder | None) -> Embedder:
     if find_spec("numpy") is None:
         raise MissingExtraError("VectorStore", "semantic")
     if model_name is not None and model_name not in {embedder.name, embedder.name.rpartition("/")[2]}:
-        here = f"this is {embedder.name!r}; another one is handed over by embedder="
-        raise InvalidSetupError("VectorStore", f"model_name: {short_repr(model_name)} is not at hand: {here}")
+        advice = f"the embedder is {embedder.name!r}; pass another one as embedder="
+        raise InvalidSetupError("VectorStore", f"model_name: {short_repr(model_name)} is not available: {advice}")
     return embedder

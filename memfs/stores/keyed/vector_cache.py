@@ -1,4 +1,4 @@
-"""VectorCache: vectors of texts by the hash of the text, a file for each model. All of it can be made again."""
+"""VectorCache: embeddings by the hash of their text, in one file per model. All of it can be computed again."""
 
 import os
 import struct
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-HASH = 32  # bytes
-MAX_NUMBERS = 100_000  # of a vector
-_HEAD = struct.Struct("<II")  # checksum, numbers of the vector
+HASH_BYTES = 32
+MAX_DIMENSIONS = 100_000  # of a vector; a record with more is damaged
+_RECORD_HEADER = struct.Struct("<II")  # checksum, dimensions of the vector
 
 
 def content_hash(text: str) -> bytes:
-    """What a text is known by."""
+    """Return the SHA-256 of a text, which identifies it."""
     return sha256(text.encode()).digest()
 
 
 class VectorCache:
-    """Vectors by the hash of their text. A file is only ever appended to, or replaced; what is torn is left out."""
+    """Vectors by the hash of their text. The file is only appended to or replaced; torn records are dropped."""
 
     def __init__(self, folder: str | os.PathLike[str], model: str) -> None:
         self._file = Path(folder) / f"{sha256(model.encode()).hexdigest()[:16]}.vectors"
@@ -39,69 +39,69 @@ class VectorCache:
                 ignore.write("*\n")
         except OSError as error:
             raise InvalidSetupError("cache", f"{str(folder)!r}: {error.strerror}") from None
-        self._seen = 0  # bytes of the file that were read
+        self._offset = 0  # bytes of the file that were read
         self._vectors: dict[bytes, Any] = {}
 
     def find(self, hashes: Iterable[bytes]) -> dict[bytes, "Vectors"]:
-        """The vectors that are there, also those that others have added meanwhile."""
+        """Return the cached vectors of some hashes, including those that other processes appended."""
         self._read()
-        return {one: self._vectors[one] for one in hashes if one in self._vectors}
+        return {key: self._vectors[key] for key in hashes if key in self._vectors}
 
-    def keep(self, made: Mapping[bytes, "Vectors"]) -> None:
-        """Append vectors; a disk that takes none costs time, nothing else."""
-        data = b"".join(_packed(one, vector.tobytes()) for one, vector in made.items())
+    def append(self, vectors: Mapping[bytes, "Vectors"]) -> None:
+        """Append vectors. A failed write is ignored: the vectors are computed again."""
+        data = b"".join(_pack(key, vector.tobytes()) for key, vector in vectors.items())
         with suppress(OSError):
             fd = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(fd, data)  # one call: others append too
+                os.write(fd, data)  # one call: other processes append too
             finally:
                 os.close(fd)
 
-    def drop(self, gone: Collection[bytes]) -> None:
-        """Write the file anew without some vectors."""
+    def remove(self, hashes: Collection[bytes]) -> None:
+        """Replace the file by one without some vectors."""
         self._read()
-        self._write({one: vector for one, vector in self._vectors.items() if one not in gone})
+        self._replace({key: vector for key, vector in self._vectors.items() if key not in hashes})
 
-    def _write(self, kept: "Mapping[bytes, Vectors]") -> None:
-        """Replace the file."""
-        beside = self._file.with_name(f".{self._file.name}.{os.getpid()}-{threading.get_ident()}")
+    def _replace(self, vectors: "Mapping[bytes, Vectors]") -> None:
+        temporary = self._file.with_name(f".{self._file.name}.{os.getpid()}-{threading.get_ident()}")
         with suppress(OSError):
-            beside.write_bytes(b"".join(_packed(one, vector.tobytes()) for one, vector in kept.items()))
-            os.replace(beside, self._file)
-        self._vectors, self._seen = dict(kept), sum(_HEAD.size + HASH + vector.nbytes for vector in kept.values())
+            temporary.write_bytes(b"".join(_pack(key, vector.tobytes()) for key, vector in vectors.items()))
+            os.replace(temporary, self._file)
+        self._vectors = dict(vectors)
+        self._offset = sum(_RECORD_HEADER.size + HASH_BYTES + vector.nbytes for vector in vectors.values())
 
     def _read(self) -> None:
-        """Read what was appended since; all of a file that was replaced by a shorter one."""
+        """Read the appended records; the whole file if it was replaced by a shorter one. Repair a damaged file."""
         try:
             with open(self._file, "rb") as file:
-                if os.fstat(file.fileno()).st_size < self._seen:
-                    self._vectors, self._seen = {}, 0
-                file.seek(self._seen)
+                if os.fstat(file.fileno()).st_size < self._offset:
+                    self._vectors, self._offset = {}, 0
+                file.seek(self._offset)
                 data = file.read()
         except OSError:
             return
-        is_first, (at, is_whole) = not self._seen, self._take(data)
-        self._seen += at
-        if not is_whole or (is_first and at < len(data)):  # else somebody may be writing the rest just now
-            self._write(self._vectors)
+        is_first, (size, is_sound) = not self._offset, self._parse(data)
+        self._offset += size
+        if not is_sound or (is_first and size < len(data)):  # otherwise a writer may be writing the rest right now
+            self._replace(self._vectors)
 
-    def _take(self, data: bytes) -> tuple[int, bool]:
-        """Take in records; answers how many bytes of them could be read, and whether what follows may become one."""
+    def _parse(self, data: bytes) -> tuple[int, bool]:
+        """Parse records. Return the number of bytes parsed, and whether the rest may be the start of a record."""
         import numpy as np
 
-        at = 0
-        while at + _HEAD.size <= len(data):
-            checksum, numbers = _HEAD.unpack_from(data, at)
-            end = at + _HEAD.size + HASH + 4 * numbers
+        offset = 0
+        while offset + _RECORD_HEADER.size <= len(data):
+            checksum, dimensions = _RECORD_HEADER.unpack_from(data, offset)
+            end = offset + _RECORD_HEADER.size + HASH_BYTES + 4 * dimensions
             if end > len(data):
-                return at, numbers <= MAX_NUMBERS
-            record = data[at + _HEAD.size : end]
+                return offset, dimensions <= MAX_DIMENSIONS
+            record = data[offset + _RECORD_HEADER.size : end]
             if zlib.crc32(record) != checksum:
-                return at, False
-            self._vectors[record[:HASH]] = np.frombuffer(record, np.float32, offset=HASH)
-            at = end
-        return at, True
+                return offset, False
+            self._vectors[record[:HASH_BYTES]] = np.frombuffer(record, np.float32, offset=HASH_BYTES)
+            offset = end
+        return offset, True
 
 
-def _packed(one: bytes, vector: bytes) -> bytes:
-    return _HEAD.pack(zlib.crc32(one + vector), len(vector) // 4) + one + vector
+def _pack(key: bytes, vector: bytes) -> bytes:
+    return _RECORD_HEADER.pack(zlib.crc32(key + vector), len(vector) // 4) + key + vector

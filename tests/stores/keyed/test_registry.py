@@ -15,7 +15,7 @@ from memfs import Vault, open_store
 from memfs.errors import InvalidSetupError, MemfsError, SettingsError, UnknownStoreError
 from memfs.stores import keyed
 from memfs.stores.keyed import InMemoryKeyedStore, RedisStore, SqliteStore, VaultKeyedStore, VectorStore
-from memfs.stores.keyed.registry import OURS, public
+from memfs.stores.keyed.registry import BUILT_IN_STORES, without_password
 
 __all__ = ["redis_server", "redis_url"]
 
@@ -93,7 +93,7 @@ def test_vectors_lie_over_the_store_of_another_address(here: Path, redis_url: st
         ("", "not the address"),
         (None, "not the address"),
         (5, "not the address"),
-        ("memory:x", "nothing follows"),
+        ("memory:x", "nothing may follow"),
         ("sqlite://x.db", r"sqlite:///memories\.db"),
         ("sqlite:///:memory:", "not the path"),
         ("sqlite:", "not the path"),
@@ -153,7 +153,7 @@ def test_a_path_that_is_too_long_is_told(here: Path) -> None:
 def test_a_file_is_no_vault(here: Path) -> None:
     (here / "x.db").write_bytes(b"")
 
-    with pytest.raises(InvalidSetupError, match=r"'x\.db': is a file, no vault; .*sqlite:///x\.db"):
+    with pytest.raises(InvalidSetupError, match=r"'x\.db': is a file, not a vault; .*sqlite:///x\.db"):
         open_store("x.db")
 
 
@@ -165,7 +165,7 @@ def test_no_password_is_ever_shown() -> None:
         with pytest.raises((SettingsError, UnknownStoreError)) as caught:
             open_store(address)
         assert "s3cret" not in f"{caught.value} {caught.value!r} {caught.value.hint}"
-    assert public("redis://u:p@h:1/0?password=x") == "redis://h:1/0"
+    assert without_password("redis://u:p@h:1/0?password=x") == "redis://h:1/0"
 
 
 def test_an_unknown_scheme_lists_what_there_is() -> None:
@@ -178,7 +178,7 @@ def test_an_unknown_scheme_lists_what_there_is() -> None:
 def test_the_schemes_are_entry_points_of_the_distribution() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
-    assert project["entry-points"]["memfs.stores"] == OURS
+    assert project["entry-points"]["memfs.stores"] == BUILT_IN_STORES
 
 
 # --- plugins: real distributions in a directory of their own
@@ -231,7 +231,7 @@ def shown(site: Path, *addresses: str) -> list[str]:
 def test_a_plugin_joins_by_being_installed(tmp_path: Path) -> None:
     install(tmp_path, "agents-mem-jar", "[memfs.stores]\njar = agents_mem_jar:JarStore\n", PLUGIN)
 
-    there = ", ".join(sorted(f"{scheme}:" for scheme in (*OURS, "jar")))
+    there = ", ".join(sorted(f"{scheme}:" for scheme in (*BUILT_IN_STORES, "jar")))
     assert shown(tmp_path, "jar://shelf?lid=yes&size=7", "jar://x", "jar://x?top=1", "nix://x") == [
         "JarStore shelf True 7",
         "JarStore x False 3",
@@ -251,7 +251,7 @@ def test_a_broken_plugin_is_named_and_hides_no_other(tmp_path: Path) -> None:
     assert found[0] == "JarStore shelf False 3"
     assert found[1].startswith("StorePluginError broken: the plugin a-broken cannot be loaded: ModuleNotFoundError: ")
     assert found[2].startswith("StorePluginError typo: the plugin c-typo cannot be loaded: AttributeError: ")
-    assert "d_other:NoStore is no class derived from memfs.stores.keyed.KeyedStore" in found[3]
+    assert "d_other:NoStore is not a class derived from memfs.stores.keyed.KeyedStore" in found[3]
     assert found[4].startswith("InMemoryKeyedStore")
     assert "broken:, file:, jar:, memory:, other:," in found[5]
 
@@ -296,7 +296,7 @@ def test_opening_a_store_imports_nothing_that_it_does_not_use(tmp_path: Path) ->
 def test_settings_with_a_password_make_no_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(InvalidSetupError, match=r"^store: settings of PostgreSQL are no address") as caught:
+    with pytest.raises(InvalidSetupError, match=r"^store: PostgreSQL settings are not an address") as caught:
         open_store("host=db password=hunter2 dbname=x")
     assert "hunter2" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []

@@ -222,7 +222,7 @@ def test_what_memfs_did_not_write_is_told(store: PostgresStore, postgres: Server
     store.add("a", "abc", {"n": 1})
     postgres.run("UPDATE memfs.entries SET meta = '[1]'")
 
-    with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+    with pytest.raises(StoreDamagedError, match="holds data that memfs did not write"):
         store.meta("a")
     assert store.get("a") == "abc"
 

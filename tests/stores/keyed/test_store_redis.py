@@ -357,7 +357,7 @@ def test_what_memfs_did_not_write_is_told_and_goes_with_the_next_add(
         store.add(key, f"{key} tea")
     raw.hset(f"{{memfs}}:{part}", "green", data)
 
-    with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+    with pytest.raises(StoreDamagedError, match="holds data that memfs did not write"):
         _ = store.get("green"), store.meta("green"), store.search("tea")
     assert store.get("black") == "black tea"
     store.add("green", "green tea")

@@ -21,8 +21,8 @@ from memfs.errors import (
     StoreUnavailableError,
 )
 from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, SqliteStore
-from memfs.stores.keyed.sqlite import APPLICATION
-from memfs.stores.keyed.sqlite_schema import STEPS, VERSION
+from memfs.stores.keyed.sqlite import APPLICATION_ID
+from memfs.stores.keyed.sqlite_schema import MIGRATIONS, VERSION
 from memfs.testing import StoreContract
 
 ADDING = """
@@ -58,11 +58,11 @@ def file(tmp_path: Path) -> Path:
 def made_by_version(file: Path, version: int) -> None:
     """The file that a memfs of that version left."""
     with sqlite3.connect(file) as database:
-        for step in STEPS[:version]:
+        for step in MIGRATIONS[:version]:
             for statement in step.statements:
                 database.execute(statement)
         database.execute(f"PRAGMA user_version = {version}")
-        database.execute(f"PRAGMA application_id = {APPLICATION}")
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     database.close()
 
 
@@ -366,7 +366,7 @@ def test_what_memfs_did_not_write_is_told(file: Path, statement: str) -> None:
     database.close()
 
     with SqliteStore(file) as store:
-        with pytest.raises(StoreDamagedError, match="holds what memfs did not write"):
+        with pytest.raises(StoreDamagedError, match="holds data that memfs did not write"):
             _ = store.meta("green"), store.search("tea")
         assert store.get("black") == "black tea"
 

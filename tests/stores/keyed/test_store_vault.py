@@ -14,7 +14,7 @@ from memfs import Vault
 from memfs.errors import InvalidSetupError
 from memfs.namespace import fold
 from memfs.stores.keyed import KeyedStore
-from memfs.stores.keyed.key_paths import is_long, key_of, path_of
+from memfs.stores.keyed.key_paths import is_hashed, key_to_path, path_to_key
 from memfs.stores.keyed.vault_store import VaultKeyedStore
 from memfs.testing import StoreContract
 from memfs.testing.samples import ODD_KEYS
@@ -152,10 +152,10 @@ def test_a_path_that_is_no_vault_becomes_one_and_a_file_is_refused(tmp_path: Pat
 
 @given(st.lists(st.text(LETTERS, min_size=1, max_size=12), min_size=2, max_size=2, unique=True))
 def test_no_two_keys_have_one_file(keys: list[str]) -> None:
-    one, two = map(path_of, keys)
+    one, two = map(key_to_path, keys)
 
     assert fold(one) != fold(two)
-    assert all(is_long(path_of(key)) or key_of(path_of(key)) == key for key in keys)
+    assert all(is_hashed(key_to_path(key)) or path_to_key(key_to_path(key)) == key for key in keys)
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_the_model_of_the_guide_is_named_or_handed_over() -> None:
     assert repr(name) in repr(VectorStore(model_name=name))
     assert repr(name) in repr(VectorStore(name.partition("/")[2]))
     assert "counting" in repr(VectorStore(embedder=Counting()))
-    with pytest.raises(InvalidSetupError, match=r"'all-MiniLM-L6-v2' is not at hand: .*embedder="):
+    with pytest.raises(InvalidSetupError, match=r"'all-MiniLM-L6-v2' is not available: .*embedder="):
         VectorStore(model_name="all-MiniLM-L6-v2")
 
 
