@@ -1,4 +1,4 @@
-"""What a command is declared with: arguments, readers of their texts, and the arguments that many commands share."""
+"""Declare commands and arguments: their types, parsers of argument texts, and the arguments of many commands."""
 
 import argparse
 import re
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 TYPES = ("fact", "preference", "summary", "episode", "reflection", "note")
 STATUSES = ("draft", "stable", "deprecated")
-KINDS = ("summary", "preferences", "facts", "episodes")
-HIDDEN = ("archived", "expired", "deprecated", "superseded", "all")
-ACTIONS = ("list", "show", "tail", "export")
-AUDITED = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
-FORMATS = ("jsonl", "markdown")
+STRATEGY_KINDS = ("summary", "preferences", "facts", "episodes")
+HIDDEN_STATES = ("archived", "expired", "deprecated", "superseded", "all")
+SESSION_ACTIONS = ("list", "show", "tail", "export")
+AUDIT_KINDS = ("secret", "contradiction", "duplicate", "stale", "unused", "long")
+EXPORT_FORMATS = ("jsonl", "markdown")
 SHELLS = ("bash", "zsh", "fish")
 OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">", ">=", "<", "<=")
-_CONDITION = re.compile(  # what stands where an operator does is taken whole, so that `!=` is no key with a `!`
+_CONDITION = re.compile(  # matches all of a run of signs as the operator, so that `!=` is not a key that ends in `!`
     r"(?P<key>[^\s<>=!~].*?)"
     r"(?:\s+(?P<word>(?:(?:IS|DOES|NOT)\s+)*(?:EQUALS|NOT_EXISTS|EXISTS|BEFORE|AFTER|CONTAINS))(?!\S)"
     r"|\s*(?P<sign>[!~^*$:]*[<>=]+(?:[!~](?=\s))?))"
@@ -25,11 +25,11 @@ _CONDITION = re.compile(  # what stands where an operator does is taken whole, s
 
 
 class Argument(NamedTuple):
-    """An argument as argparse takes it, and what a shell completes it with."""
+    """One argument: the parameters of argparse's add_argument, and the kind of values that a shell completes."""
 
     names: tuple[str, ...]
     options: Mapping[str, Any]
-    completes: str = ""
+    completes: str = ""  # directory, namespace, ref, session, or words separated by spaces
 
     @property
     def takes_value(self) -> bool:
@@ -37,10 +37,10 @@ class Argument(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command: `run_<name>` of the module `group`, a dash in the name being an underscore there."""
+    """One command, run by `run_<name>` in `module`; a dash in the name is an underscore there."""
 
     name: str
-    group: str
+    module: str  # below memfs.cli
     summary: str
     arguments: tuple[Argument, ...]
     examples: str
@@ -52,80 +52,80 @@ class Command(NamedTuple):
 
 def argument(*names: str, completes: str = "", **options: Any) -> Argument:
     """Declare an argument."""
-    return Argument(names, {"type": place, **options} if completes == "namespace" else options, completes)
+    return Argument(names, {"type": parse_namespace, **options} if completes == "namespace" else options, completes)
 
 
-def several(*names: str, **options: Any) -> Argument:
+def repeated(*names: str, **options: Any) -> Argument:
     """Declare an option that may be repeated."""
     return argument(*names, action="append", default=[], **options)
 
 
-def flag(*names: str, help: str) -> Argument:  # noqa: A002  argparse's own word
+def flag(*names: str, help: str) -> Argument:  # noqa: A002  argparse's name
     """Declare an option without a value."""
     return argument(*names, action="store_true", help=help)
 
 
-def pair(text: str) -> tuple[str, str]:
-    """Read `key=value`."""
+def parse_key_value(text: str) -> tuple[str, str]:
+    """Parse `key=value`."""
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
     return key, value
 
 
-def tag(text: str) -> str:
-    """Read a tag; an empty one may be a shell's variable that is not set."""
+def parse_tag(text: str) -> str:
+    """Return a tag; refuse an empty one, which may be an unset shell variable."""
     if not text.strip():
         raise argparse.ArgumentTypeError("a tag cannot be empty")
     return text
 
 
-def folder(text: str) -> str:
-    """Read the name of a directory; an empty one may be a shell's variable that is not set."""
+def parse_directory(text: str) -> str:
+    """Return the name of a directory; refuse an empty one, which may be an unset shell variable."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a directory cannot be empty")
     return text
 
 
-def place(text: str) -> str:
-    """Read a namespace; an empty one may be a shell's variable that is not set, and is not the whole vault."""
+def parse_namespace(text: str) -> str:
+    """Return a namespace; refuse an empty one: it may be an unset shell variable, and must not mean the whole vault."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a namespace cannot be empty; / is the whole vault")
     return text
 
 
-def whole(low: int, high: int | None = None) -> Callable[[str], int]:
-    """A reader of whole numbers from `low` on, or to `high`."""
+def whole_number(low: int, high: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `low`, up to `high` if that is given."""
 
-    def read(text: str) -> int:
+    def parse(text: str) -> int:
         if not text.isdecimal() or len(text) > 18 or not low <= int(text) <= (int(text) if high is None else high):
             to = "" if high is None else f" to {high}"
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low}{to}")
         return int(text)
 
-    return read
+    return parse
 
 
-positive = whole(1)
+parse_positive = whole_number(1)
 
 
-def number(text: str) -> float:
-    """Read a number."""
+def parse_number(text: str) -> float:
+    """Parse a number."""
     try:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
-def share(text: str) -> float:
-    """Read a number from 0 to 1."""
-    if not 0 <= number(text) <= 1:
+def parse_fraction(text: str) -> float:
+    """Parse a number from 0 to 1."""
+    if not 0 <= parse_number(text) <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return number(text)
+    return parse_number(text)
 
 
-def moment(text: str) -> date:
-    """Read a day or a time."""
+def parse_date_or_time(text: str) -> date:
+    """Parse a date or a time."""
     from memfs.data_types import as_time
 
     try:
@@ -135,14 +135,14 @@ def moment(text: str) -> date:
         raise argparse.ArgumentTypeError(f"{text!r} is not {allowed}") from None
 
 
-def instant(text: str) -> datetime:
-    """Read a date or a time; without a zone it is UTC, and a date is its first moment."""
-    read = moment(text)
-    return read if isinstance(read, datetime) else datetime(read.year, read.month, read.day, tzinfo=UTC)
+def parse_time(text: str) -> datetime:
+    """Parse a date or a time; without a zone it is UTC, and a date is its first moment."""
+    parsed = parse_date_or_time(text)
+    return parsed if isinstance(parsed, datetime) else datetime(parsed.year, parsed.month, parsed.day, tzinfo=UTC)
 
 
-def condition(text: str) -> tuple[str, str, str | None]:
-    """Read `KEY OPERATOR VALUE`, or `KEY EXISTS`; `=` is EQUALS, and operators may be in lower case."""
+def parse_condition(text: str) -> tuple[str, str, str | None]:
+    """Parse `KEY OPERATOR VALUE`, or `KEY EXISTS`; `=` is EQUALS, and operators may be in lower case."""
     found = _CONDITION.fullmatch(text.strip())
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY OPERATOR VALUE; operators: {' '.join(OPERATORS)}")
@@ -151,44 +151,47 @@ def condition(text: str) -> tuple[str, str, str | None]:
     if operator not in OPERATORS:
         raise argparse.ArgumentTypeError(f"{text!r}: unknown operator {operator}; operators: {' '.join(OPERATORS)}")
     if operator.endswith("EXISTS") == bool(found["value"]):
-        wants = "takes no value" if found["value"] else "wants a value"
-        raise argparse.ArgumentTypeError(f"{text!r}: {operator} {wants}")
+        expected = "takes no value" if found["value"] else "needs a value"
+        raise argparse.ArgumentTypeError(f"{text!r}: {operator} {expected}")
     return found["key"], operator, found["value"] or None
 
 
 VAULT = argument(
-    "--vault", metavar="DIR", type=folder, help="the vault; else MEMFS_VAULT or the nearest parent", completes="folder",
+    "--vault", metavar="DIR", type=parse_directory, completes="directory",
+    help="the vault (default: MEMFS_VAULT, else the nearest parent directory that is one)",
 )  # fmt: skip
 COMMON = (VAULT, flag("--json", help="print JSON, and errors as JSON too"))
 REF = argument("ref", metavar="REF", help="a memory, by path or id", completes="ref")
 REFS = argument("refs", metavar="REF", nargs="+", help="memories, by path or id", completes="ref")
 TEXT = argument("text", metavar="TEXT", nargs="+", help="the text; - reads it from stdin")
-WITHIN = (
-    argument("namespace", metavar="NS", nargs="?", help="only what lies below it", completes="namespace"),
-    argument("-n", "--namespace", dest="within", metavar="NS", help="NS as an option", completes="namespace"),
+NAMESPACE_ARGUMENTS = (
+    argument("namespace", metavar="NS", nargs="?", help="only memories in this namespace", completes="namespace"),
+    argument("-n", "--namespace", dest="within", metavar="NS", help="the same as NS", completes="namespace"),
 )
-TYPE = several("--type", help="only this type; repeated: any of them", completes=" ".join(TYPES))
-TAG = several("--tag", metavar="TAG", type=tag, help="only with this tag; repeated: all of them")
-AT = argument("--at", metavar="DATE", type=instant, help="as if it were then (default: now)")
-SET = several("--set", metavar="KEY=VALUE", type=pair, help="set a header key")
-LIST = flag("--list", help="show the kept versions, and change nothing")
-QUESTION = argument("question", metavar="QUESTION", nargs="+", help="what you want to know; - reads it from stdin")
-SEMANTIC = flag("--semantic", help="by meaning too, as `retrieval: {semantic: true}` in memfs.yaml has it always")
-WHERE = f"'KEY OPERATOR VALUE' on any header key, where the operator is one of {' '.join(OPERATORS)}"
-FILTERS = (
-    argument("-n", "--namespace", metavar="NS", help="only what lies below it", completes="namespace"),
-    argument("--limit", metavar="N", type=whole(1, 1000), default=10, help="at most N hits (default: 10)"),
-    argument("--offset", metavar="N", type=whole(0, 10_000), default=0, help="without the first N hits"),
-    argument("--min-relevance", metavar="X", type=share, default=0.0, help="only hits at least this relevant, 0 to 1"),
+TYPE = repeated("--type", help="only this type; may be repeated: any of them", completes=" ".join(TYPES))
+TAG = repeated("--tag", metavar="TAG", type=parse_tag, help="only with this tag; may be repeated: all of them")
+AT_DATE = argument("--at", metavar="DATE", type=parse_time, help="as if it were this date (default: now)")
+SET = repeated("--set", metavar="KEY=VALUE", type=parse_key_value, help="set a header key")
+LIST_VERSIONS = flag("--list", help="list the kept versions and change nothing")
+QUESTION = argument("question", metavar="QUESTION", nargs="+", help="the question; - reads it from stdin")
+SEMANTIC = flag("--semantic", help="search by meaning too; `retrieval: {semantic: true}` in memfs.yaml does so always")
+WHERE = f"a condition 'KEY OPERATOR VALUE' on any header key; operators: {' '.join(OPERATORS)}"
+SEARCH_FILTERS = (
+    argument("-n", "--namespace", metavar="NS", help="only memories in this namespace", completes="namespace"),
+    argument("--limit", metavar="N", type=whole_number(1, 1000), default=10, help="at most N hits (default: 10)"),
+    argument("--offset", metavar="N", type=whole_number(0, 10_000), default=0, help="skip the first N hits"),
+    argument("--min-relevance", metavar="X", type=parse_fraction, default=0.0,
+             help="only hits with at least this relevance, 0 to 1"),
     TYPE,
     TAG,
-    several("--status", help="only this status; repeated: any of them", completes=" ".join(STATUSES)),
-    argument("--created", metavar="SPAN", help="created then: 2026-01-01..2026-02-01, 2026-01-01.., ..2026-02-01"),
-    argument("--updated", metavar="SPAN", help="updated then"),
-    argument("--valid", metavar="SPAN", help="true then: a date, or a span of which some moment counts"),
-    several("--where", metavar="CONDITION", type=condition, help=WHERE),
-    several(
-        "--include", metavar="WHAT", choices=HIDDEN, completes=" ".join(HIDDEN),
-        help=f"also what is {', '.join(HIDDEN[:-1])}, or all of these",
+    repeated("--status", help="only this status; may be repeated: any of them", completes=" ".join(STATUSES)),
+    argument("--created", metavar="SPAN",
+             help="created in this span: 2026-01-01..2026-02-01, 2026-01-01.. or ..2026-02-01"),
+    argument("--updated", metavar="SPAN", help="updated in this span"),
+    argument("--valid", metavar="SPAN", help="valid on this date, or at some time in this span"),
+    repeated("--where", metavar="CONDITION", type=parse_condition, help=WHERE),
+    repeated(
+        "--include", metavar="WHAT", choices=HIDDEN_STATES, completes=" ".join(HIDDEN_STATES),
+        help=f"include memories that are {', '.join(HIDDEN_STATES[:-1])}, or all of these",
     ),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Completion in shells: `completion` prints a script, which asks the hidden `__complete` for candidates.
+"""Shell completion: `memfs completion` prints a script, which runs the hidden command `__complete` for candidates.
 
-`__complete` answers between two key strokes: it reads the table of commands and one directory, and opens no vault.
+`__complete` must be fast: it reads the command table and one directory, and opens no vault.
 """
 
 import argparse
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from memfs.cli.arguments import COMMON, Argument, Command
 from memfs.cli.command_table import COMMANDS
-from memfs.cli.parser import BY_NAME
+from memfs.cli.parser import COMMANDS_BY_NAME
 
-MARKS = ("memfs.yaml", ".memfs")
+VAULT_MARKERS = ("memfs.yaml", ".memfs")
 SCRIPTS = {
     "bash": r"""_memfs() {
     local line paths=
@@ -55,17 +55,17 @@ complete -c memfs -c memfs-vault -f -a '(__memfs_complete)'
 }
 
 
-class Place(NamedTuple):
-    """Where on a command line the cursor is."""
+class CursorPosition(NamedTuple):
+    """The position of the cursor on a command line."""
 
     command: Command | None
-    option: Argument | None  # whose value is wanted
-    position: int
+    option: Argument | None  # whose value is being completed
+    position: int  # of the positional argument, from 0
     vault: str
 
 
 def run_completion(args: argparse.Namespace) -> int:
-    """Print the script of a shell."""
+    """Print the completion script of a shell."""
     script = SCRIPTS[args.shell]
     if args.json:
         from memfs.cli.output import print_json
@@ -77,49 +77,50 @@ def run_completion(args: argparse.Namespace) -> int:
 
 
 def run_complete(words: Sequence[str]) -> int:
-    """Print the candidates for the last word, one a line, each with a tab and a description if it has one."""
-    *done, last = _joined(words) or [""]
-    *before, current = _apart(last)  # what stands before the value in the same word is a part of every candidate
-    current, glued = _unquoted(current), "".join(f"{name}=" for name in before)
-    for name, about in candidates(_place([part for word in done for part in _apart(word)] + before), current):
+    """Print the candidates for the last word, one per line, followed by a tab and a description if there is one."""
+    *done, last = _join_split_options(words) or [""]
+    *option, current = _split_option_value(last)
+    current, prefix = _unquote(current), "".join(f"{name}=" for name in option)  # shells replace the whole word
+    cursor = _parse_cursor([part for word in done for part in _split_option_value(word)] + option)
+    for name, description in candidates(cursor, current):
         if name.startswith(current) and name.isprintable():
-            print(f"{glued}{name}\t{about}" if about else f"{glued}{name}")
+            print(f"{prefix}{name}\t{description}" if description else f"{prefix}{name}")
     return 0
 
 
-def candidates(place: Place, current: str) -> Iterator[tuple[str, str]]:
-    """What could stand at a place."""
-    if place.option is not None:
-        yield from _values(place.option, place.vault, current)
+def candidates(cursor: CursorPosition, current: str) -> Iterator[tuple[str, str]]:
+    """Yield the words that fit at the cursor, each with a description or ""."""
+    if cursor.option is not None:
+        yield from _value_candidates(cursor.option, cursor.vault, current)
     elif current.startswith("-"):
-        own = place.command.arguments if place.command else ()
-        for names, options, _ in (*own, *COMMON):
+        arguments = cursor.command.arguments if cursor.command else ()
+        for names, options, _ in (*arguments, *COMMON):
             yield from ((name, options["help"]) for name in names if name.startswith("--"))
-        yield "--help", "show what there is"
-    elif place.command is None:
+        yield "--help", "show the options"
+    elif cursor.command is None:
         yield from ((command.name, command.summary) for command in COMMANDS)
-    elif argument := _positional(place.command, place.position):
-        yield from _values(argument, place.vault, current)
+    elif argument := _positional(cursor.command, cursor.position):
+        yield from _value_candidates(argument, cursor.vault, current)
 
 
-def _place(words: Sequence[str]) -> Place:
-    """Read the words before the cursor."""
-    place = Place(None, None, 0, "")
+def _parse_cursor(words: Sequence[str]) -> CursorPosition:
+    """Return the cursor position after these words."""
+    cursor = CursorPosition(None, None, 0, "")
     for word in words:
-        if place.option is not None:
-            is_vault = "--vault" in place.option.names
-            place = place._replace(option=None, vault=_unquoted(word) if is_vault else place.vault)
+        if cursor.option is not None:
+            is_vault = "--vault" in cursor.option.names
+            cursor = cursor._replace(option=None, vault=_unquote(word) if is_vault else cursor.vault)
         elif word.startswith("-") and word != "-":
-            place = place._replace(option=_option(place.command, word))
-        elif place.command is None:
-            place = place._replace(command=BY_NAME.get(word, Command(word, "", "", (), "")))
+            cursor = cursor._replace(option=_option(cursor.command, word))
+        elif cursor.command is None:
+            cursor = cursor._replace(command=COMMANDS_BY_NAME.get(word, Command(word, "", "", (), "")))
         else:
-            place = place._replace(position=place.position + 1)
-    return place
+            cursor = cursor._replace(position=cursor.position + 1)
+    return cursor
 
 
 def _option(command: Command | None, word: str) -> Argument | None:
-    """The option of this name, if it wants a value."""
+    """Return the option of this name if it takes a value."""
     known = (*(command.arguments if command else ()), *COMMON)
     return next((option for option in known if word in option.names and option.takes_value), None)
 
@@ -131,56 +132,56 @@ def _positional(command: Command, position: int) -> Argument | None:
     return found[position] if position < len(found) else None
 
 
-def _values(argument: Argument, vault: str, current: str) -> Iterator[tuple[str, str]]:
-    if argument.completes == "folder":
-        yield from ((name, "") for name in _entries(os.path.expanduser("~") if current[:1] == "~" else "", current))
+def _value_candidates(argument: Argument, vault: str, current: str) -> Iterator[tuple[str, str]]:
+    if argument.completes == "directory":
+        root = os.path.expanduser("~") if current[:1] == "~" else ""
+        yield from ((name, "") for name in _list_directory(root, current))
     elif argument.completes == "session":
         from urllib.parse import unquote
 
-        root = find_vault(vault)
-        places = _entries(f"{root}/sessions", "") if root else []
-        yield from ((unquote(place.removesuffix("/")), "") for place in places)
+        vault_root = find_vault(vault)
+        directories = _list_directory(f"{vault_root}/sessions", "") if vault_root else []
+        yield from ((unquote(name.removesuffix("/")), "") for name in directories)
     elif argument.completes in {"ref", "namespace"}:
-        root = find_vault(vault)
-        if root:
+        if vault_root := find_vault(vault):
             with_files = argument.completes == "ref"
-            yield from ((name, "") for name in _entries(root, current, with_files=with_files))
+            yield from ((name, "") for name in _list_directory(vault_root, current, with_files=with_files))
     else:
         yield from ((word, "") for word in argument.completes.split())
 
 
-def find_vault(named: str) -> str | None:
-    """The vault as `Vault.find` finds it, without the price of importing it."""
-    if where := named or os.environ.get("MEMFS_VAULT"):
+def find_vault(vault_option: str) -> str | None:
+    """Return the vault that `Vault.find` would find, without the time to import it; None if there is none."""
+    if where := vault_option or os.environ.get("MEMFS_VAULT"):
         return os.path.expanduser(where)
     here = os.getcwd()
-    while not os.path.isfile(f"{here}/{MARKS[0]}") and not os.path.isdir(f"{here}/{MARKS[1]}"):
+    while not os.path.isfile(f"{here}/{VAULT_MARKERS[0]}") and not os.path.isdir(f"{here}/{VAULT_MARKERS[1]}"):
         if here == os.path.dirname(here):
             return None
         here = os.path.dirname(here)
     return here
 
 
-def _entries(root: str, current: str, *, with_files: bool = False) -> list[str]:
-    """The directories, and memories, of the one directory that `current` has come to."""
-    folder = current[: current.rfind("/") + 1]
+def _list_directory(root: str, current: str, *, with_files: bool = False) -> list[str]:
+    """Return the directories, and with `with_files` the memories, in the directory part of `current`."""
+    directory = current[: current.rfind("/") + 1]
     found = []
     try:
-        with os.scandir(os.path.join(root, folder.removeprefix("/") if root else folder) or ".") as entries:
+        with os.scandir(os.path.join(root, directory.removeprefix("/") if root else directory) or ".") as entries:
             for entry in entries:
-                if entry.name[0] in ".~#" or (root and not folder and entry.name in {"sessions", "README.md"}):
+                if entry.name[0] in ".~#" or (root and not directory and entry.name in {"sessions", "README.md"}):
                     continue
                 if entry.is_dir(follow_symlinks=not root):
-                    found.append(f"{folder}{entry.name}/")
+                    found.append(f"{directory}{entry.name}/")
                 elif with_files and entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
-                    found.append(folder + entry.name)
+                    found.append(directory + entry.name)
     except OSError:
         return []
     return sorted(found)
 
 
-def _joined(words: Sequence[str]) -> list[str]:
-    """Undo bash's cut at `=`: an option keeps its value behind it, anything else is one word."""
+def _join_split_options(words: Sequence[str]) -> list[str]:
+    """Undo bash's split at `=`: an option is followed by its value, anything else becomes one word again."""
     joined: list[str] = []
     for word in words:
         if word == "=" and joined and joined[-1].startswith("--"):
@@ -194,13 +195,13 @@ def _joined(words: Sequence[str]) -> list[str]:
     return joined
 
 
-def _apart(word: str) -> list[str]:
-    """An option and the value behind its `=`, in shells that do not cut there."""
+def _split_option_value(word: str) -> list[str]:
+    """Return `--option=value` as two words, for shells that do not split at `=`."""
     return word.split("=", 1) if word.startswith("--") and "=" in word else [word]
 
 
-def _unquoted(word: str) -> str:
-    """A word as the shell will read it, also in the middle of a quotation."""
+def _unquote(word: str) -> str:
+    """Return a word without the shell's quotes, even if a quote is not closed yet."""
     for closing in ("", '"', "'"):
         try:
             return "".join(shlex.split(word + closing))

@@ -1,56 +1,56 @@
-"""A graph as text for programs that draw: Graphviz, Mermaid. Names from a vault are quoted, whatever they hold."""
+"""Write a link graph as Graphviz or Mermaid text. All names from the vault are quoted and escaped."""
 
 from collections.abc import Iterable, Mapping
 
-from memfs.cli.output import phrase, plain
+from memfs.cli.output import one_line, safe_text
 from memfs.upkeep.link_graph import Triple
 from memfs.upkeep.link_resolver import Node
 
-Edge = tuple[str, str, str]
-LONGEST = 60  # characters of a name
+Edge = tuple[str, str, str]  # path, relation, path
+MAX_LABEL_CHARACTERS = 60
 
 
 def dot(triples: Iterable[Triple], nodes: Mapping[str, Node]) -> str:
-    """The graph for Graphviz."""
+    """Return the graph as Graphviz text."""
     edges = _edges(triples)
-    numbers = _numbers(edges)
+    names = _node_names(edges)
     lines = [
-        f"  {name} [label={_dot(_cut(nodes[path].title))}, tooltip={_dot(plain(path))}];"
-        for path, name in numbers.items()
+        f"  {name} [label={_quote_dot(_label(nodes[path].title))}, tooltip={_quote_dot(safe_text(path))}];"
+        for path, name in names.items()
     ]
-    lines += [f"  {numbers[start]} -> {numbers[end]} [label={_dot(_cut(said))}];" for start, said, end in edges]
+    lines += [f"  {names[start]} -> {names[end]} [label={_quote_dot(_label(text))}];" for start, text, end in edges]
     return "\n".join(["digraph memories {", "  rankdir=LR;", "  node [shape=box];", *lines, "}"])
 
 
 def mermaid(triples: Iterable[Triple], nodes: Mapping[str, Node]) -> str:
-    """The graph for Mermaid, which GitHub and Obsidian show."""
+    """Return the graph as Mermaid text, which GitHub and Obsidian render."""
     edges = _edges(triples)
-    numbers = _numbers(edges)
-    lines = [f"  {name}[{_mermaid(_cut(nodes[path].title))}]" for path, name in numbers.items()]
-    lines += [f"  {numbers[start]} -->|{_mermaid(_cut(said))}| {numbers[end]}" for start, said, end in edges]
+    names = _node_names(edges)
+    lines = [f"  {name}[{_quote_mermaid(_label(nodes[path].title))}]" for path, name in names.items()]
+    lines += [f"  {names[start]} -->|{_quote_mermaid(_label(text))}| {names[end]}" for start, text, end in edges]
     return "\n".join(["graph LR", *lines])
 
 
 def _edges(triples: Iterable[Triple]) -> list[Edge]:
-    """What is said, each once."""
+    """Return each distinct edge once."""
     return [*dict.fromkeys((one.subject, one.relation, one.object) for one in triples)]
 
 
-def _numbers(edges: Iterable[Edge]) -> dict[str, str]:
-    """A name for each memory that no path can spoil."""
+def _node_names(edges: Iterable[Edge]) -> dict[str, str]:
+    """Return a generated name for each memory, so that no path needs escaping there."""
     paths = dict.fromkeys(path for start, _, end in edges for path in (start, end))
     return {path: f"m{number}" for number, path in enumerate(paths, 1)}
 
 
-def _cut(text: str) -> str:
-    text = phrase(text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+def _label(text: str) -> str:
+    text = one_line(text)
+    return text if len(text) <= MAX_LABEL_CHARACTERS else f"{text[: MAX_LABEL_CHARACTERS - 1]}…"
 
 
-def _dot(text: str) -> str:
+def _quote_dot(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _mermaid(text: str) -> str:
-    """A quoted text, with what has a meaning inside of quotes as entities."""
+def _quote_mermaid(text: str) -> str:
+    """Return a quoted text in which Mermaid's special characters are entities."""
     return '"' + "".join(f"#{ord(char)};" if char in '"#&<>\\`|;' else char for char in text) + '"'

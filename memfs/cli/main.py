@@ -1,4 +1,4 @@
-"""Start of the command line: version, dispatch, wording of errors. Imports what a command needs when it runs."""
+"""Entry point of the command line: dispatch, --version, and how errors are printed. Imports a command when it runs."""
 
 import importlib
 import io
@@ -14,7 +14,7 @@ BROKEN_PIPE = 141
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and tell the exit code. Data goes to stdout, messages to stderr; nothing is raised."""
+    """Run one command and return its exit code. Data goes to stdout, messages to stderr; no error is raised."""
     words = sys.argv[1:] if argv is None else argv
     as_json = "--json" in words[: words.index("--")] if "--" in words else "--json" in words
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -27,64 +27,65 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        from memfs.cli.output import settle_output
+        from memfs.cli.output import flush_stdout
 
-        settle_output()
+        flush_stdout()
         return BROKEN_PIPE
     except OSError as error:
-        return _report([MemfsError(_wording(error)).with_hint(_way_on(error))], words, as_json=as_json)
+        wrapped = MemfsError(_os_error_message(error)).with_hint(_os_error_hint(error))
+        return _print_errors([wrapped], words, as_json=as_json)
     except AggregateMemoryError as error:
-        return _report(error.errors, words, as_json=as_json)
+        return _print_errors(error.errors, words, as_json=as_json)
     except MemfsError as error:
-        return _report([error], words, as_json=as_json)
+        return _print_errors([error], words, as_json=as_json)
     return code
 
 
 def _run(words: list[str]) -> int:
-    before, name, after = split(words)
+    before, name, after = split_at_command(words)
     if {"--version", "-V"} & set(before):
-        return _version(as_json="--json" in before)
+        return _print_version(as_json="--json" in before)
     if name == "__complete":
         from memfs.cli.completion import run_complete
 
         return run_complete(after)
     from memfs.cli import parser
 
-    asked = name == "help" or bool({"--help", "-h"} & set(before))
-    if not name and not asked:
-        parser.check_before(before)
-    if asked or not name:
-        return parser.show_help("".join(after[:1]) if name == "help" else name, asked=asked)
-    command = parser.find(name)
+    is_help = name == "help" or bool({"--help", "-h"} & set(before))
+    if not name and not is_help:
+        parser.check_vault_option(before)
+    if is_help or not name:
+        return parser.print_help("".join(after[:1]) if name == "help" else name, is_requested=is_help)
+    command = parser.find_command(name)
     try:
-        args = parser.parse(command, [*before, *after])
-    except SystemExit as end:  # argparse ends so after --help
+        args = parser.parse_arguments(command, [*before, *after])
+    except SystemExit as end:  # argparse exits after --help
         return int(end.code or 0)
-    return int(getattr(importlib.import_module(f"memfs.cli.{command.group}"), command.function)(args))
+    return int(getattr(importlib.import_module(f"memfs.cli.{command.module}"), command.function)(args))
 
 
-def split(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """Cut at the command: the options before it, its name or "", and what follows."""
+def split_at_command(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """Return the options before the command, its name or "", and the words after it."""
     index = 0
     while index < len(words) and words[index].startswith("-"):
         index += 2 if words[index] == "--vault" else 1
     return list(words[:index]), words[index] if index < len(words) else "", list(words[index + 1 :])
 
 
-def _version(*, as_json: bool) -> int:
+def _print_version(*, as_json: bool) -> int:
     print(f'{{"version": "{__version__}"}}' if as_json else f"memfs {__version__}")
     return 0
 
 
-def _wording(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError) and error.filename is None and _is_nowhere():
-        return "the current directory is gone: somebody removed it"
+def _os_error_message(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename is None and _is_current_directory_gone():
+        return "the current directory does not exist any more"
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return where + (error.strerror or str(error) or type(error).__name__).lower()
 
 
-def _is_nowhere() -> bool:
-    """Tell whether the current directory was removed."""
+def _is_current_directory_gone() -> bool:
+    """Return whether the current directory was removed."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -92,30 +93,31 @@ def _is_nowhere() -> bool:
     return False
 
 
-def _way_on(error: OSError) -> str:
-    """What to do about a file that was named and cannot be had."""
+def _os_error_hint(error: OSError) -> str:
+    """Return what to do about a file named on the command line that cannot be opened."""
     if error.filename is None:
         return ""
     kinds = {
-        FileNotFoundError: "Check the name, and from which directory it is meant.",
+        FileNotFoundError: "Check the name; a relative path starts at the current directory.",
         IsADirectoryError: "Name a file.",
         PermissionError: "Check the permissions.",
     }
     return kinds.get(type(error), "")
 
 
-def _report(errors: Sequence[BaseException], words: Sequence[str], *, as_json: bool) -> int:
-    """Word errors on stderr, and tell the highest exit code among them."""
+def _print_errors(errors: Sequence[BaseException], words: Sequence[str], *, as_json: bool) -> int:
+    """Print errors and their hints on stderr, and return the highest exit code among them."""
     from memfs.cli.error_hints import hints_for
-    from memfs.cli.output import dumps, plain, settle_output
+    from memfs.cli.output import flush_stdout, json_text, safe_text
+    from memfs.json_output import error_json
 
-    settle_output()
+    flush_stdout()
     codes = [getattr(error, "exit_code", 1) for error in errors]
     hints = hints_for(errors, words)
     for error, hint, code in zip(errors, hints, codes, strict=True):
-        line = dumps({"error": str(error), "hint": hint, "exit_code": code}) if as_json else f"memfs: {plain(error)}"
+        line = json_text(error_json(str(error), hint, code)) if as_json else f"memfs: {safe_text(error)}"
         print(line, file=sys.stderr)
     for hint in dict.fromkeys(filter(None, hints)):
         if not as_json:
-            print(f"hint: {plain(hint)}", file=sys.stderr)
+            print(f"hint: {safe_text(hint)}", file=sys.stderr)
     return max(codes)

@@ -1,6 +1,5 @@
-"""What commands print: harmless text, colours, columns, JSON. Text from a vault is not trusted."""
+"""Print text, tables, JSON and a progress line. Text from a vault is not trusted: control characters are escaped."""
 
-import json
 import os
 import re
 import shutil
@@ -9,69 +8,69 @@ import time
 import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import datetime
 from threading import Event, Lock, Thread
 from typing import Any, Self
 
-from memfs.data_types import Hit, Memory, Problem, Reason, Version, Written
+from memfs.data_types import Memory, Problem, Written
+from memfs.json_output import UNSAFE_CHARACTERS, dump_json, written_json
 
-_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_HARMFUL_LINES = re.compile(r"(?![\n\t])" + _HARMFUL.pattern)
+_UNSAFE_IN_LINES = re.compile(r"(?![\n\t])" + UNSAFE_CHARACTERS.pattern)
 _COLOURS = {"bold": "1", "dim": "2", "blue": "34", "magenta": "35", "red": "1;31"}
 _OUTCOMES = {"duplicate": "duplicate of", "moved": "moved to", "archived": "archived as"}
-PATIENCE = 0.5  # seconds of silence before progress is shown
-PACE = 0.1  # and between two figures of it
-TICK = 1.0  # and before the time is told
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
+PROGRESS_DELAY_SECONDS = 0.5  # before the first progress line is shown
+PROGRESS_INTERVAL_SECONDS = 0.1  # between two updates of the counter
+PROGRESS_CLOCK_SECONDS = 1.0  # between two updates of the elapsed time
+_TIME_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 
 # --- text ---------------------------------------------------------------------------------------------
 
 
-def plain(text: object) -> str:
-    """Text on one line that does nothing to a terminal: control and direction characters are spelled out."""
-    return _HARMFUL.sub(_spelled, str(text))
+def safe_text(text: object) -> str:
+    """Return a text on one line with control and direction characters escaped, so that no terminal obeys them."""
+    return UNSAFE_CHARACTERS.sub(_escape, str(text))
 
 
-def plain_lines(text: str) -> str:
-    """The same for text of several lines."""
-    return _HARMFUL_LINES.sub(_spelled, text.replace("\r\n", "\n"))
+def safe_lines(text: str) -> str:
+    """Return a text with its line breaks and tabs, other control and direction characters escaped."""
+    return _UNSAFE_IN_LINES.sub(_escape, text.replace("\r\n", "\n"))
 
 
-def phrase(text: str) -> str:
-    """A title or a sentence: white space of any kind is one space."""
-    return plain(" ".join(text.split()))
+def one_line(text: str) -> str:
+    """Return a title or a sentence on one safe line; each run of white space becomes one space."""
+    return safe_text(" ".join(text.split()))
 
 
-def _spelled(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def label(memory: Memory) -> str:
-    """What a memory is about: its title, or its first sentence where the title is only the file's name."""
+    """Return the title of a memory, or its first sentence if the title is only the file name."""
     stem = memory.path.rpartition("/")[2].removesuffix(".md")
-    return phrase(memory.title if memory.title != stem else memory.description or stem)
+    return one_line(memory.title if memory.title != stem else memory.description or stem)
 
 
-def count(number: int, thing: str) -> str:
-    """A number of things: `1 memory`, `2 memories`."""
-    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("ch") else f"{thing}s"
-    return f"{number:,} {thing if number == 1 else plural}"
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 memory`, `2 memories`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
-def listed(counts: Mapping[str, int], most: int = 6) -> str:
-    """Things and how often they are there: `fact 3, note 1`; beyond the first few only how many."""
-    shown = [f"{plain(name)} {number:,}" for name, number in [*counts.items()][:most]]
-    return ", ".join(shown) + (f" and {len(counts) - most:,} more" if len(counts) > most else "")
+def format_counts(counts: Mapping[str, int], max_shown: int = 6) -> str:
+    """Return names with their counts: `fact 3, note 1`; after the first few only how many more there are."""
+    shown = [f"{safe_text(name)} {number:,}" for name, number in [*counts.items()][:max_shown]]
+    return ", ".join(shown) + (f" and {len(counts) - max_shown:,} more" if len(counts) > max_shown else "")
 
 
-def ago(moment: datetime, now: datetime) -> str:
-    """How long ago that was; a date where it was long ago."""
+def time_ago(moment: datetime, now: datetime) -> str:
+    """Return how long ago a moment was; its date if that is 30 days or more."""
     seconds = (now - moment).total_seconds()
     if seconds >= 30 * 86400:
         return moment.date().isoformat()
-    for unit, length in _UNITS:
+    for unit, length in _TIME_UNITS:
         if seconds >= length:
             return f"{count(int(seconds // length), unit)} ago"
     return "just now"
@@ -80,167 +79,115 @@ def ago(moment: datetime, now: datetime) -> str:
 # --- columns and colours ------------------------------------------------------------------------------
 
 
-def columns() -> int | None:
-    """The width of the terminal; None if stdout is not one."""
+def terminal_width() -> int | None:
+    """Return the number of columns of the terminal; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def paint(text: str, colour: str) -> str:
-    """Colour a text, where stdout shows colours and NO_COLOR is not set."""
+    """Return a text in a colour; unchanged if stdout is no terminal with colours or NO_COLOR is set."""
     if not text or not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
-def width(text: str) -> int:
-    """The columns a text takes on a terminal."""
-    return len(text) if text.isascii() else sum(map(_columns_of, text))
+def display_width(text: str) -> int:
+    """Return the number of terminal columns that a text takes."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
-def _columns_of(char: str) -> int:
+def _character_width(char: str) -> int:
     if unicodedata.category(char) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def cut(text: str, room: int | None) -> str:
-    """The text in `room` columns, with an ellipsis where it was longer."""
-    if room is None or width(text) <= room:
+def truncate(text: str, width: int | None) -> str:
+    """Return a text cut to `width` columns, with an ellipsis if it was longer; None is no limit."""
+    if width is None or display_width(text) <= width:
         return text
     kept = ""
     for char in text:
-        if width(kept + char) > room - 1:
+        if display_width(kept + char) > width - 1:
             break
         kept += char
-    return kept.rstrip() + "…" if room > 0 else ""
+    return kept.rstrip() + "…" if width > 0 else ""
 
 
-def cut_start(text: str, room: int) -> str:
-    """The end of the text in `room` columns, with an ellipsis where it was longer."""
-    return cut(text[::-1], room)[::-1]
+def truncate_start(text: str, width: int) -> str:
+    """Return the end of a text in `width` columns, with an ellipsis in front if it was longer."""
+    return truncate(text[::-1], width)[::-1]
 
 
-def pad(text: str, room: int) -> str:
-    """The text, filled up to `room` columns."""
-    return text + " " * (room - width(text))
+def pad(text: str, width: int) -> str:
+    """Return a text filled with spaces up to `width` columns."""
+    return text + " " * (width - display_width(text))
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns; on a terminal the first and the last share what the others leave."""
-    total = columns()
-    rooms = [max(map(width, cells)) for cells in zip(head, *rows, strict=True)]
+    """Print aligned columns; on a terminal the first and the last column share the width that the others leave."""
+    total = terminal_width()
+    widths = [max(map(display_width, cells)) for cells in zip(head, *rows, strict=True)]
     if total is not None:
-        left = total - sum(rooms[1:-1]) - 2 * (len(rooms) - 1)
-        rooms[0] = min(rooms[0], max(left - rooms[-1], left * 3 // 5, 20))
-        rows = [[cut_start(first, rooms[0]), *rest] for first, *rest in rows]
+        rest = total - sum(widths[1:-1]) - 2 * (len(widths) - 1)
+        widths[0] = min(widths[0], max(rest - widths[-1], rest * 3 // 5, 20))
+        rows = [[truncate_start(first, widths[0]), *others] for first, *others in rows]
     for number, row in enumerate([list(head), *rows]):
-        line = "  ".join(map(pad, row, rooms)).rstrip()
-        print(paint(cut(line, total), "dim") if number == 0 else cut(line, total))
+        line = "  ".join(map(pad, row, widths)).rstrip()
+        print(paint(truncate(line, total), "dim") if number == 0 else truncate(line, total))
 
 
-# --- JSON ---------------------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------------
 
 
-def dumps(value: Any) -> str:
-    """JSON that is readable, and harmless on a terminal."""
+def json_text(value: Any) -> str:
+    """Return a value as JSON in the characters that stdout can encode."""
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    text = json.dumps(value, default=_jsonable, ensure_ascii=not is_utf8)
-    return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return dump_json(value, ascii_only=not is_utf8)
 
 
 def print_json(value: Any) -> None:
     """Print one JSON value."""
-    print(dumps(value))
-
-
-def iso(moment: date) -> str:
-    """A date or a time as memfs writes them."""
-    if isinstance(moment, datetime):
-        return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
-    return moment.isoformat()
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, date):
-        return iso(value)
-    return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-def memory_facts(memory: Memory) -> dict[str, Any]:
-    """What a listing tells of a memory."""
-    header = memory.header
-    return {
-        "id": memory.id, "path": memory.path, "namespace": str(memory.namespace), "type": header.type,
-        "title": memory.title, "tags": header.tags, "importance": header.importance,
-        "created": memory.created, "updated": memory.updated, "stamp": str(memory.stamp),
-    }  # fmt: skip
-
-
-def hit_facts(hit: Hit, *, why: bool) -> dict[str, Any]:
-    """What a search tells of a hit: what a listing does, and how it was found."""
-    facts = memory_facts(hit.memory) | {
-        "date": hit.date, "relevance": hit.relevance, "rank": hit.rank, "snippet": hit.snippet, "marks": hit.marks,
-    }  # fmt: skip
-    return facts | {"why": [reason_facts(reason) for reason in hit.why]} if why else facts
-
-
-def reason_facts(reason: Reason) -> dict[str, Any]:
-    """What there is to know of a reason."""
-    return {"text": reason.text, "score": reason.score}
-
-
-def problem_facts(problem: Problem) -> dict[str, Any]:
-    """What there is to know of a problem."""
-    return {name: getattr(problem, name) for name in ("path", "line", "reason", "key", "value", "hint")}
+    print(json_text(value))
 
 
 def print_problem(problem: Problem) -> None:
-    """Print a problem where an editor finds it."""
-    print(f"{paint(plain(problem.place), 'bold')} {plain(problem.reason)}")
+    """Print a problem as `path:line: reason`, which editors can jump to, with its hint below."""
+    print(f"{paint(safe_text(problem.place), 'bold')} {safe_text(problem.reason)}")
     if problem.hint:
-        print(f"    {plain(problem.hint)}")
-
-
-def version_facts(version: Version, *, current: bool) -> dict[str, Any]:
-    """What there is to know of a kept version."""
-    return {"hash": version.hash, "time": version.time, "size": version.size, "current": current}
-
-
-def written_facts(written: Written) -> dict[str, Any]:
-    """What became of a write."""
-    stamp = str(written.stamp) if written.stamp else None
-    return {"id": written.id, "path": written.path, "outcome": written.outcome, "stamp": stamp}
+        print(f"    {safe_text(problem.hint)}")
 
 
 def print_written(written: Written, *, as_json: bool) -> None:
-    """Print what became of a write."""
+    """Print the result of a write."""
     if as_json:
-        print_json(written_facts(written))
+        print_json(written_json(written))
     else:
-        print(_OUTCOMES.get(written.outcome, written.outcome), plain(written.path))
+        print(_OUTCOMES.get(written.outcome, written.outcome), safe_text(written.path))
 
 
 # --- streams ------------------------------------------------------------------------------------------
 
 
 class Progress:
-    """One line on a terminal behind stderr, rewritten now and then once it takes a moment, and gone at the end.
+    """A progress line on stderr, if that is a terminal: shown after a delay, rewritten in place, erased at the end.
 
-    Where it is known how many there are, it tells how many are `done`; else what it is `doing`, and for how long.
+    Call it with (done, total) to show a counter such as "indexed 3 of 7", where `verb` is "indexed". With an
+    `activity`, such as "reading memories", a thread shows that and the elapsed time.
     """
 
-    def __init__(self, done: str = "indexed", *, doing: str = "") -> None:
-        self._done = done  # what is done with each
-        self._doing = doing
-        self._began = time.monotonic()
-        self._next = self._began + PATIENCE
-        self._shown = False
+    def __init__(self, verb: str = "indexed", *, activity: str = "") -> None:
+        self._verb = verb
+        self._activity = activity
+        self._started = time.monotonic()
+        self._next_update = self._started + PROGRESS_DELAY_SECONDS
+        self._is_shown = False
         self._mutex, self._ended = Lock(), Event()
         self._clock: Thread | None = None
 
     def __enter__(self) -> Self:
-        if self._doing and is_seen():
-            self._clock = Thread(target=self._tell_time, name="memfs-progress")
+        if self._activity and is_stderr_terminal():
+            self._clock = Thread(target=self._run_clock, name="memfs-progress")
             self._clock.start()
         return self
 
@@ -248,44 +195,44 @@ class Progress:
         self._ended.set()
         if self._clock:
             self._clock.join()
-        if self._shown:
+        if self._is_shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() >= self._next and is_seen():
-            self._show(f"{self._done} {done:,} of {total:,}", PACE)
+        if time.monotonic() >= self._next_update and is_stderr_terminal():
+            self._show(f"{self._verb} {done:,} of {total:,}", PROGRESS_INTERVAL_SECONDS)
 
-    def step(self, doing: str) -> None:
-        """Say what is done from here on; at once, where the line is shown already."""
-        self._doing = doing
-        if self._clock and (self._shown or time.monotonic() >= self._next):
-            self._show_time()
+    def set_activity(self, activity: str) -> None:
+        """Change the activity; shown immediately if the line is visible."""
+        self._activity = activity
+        if self._clock and (self._is_shown or time.monotonic() >= self._next_update):
+            self._show_activity()
 
-    def _tell_time(self) -> None:
-        """Show what is done whenever nothing else was shown for a while, until the end."""
+    def _run_clock(self) -> None:
+        """Show the activity whenever nothing else was shown for a while, until the end."""
         is_over = False
         while not is_over:
-            is_over = self._ended.wait(max(0.0, self._next - time.monotonic()))
-            if time.monotonic() >= self._next:
-                self._show_time()
+            is_over = self._ended.wait(max(0.0, self._next_update - time.monotonic()))
+            if time.monotonic() >= self._next_update:
+                self._show_activity()
 
-    def _show_time(self) -> None:
-        seconds = time.monotonic() - self._began
-        self._show(self._doing + (f", {seconds:.0f} s" if seconds >= 1 else ""), TICK)
+    def _show_activity(self) -> None:
+        seconds = time.monotonic() - self._started
+        self._show(self._activity + (f", {seconds:.0f} s" if seconds >= 1 else ""), PROGRESS_CLOCK_SECONDS)
 
     def _show(self, text: str, pause: float) -> None:
-        with self._mutex, suppress(OSError, ValueError):  # of a terminal that is gone
-            self._next, self._shown = time.monotonic() + pause, True
+        with self._mutex, suppress(OSError, ValueError):  # the terminal may be gone
+            self._next_update, self._is_shown = time.monotonic() + pause, True
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def is_seen() -> bool:
-    """Tell whether somebody sees what is said on stderr."""
+def is_stderr_terminal() -> bool:
+    """Return whether stderr is a terminal, where a person sees messages."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def settle_output() -> None:
-    """Write what was printed, or keep the interpreter from trying again when it ends."""
+def flush_stdout() -> None:
+    """Flush stdout; if its reader is gone, point it at /dev/null, so that the interpreter's own flush cannot fail."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""The commands: from their tables the parser, the help and the completion are made."""
+"""Parse a command line by the command table, and print help. Usage errors suggest what was probably meant."""
 
 import argparse
 import re
@@ -18,19 +18,19 @@ A memory (REF) is named by its path in the vault, with or without .md, or by its
 A namespace (NS) is a directory of the vault, such as /facts/alice; {actorId} in it stands for MEMFS_ACTOR.
 The vault is --vault DIR, else MEMFS_VAULT, else the nearest parent directory that is one.
 `memfs COMMAND --help` shows the options of a command and an example."""
-_LITERAL = "\0"  # marks a word behind `--`; no word of a command line holds one
+_LITERAL = "\0"  # marks a word after `--`; no word of a command line contains a zero byte
 
-BY_NAME = {command.name: command for command in COMMANDS}
-CHAPTERS = {
+COMMANDS_BY_NAME = {command.name: command for command in COMMANDS}
+HELP_SECTIONS = {
     "start": "init completion",
-    "find and look": "search explain-miss list read graph check",
+    "search and read": "search explain-miss list read graph check",
     "write": "add append update edit move forget remove versions restore",
-    "look after a vault": "stats audit prune eval sync watch status doctor",
+    "maintain a vault": "stats audit prune eval sync watch status doctor",
     "secrets and keys": "scan keygen encrypt decrypt rotate",
-    "agents and their conversations": "sessions actors expire strategies retry",
+    "agents and conversations": "sessions actors expire strategies retry",
     "share with other vaults": "push pull",
 }
-SYNONYMS = {  # what other programs call them
+SYNONYMS = {  # names that other programs use
     word: name
     for name, words in {
         "read": "cat get open print show view", "search": "ask find grep query recall", "list": "dir ls tree",
@@ -41,54 +41,54 @@ SYNONYMS = {  # what other programs call them
     }.items()
     for word in words.split()
 }  # fmt: skip
-AWAY = ("init", "completion", "keygen")  # commands that are about no vault, or about another one
-_SUGGESTED = re.compile(
-    rf"\bmemfs (?=(?:{'|'.join(command.name for command in COMMANDS if command.name not in AWAY)})\b(?! --help))"
-)
+COMMANDS_WITHOUT_VAULT = ("init", "completion", "keygen")  # about no vault, or about another one
+_VAULT_COMMANDS = "|".join(name for name in COMMANDS_BY_NAME if name not in COMMANDS_WITHOUT_VAULT)
+_VAULT_COMMAND = re.compile(rf"\bmemfs (?=(?:{_VAULT_COMMANDS})\b(?! --help))")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose mistakes are errors of ours."""
+    """An argument parser that raises SettingsError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        raise usage(self.prog.removeprefix("memfs "), message)
+        raise usage_error(self.prog.removeprefix("memfs "), message)
 
 
-def usage(where: str, message: str, hint: str = "") -> SettingsError:
-    """A mistake on the command line, and the way on."""
+def usage_error(where: str, message: str, hint: str = "") -> SettingsError:
+    """Return the error for a mistake on the command line; the default hint is the help of the command."""
     error = SettingsError(where, message)
     error.hint = hint or f"See `memfs {where} --help`."
     return error
 
 
-def find(name: str) -> Command:
-    """The command of this name; a slip gets a suggestion."""
-    if name in BY_NAME:
-        return BY_NAME[name]
-    near = meant(name, BY_NAME, SYNONYMS)
-    raise usage(repr(name), "no such command", f"Did you mean `memfs {near}`?" if near else "See `memfs --help`.")
+def find_command(name: str) -> Command:
+    """Return the command of this name; the error for an unknown name suggests a similar one."""
+    if name in COMMANDS_BY_NAME:
+        return COMMANDS_BY_NAME[name]
+    similar = closest_word(name, COMMANDS_BY_NAME, SYNONYMS)
+    hint = f"Did you mean `memfs {similar}`?" if similar else "See `memfs --help`."
+    raise usage_error(repr(name), "no such command", hint)
 
 
-def meant(word: str, known: Iterable[str], synonyms: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The known word that somebody seems to mean; empty if none is near."""
+def closest_word(word: str, known: Iterable[str], synonyms: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the known word most similar to a word, or its synonym; empty if none is similar."""
     from difflib import get_close_matches
 
     return synonyms.get(word.lower()) or next(iter(get_close_matches(word.lower(), known, 1)), "")
 
 
-def addressed(text: str, vault: str | None) -> str:
-    """A text whose commands can be copied where `--vault` named the vault: they name it too."""
-    return _SUGGESTED.sub(lambda found: f"{found[0]}{vault_option(vault or '')} ", text) if vault else text
+def with_vault_option(text: str, vault: str | None) -> str:
+    """Return a text whose `memfs` commands have the given --vault too, so that they can be copied and run."""
+    return _VAULT_COMMAND.sub(lambda found: f"{found[0]}{vault_option(vault or '')} ", text) if vault else text
 
 
 def vault_option(vault: str) -> str:
-    """The option that names a vault, as a shell reads it."""
+    """Return the option that names a vault, quoted for a shell."""
     return f"--vault {shlex.quote(f'./{vault}' if vault.startswith('-') else vault)}"
 
 
-def parser(command: Command) -> Parser:
-    """The parser of one command's arguments."""
-    made = Parser(
+def build_parser(command: Command) -> Parser:
+    """Return the parser of one command's arguments."""
+    parser = Parser(
         prog=f"memfs {command.name}",
         description=command.summary,
         epilog="example:\n" + "".join(f"  {line}\n" for line in command.examples.splitlines()),
@@ -96,65 +96,66 @@ def parser(command: Command) -> Parser:
         allow_abbrev=False,
     )
     for names, options, _ in (*command.arguments, *COMMON):
-        made.add_argument(*names, **options if names[0].startswith("-") else {**options, "type": _reader(options)})
-    return made
+        is_option = names[0].startswith("-")
+        parser.add_argument(*names, **options if is_option else {**options, "type": _positional_type(options)})
+    return parser
 
 
-def _reader(options: Mapping[str, Any]) -> Callable[[str], Any]:
-    """What reads a word that may have stood behind `--`."""
-    read = options.get("type", str)
-    return lambda text: read(_word(text))
+def _positional_type(options: Mapping[str, Any]) -> Callable[[str], Any]:
+    """Return the argparse type of a positional argument, which may have come after `--`."""
+    parse = options.get("type", str)
+    return lambda text: parse(_without_mark(text))
 
 
-def parse(command: Command, words: Sequence[str]) -> argparse.Namespace:
-    """Read a command's arguments; options may stand among the words of a text, and behind `--` there are none."""
+def parse_arguments(command: Command, words: Sequence[str]) -> argparse.Namespace:
+    """Parse a command's arguments; options may come between the words of a text, and none after `--`."""
     end = words.index("--") if "--" in words else len(words)
-    taken = [*words[:end], *(_LITERAL + word for word in words[end + 1 :])]
-    args, left = parser(command).parse_known_intermixed_args(taken)
-    if left:
-        raise _surplus(command, left)
+    marked = [*words[:end], *(_LITERAL + word for word in words[end + 1 :])]
+    args, unexpected = build_parser(command).parse_known_intermixed_args(marked)
+    if unexpected:
+        raise _unexpected_words(command, unexpected)
     if getattr(args, "within", None) is not None:
         if args.namespace is not None:
-            raise usage(command.name, f"two namespaces: {args.namespace!r} and {args.within!r}")
+            raise usage_error(command.name, f"two namespaces: {args.namespace!r} and {args.within!r}")
         args.namespace = args.within
     return args
 
 
-def _surplus(command: Command, words: Sequence[str]) -> SettingsError:
-    """What to say of words that a command does not take."""
+def _unexpected_words(command: Command, words: Sequence[str]) -> SettingsError:
+    """Return the error for words that a command does not take."""
     option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
     if not option:
-        return usage(command.name, f"more than it takes: {' '.join(map(_word, words))}")
+        return usage_error(command.name, f"unexpected arguments: {' '.join(map(_without_mark, words))}")
     names = [name for one in (*command.arguments, *COMMON) for name in one.names if name.startswith("--")]
-    near = meant(option, names) if option.startswith("--") else ""
-    return usage(command.name, f"no such option: {option}", f"Did you mean `{near}`?" if near else "")
+    similar = closest_word(option, names) if option.startswith("--") else ""
+    return usage_error(command.name, f"no such option: {option}", f"Did you mean `{similar}`?" if similar else "")
 
 
-def check_before(words: Sequence[str]) -> None:
-    """Refuse options that no command follows, where one lacks its value."""
+def check_vault_option(words: Sequence[str]) -> None:
+    """Raise a usage error if there is no command because --vault has no value, or took the command for its value."""
     if words[-1:] == ["--vault"]:
-        raise usage("--vault", "expected one argument", "Name the directory of the vault: --vault DIR.")
-    if words[-2:-1] == ["--vault"] and words[-1] in BY_NAME:
+        raise usage_error("--vault", "expected one argument", "Name the directory of the vault: --vault DIR.")
+    if words[-2:-1] == ["--vault"] and words[-1] in COMMANDS_BY_NAME:
         hint = f"Name the vault before the command: `memfs --vault DIR {words[-1]}`."
-        raise usage("--vault", f"no command, for {words[-1]!r} was taken for the directory", hint)
+        raise usage_error("--vault", f"no command: {words[-1]!r} was read as the directory", hint)
 
 
-def _word(text: str) -> str:
+def _without_mark(text: str) -> str:
     return text.removeprefix(_LITERAL)
 
 
-def show_help(name: str, *, asked: bool) -> int:
-    """Print the help of a command, or of all; unasked it is a usage error."""
-    text = parser(find(name)).format_help() if name else overview()
-    print(text, end="", file=sys.stdout if asked else sys.stderr)
-    return 0 if asked else 2
+def print_help(name: str, *, is_requested: bool) -> int:
+    """Print the help of a command, or of all; return the exit code, that of a usage error if it was not requested."""
+    text = build_parser(find_command(name)).format_help() if name else format_overview()
+    print(text, end="", file=sys.stdout if is_requested else sys.stderr)
+    return 0 if is_requested else 2
 
 
-def overview() -> str:
-    """Every command in a line, by chapter."""
-    chapters = [f"{title}:\n{_lines(names.split())}" for title, names in CHAPTERS.items()]
-    return "\n".join([f"usage: memfs [--vault DIR] [--json] COMMAND ...\n\n{DESCRIPTION}\n", *chapters, f"{FOOTER}\n"])
+def format_overview() -> str:
+    """Return the help of all commands: one line per command, by section."""
+    sections = [f"{title}:\n{_summary_lines(names.split())}" for title, names in HELP_SECTIONS.items()]
+    return "\n".join([f"usage: memfs [--vault DIR] [--json] COMMAND ...\n\n{DESCRIPTION}\n", *sections, f"{FOOTER}\n"])
 
 
-def _lines(names: Sequence[str]) -> str:
-    return "".join(f"  {name:<14}{BY_NAME[name].summary}\n" for name in names)
+def _summary_lines(names: Sequence[str]) -> str:
+    return "".join(f"  {name:<14}{COMMANDS_BY_NAME[name].summary}\n" for name in names)

@@ -1,4 +1,4 @@
-"""What somebody may have meant who named a memory that is not there."""
+"""Suggest a memory, a namespace or a command for a ref that no memory has."""
 
 import os
 import shlex
@@ -14,35 +14,35 @@ from memfs.namespace import ARCHIVE, SESSIONS, fold, split_path
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 
-MOST_NAMES = 50_000
-MOST_TITLES = 2_000  # files that are read for what they are called
-SHOWN = 3
-NEAR = 0.75  # of what difflib measures, anywhere in the vault
-CLOSE = 0.5  # in the very directory
+MAX_PATHS = 50_000
+MAX_TITLE_READS = 2_000  # files that are read for their titles and aliases
+MAX_SUGGESTIONS = 3
+ANYWHERE_CUTOFF = 0.75  # least difflib ratio for a path anywhere in the vault
+SAME_DIRECTORY_CUTOFF = 0.5  # and for one in the directory that was named
 
 
-class Names:
-    """What the memories of a vault are called: read once, and only as far as it is needed."""
+class RefSuggester:
+    """Finds hints for refs that no memory has; reads the paths and titles of the vault once, and only if needed."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    def way_on(self, ref: str) -> str:
-        """Where to go on from a name that no memory has; empty if nothing is like it."""
-        place = ref.strip("/").removesuffix(".md")
-        if (found := self._spelled(place)) and os.path.isdir(self._vault.root / found):
-            return f"It is a namespace: `memfs list {shlex.quote(f'/{found}')}` shows what is in it."
-        if (found := self._spelled(f"{ARCHIVE}/{place}.md")) and os.path.isfile(self._vault.root / found):
-            folder = found.removeprefix(f"{ARCHIVE}/").rpartition("/")[0]
-            return f"It is forgotten: `memfs move {shlex.quote(found)} {shlex.quote(f'/{folder}')}` brings it back."
+    def hint_for(self, ref: str) -> str:
+        """Return a hint for a ref that no memory has; empty if nothing is similar."""
+        path = ref.strip("/").removesuffix(".md")
+        if (found := self._path_on_disk(path)) and os.path.isdir(self._vault.root / found):
+            return f"It is a namespace: `memfs list {shlex.quote(f'/{found}')}` shows its memories."
+        if (found := self._path_on_disk(f"{ARCHIVE}/{path}.md")) and os.path.isfile(self._vault.root / found):
+            namespace = f"/{found.removeprefix(f'{ARCHIVE}/').rpartition('/')[0]}"
+            return f"It is archived: `memfs move {shlex.quote(found)} {shlex.quote(namespace)}` brings it back."
         if self._is_outside(ref):
-            return f"It lies outside the vault: name a memory in {self._vault.root}, or another vault with --vault DIR."
-        *others, last = self._near(fold(place))[:SHOWN] or [""]
+            return f"It is outside the vault: name a memory in {self._vault.root}, or another vault with --vault DIR."
+        *others, last = self._similar_paths(fold(path))[:MAX_SUGGESTIONS] or [""]
         return f"Did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
 
-    def _spelled(self, place: str) -> str:
-        """A path as it is spelled on disk; empty if it can be none of a memory, or of a namespace."""
-        segments = split_path(place)
+    def _path_on_disk(self, path: str) -> str:
+        """Return a path as it is spelled on disk; empty if no memory or namespace can have it."""
+        segments = split_path(path)
         if segments is None or is_below(segments, SESSIONS):
             return ""
         root = open_root(self._vault.root)
@@ -58,56 +58,57 @@ class Names:
             return os.path.isfile(ref) and not os.path.abspath(ref).startswith(f"{self._vault.root}{os.sep}")
         return False
 
-    def _near(self, name: str) -> list[str]:
-        """The paths of memories that this may mean, the likeliest first."""
-        folder, _, stem = name.rpartition("/")
-        same = [path for path in self._paths if _stem(path) == stem]
-        if same:
-            return same
-        beside = {_stem(path): path for path in reversed(self._paths) if fold(path).rpartition("/")[0] == folder}
-        if found := _closest(stem, beside, CLOSE):
-            return [beside[one] for one in found]
+    def _similar_paths(self, name: str) -> list[str]:
+        """Return the paths of memories that a name may mean, the most similar first."""
+        directory, _, stem = name.rpartition("/")
+        same_stem = [path for path in self._paths if _stem(path) == stem]
+        if same_stem:
+            return same_stem
+        siblings = {_stem(path): path for path in reversed(self._paths) if fold(path).rpartition("/")[0] == directory}
+        if found := _closest_matches(stem, siblings, SAME_DIRECTORY_CUTOFF):
+            return [siblings[one] for one in found]
         stems = {_stem(path): path for path in reversed(self._paths)}
-        whole = {fold(path).removesuffix(".md"): path for path in self._paths if not beside}  # the directory is amiss
-        for known, wanted in ((whole, name), (stems, stem)):
-            if found := _closest(wanted, known, NEAR):
+        # without siblings the directory may be misspelled, too
+        full_paths = {fold(path).removesuffix(".md"): path for path in self._paths if not siblings}
+        for known, wanted in ((full_paths, name), (stems, stem)):
+            if found := _closest_matches(wanted, known, ANYWHERE_CUTOFF):
                 return [known[one] for one in found]
-        return list(dict.fromkeys(self._titles[one] for one in _closest(name, self._titles, NEAR)))
+        return list(dict.fromkeys(self._titles[one] for one in _closest_matches(name, self._titles, ANYWHERE_CUTOFF)))
 
     @lazy
     def _paths(self) -> list[str]:
-        """Every path, those of forgotten memories last."""
+        """Read the paths of all memories, archived ones last."""
         root = open_root(self._vault.root)
         try:
-            found = [*islice(_walked(root), MOST_NAMES)]
+            found = [*islice(_walk_paths(root), MAX_PATHS)]
         finally:
             os.close(root)
         return sorted(found, key=lambda path: path.startswith(f"{ARCHIVE}/"))
 
     @lazy
     def _titles(self) -> dict[str, str]:
-        """Titles and aliases, each with a path that has it."""
+        """Read titles and aliases, each with the first path that has it."""
         found: dict[str, str] = {}
-        for path in self._paths[:MOST_TITLES]:
+        for path in self._paths[:MAX_TITLE_READS]:
             with suppress(MemfsError):
-                for name in _called(self._vault.read(path)):
+                for name in _titles_and_aliases(self._vault.read(path)):
                     found.setdefault(fold(name), path)
         return found
 
 
-def _closest(wanted: str, known: Iterable[str], least: float) -> list[str]:
-    """The words most like one; difflib is slow, so only those with a third of its pairs of letters are compared."""
+def _closest_matches(wanted: str, known: Iterable[str], cutoff: float) -> list[str]:
+    """Return the most similar words; difflib is slow, so it compares only words with a third of the letter pairs."""
     pairs = [wanted[start : start + 2] for start in range(max(len(wanted) - 1, 1))]
     likely = [word for word in known if 3 * sum(map(word.__contains__, pairs)) >= len(pairs)]
-    return get_close_matches(wanted, likely, SHOWN, least)
+    return get_close_matches(wanted, likely, MAX_SUGGESTIONS, cutoff)
 
 
-def _called(memory: Memory) -> list[str]:
+def _titles_and_aliases(memory: Memory) -> list[str]:
     aliases = memory.header.get("aliases")
     return [memory.title, *(aliases if isinstance(aliases, list | tuple) else ())]
 
 
-def _walked(root: int) -> Iterator[str]:
+def _walk_paths(root: int) -> Iterator[str]:
     for listing in walk(root, archived=True):
         yield from (listing.prefix + name for name in listing.names)
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Memfs, Snapshot
 
 from memfs import Vault
-from memfs.cli.main import split
+from memfs.cli.main import split_at_command
 
 # --- finding the vault
 
@@ -55,9 +55,12 @@ def test_a_vault_of_the_environment_that_is_none_is_told_as_such(memfs: Memfs, m
     [
         (("add", " "), "Give a text with at least one word."),
         (("scan", "--staged"), "Run it in a vault that git keeps, or scan without --staged."),
-        (("eval", "--file", "nope.yaml"), "Check the name, and from which directory it is meant."),
+        (("eval", "--file", "nope.yaml"), "Check the name; a relative path starts at the current directory."),
         (("eval", "--file", "people"), "Name a file."),
-        (("strategies", "run", "s", "--script", "nope"), "Check the name, and from which directory it is meant."),
+        (
+            ("strategies", "run", "s", "--script", "nope"),
+            "Check the name; a relative path starts at the current directory.",
+        ),
         (("strategies", "run", "s", "--script", "README.md"), "Write a JSON array of a model's replies, such as "),
         (
             ("strategies", "run", "s", "--model", "nope:x"),
@@ -82,8 +85,8 @@ def test_settings_of_a_later_version_want_a_later_memfs(memfs: Memfs, example: P
 
 
 def test_options_before_the_command_are_cut_off() -> None:
-    assert split(["--vault", "add", "--json", "read", "x"]) == (["--vault", "add", "--json"], "read", ["x"])
-    assert split(["--json"]) == (["--json"], "", [])
+    assert split_at_command(["--vault", "add", "--json", "read", "x"]) == (["--vault", "add", "--json"], "read", ["x"])
+    assert split_at_command(["--json"]) == (["--json"], "", [])
 
 
 # --- init
@@ -97,7 +100,7 @@ def test_init_changes_no_file_that_is_there(memfs: Memfs, tmp_path: Path) -> Non
 
     assert ran.code == 0
     assert "added: memfs.yaml, .gitattributes, .memfs/\n" in ran.out
-    assert ".gitignore is yours and stays as it is; it would be good to add:\n  .memfs/\n" in ran.out
+    assert ".gitignore exists and was not changed; these lines should be added:\n  .memfs/\n" in ran.out
     assert "It holds 1 memory already." in ran.out
     assert (tmp_path / "old" / ".gitignore").read_text() == "*.tmp\n"
     assert (tmp_path / "old" / "tea.md").read_text() == "Tea.\n"
@@ -120,7 +123,7 @@ def test_init_inside_a_vault_is_refused(
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines() == [
         f"memfs: init: people/work is in the vault {example}",
-        "hint: It is the namespace /people/work there; a vault of its own wants a directory outside.",
+        "hint: It is the namespace /people/work there; a separate vault must be outside.",
     ]
     monkeypatch.chdir(example / "people")
     assert memfs("init").code == 2
@@ -145,7 +148,7 @@ def test_init_where_a_file_is_in_the_way_is_an_error(memfs: Memfs) -> None:
     ran = memfs("init", "README.md")
 
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "memfs: README.md: is a file\nhint: Name a directory, new or not.\n"
+    assert ran.err == "memfs: README.md: is a file\nhint: Name a directory, new or existing.\n"
 
 
 # --- add, append, update
@@ -175,7 +178,7 @@ def test_add_of_what_is_there_says_which_keys_stay_as_they_are(memfs: Memfs) -> 
     again = memfs("add", "Tea is hot.", "--tag", "drinks", "--tag", "tea", "--title", "Tea", "--importance", "3")
 
     assert (again.code, again.out) == (0, "duplicate of tea-is-hot.md\n")
-    assert again.err == "note: its tags and title stay as they are; `memfs update tea-is-hot.md` changes them\n"
+    assert again.err == "note: its tags and title were not changed; `memfs update tea-is-hot.md` changes them\n"
     assert memfs(*words).err == ""
     assert memfs("add", "Tea is hot.", "--type", "note", "--json").err == ""
 
@@ -401,7 +404,7 @@ def test_move_takes_no_file_of_another_kind_for_a_namespace(memfs: Memfs, exampl
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines() == [
         "memfs: move: 'bob.txt': the name of a memory ends in .md",
-        "hint: Name it bob.md, or, if it is to be a namespace, bob.txt/ with a slash.",
+        "hint: Name it bob.md; for a namespace, write bob.txt/ with a slash.",
     ]
     assert memfs("move", "people/bob", "bob.txt/").out == "moved to bob.txt/bob.md\n"
     assert memfs("move", "people/yuki", "/bob.txt").out == "moved to bob.txt/yuki.md\n"

@@ -43,7 +43,7 @@ def test_encrypt_read_and_decrypt(memfs: Memfs, example: Path) -> None:
 
     assert (ran.code, ran.out) == (0, f"encrypted {PEANUTS}.md\nencrypted notes/dentist.md\n")
     assert ran.err == (
-        f"note: {PEANUTS}.md: its name has words of what was encrypted; with --rename it is called by its id\n"
+        f"note: {PEANUTS}.md: its name has words of what was encrypted; --rename names the file by its id\n"
     )
     assert memfs("search", "adrenaline").code == 1
     assert "adrenaline" in memfs("read", PEANUTS, "--reveal", "--json").value["body"]
@@ -136,7 +136,7 @@ def test_a_vault_in_git_is_told_of_its_history(memfs: Memfs, example: Path) -> N
     (example / ".git").mkdir()
 
     assert memfs("encrypt", PEANUTS, "people/bob").err.endswith(
-        "note: git keeps what was committed; docs/encryption.md tells how to rewrite its history\n"
+        "note: git keeps what was committed; docs/encryption.md shows how to rewrite its history\n"
     )
 
 

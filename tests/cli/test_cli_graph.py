@@ -41,7 +41,7 @@ def test_one_relation_is_listed_by_line(memfs: Memfs) -> None:
         "projects/atlas/decisions.md:31: agreed_with people/lukas.md\n"
     )
     assert [one["line"] for one in memfs("graph", "--relation", "owns", "--json").value["triples"]] == [24]
-    assert memfs("graph", "--relation", "eats") == (1, "", "no link says 'eats'\n")
+    assert memfs("graph", "--relation", "eats") == (1, "", "no links with the relation 'eats'\n")
 
 
 def test_a_vault_without_links_says_so(memfs: Memfs, tmp_path: Path) -> None:
@@ -163,7 +163,11 @@ def test_the_way_to_another_memory(memfs: Memfs) -> None:
 def test_where_there_is_no_way_the_exit_code_is_1(memfs: Memfs, example: Path) -> None:
     (example / "notes/pass.md").write_text("Runs out in May.\n", encoding="utf-8")
 
-    assert memfs("graph", "people/bob", "--to", "notes/pass") == (1, "", "no way from people/bob.md to notes/pass.md\n")
+    assert memfs("graph", "people/bob", "--to", "notes/pass") == (
+        1,
+        "",
+        "no path from people/bob.md to notes/pass.md\n",
+    )
     assert memfs("graph", "people/bob", "--to", "notes/pass", "--json").value["distance"] is None
 
 
@@ -172,8 +176,8 @@ def test_where_there_is_no_way_the_exit_code_is_1(memfs: Memfs, example: Path) -
     [
         (["nobody"], 1, "'nobody': no such memory"),
         (["summary"], 2, "'summary': may mean summaries/alice/"),
-        (["--to", "people/bob"], 2, "--to wants a memory to start from"),
-        (["people/bob", "--orphans"], 2, "--orphans is a list of its own"),
+        (["--to", "people/bob"], 2, "--to needs a memory to start from"),
+        (["people/bob", "--orphans"], 2, "--orphans takes no memory and no diagram format"),
         (["people/bob", "--depth", "0"], 2, "'0' is not a whole number from 1"),
         (["--as-of", "soon"], 2, "'soon' is not a date or a time such as"),
         (["--format", "png"], 2, "invalid choice"),

@@ -88,9 +88,9 @@ def test_a_conflict_says_what_to_do(memfs: Memfs, laptop: str) -> None:
     assert held.code == 3
     assert held.out.startswith("conflict people/bob.md: changed here and on the hub: pull first\nsent to ")
     assert ": nothing, 1 conflict in " in held.out
-    assert held.err == f"hint: Run `memfs --vault {laptop} pull`, see to what it says, and push again.\n"
+    assert held.err == f"hint: Run `memfs --vault {laptop} pull`, resolve the conflicts, and push again.\n"
     pulled = memfs("pull", "--vault", laptop)
-    assert "conflict people/bob.md: changed here and on the hub; the hub's is beside it: people/bob.con" in pulled.out
+    assert "conflict people/bob.md: changed here and on the hub; the hub's version is in people/bob.con" in pulled.out
     assert memfs("push", "--vault", laptop).code == 0
 
 
@@ -116,7 +116,7 @@ def test_without_a_hub_it_says_how_to_name_one(memfs: Memfs, monkeypatch: pytest
         ran = memfs(command)
         assert (ran.code, ran.out) == (2, "")
         assert ran.err.splitlines() == [
-            f"memfs: {command}: no hub is named",
+            f"memfs: {command}: no hub given",
             "hint: Name one: postgresql://USER@HOST/DATABASE, or set MEMFS_HUB.",
         ]
     assert "a hub is named by a URL" in memfs("push", "facts", "people").err

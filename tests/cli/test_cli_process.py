@@ -78,7 +78,7 @@ def test_a_current_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     line = f'mkdir gone; cd gone; rmdir ../gone; "{sys.executable}" -m memfs list'
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True)
 
-    assert (done.returncode, done.stderr) == (1, "memfs: the current directory is gone: somebody removed it\n")
+    assert (done.returncode, done.stderr) == (1, "memfs: the current directory does not exist any more\n")
 
 
 def test_without_a_vault_the_process_ends_with_2(tmp_path: Path) -> None:
@@ -250,9 +250,9 @@ def test_move_at_a_terminal_tells_of_links_that_name_the_old_path(example: Path)
 
     assert code == 0
     assert len(told) > 5
-    assert seen == (f"moved to team/bob.md\nnote: {len(told)} links name the old path; `memfs check` shows them\n")
+    assert seen == (f"moved to team/bob.md\nnote: {len(told)} links have the old path; `memfs check` shows them\n")
     _, seen = on_terminal(example, "move", "notes/dentist", "/health")
-    assert seen == "moved to health/dentist.md\nnote: 1 link names the old path; `memfs check` shows it\n"
+    assert seen == "moved to health/dentist.md\nnote: 1 link has the old path; `memfs check` shows it\n"
     run(example, "add", "Tea.", "--namespace", "/notes")
     assert on_terminal(example, "move", "notes/tea", "/t") == (0, "moved to t/tea.md\n")
     assert run(example, "move", "people/yuki", "/team").stderr == b""
@@ -367,8 +367,8 @@ def test_edit_without_a_terminal_starts_no_vi(example: Path, tmp_path: Path) -> 
 
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode().splitlines() == [
-        "memfs: edit: vi wants a terminal, and there is none",
-        "hint: Set VISUAL or EDITOR to what edits a file without one, or use `memfs update` or `memfs append`.",
+        "memfs: edit: vi needs a terminal, and there is none",
+        "hint: Set VISUAL or EDITOR to an editor that needs none, or use `memfs update` or `memfs append`.",
     ]
     assert list(tmp_path.glob("*.md")) == []
     assert on_terminal(example, "edit", "people/emma", PATH=path) == (0, "updated people/emma.md\n")

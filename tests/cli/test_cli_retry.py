@@ -44,9 +44,7 @@ def test_what_failed_and_what_is_pending_are_listed_apart(memfs: Memfs, garden: 
     assert lines[5].split()[:1] + lines[5].split()[3:] == [
         pending, "3", "turns,", "1", "fact", f"{ALICE},", "notes:/gone",
     ]  # fmt: skip
-    assert lines[6] == (
-        "The next agent with these stores takes them up by itself; `memfs retry --drop PENDING` gives one up."
-    )
+    assert lines[6] == ("The next agent with these stores saves them; `memfs retry --drop PENDING` drops one.")
 
 
 def test_what_is_suggested_names_the_vault_too(memfs: Memfs, garden: Vault) -> None:
@@ -69,7 +67,7 @@ def test_where_nothing_failed_all_says_that_nothing_was_done(memfs: Memfs, garde
 
     for words, done in ((("--all", "--drop"), "dropped"), (("--all",), "put back")):
         first, _, line, _ = memfs("retry", *words).out.splitlines()
-        assert first == f"No batch failed: nothing was {done}. What is pending:"
+        assert first == f"No batch failed: nothing was {done}. Pending:"
         assert line.startswith(pending)
     assert memfs("retry", "--all", "--vault", str(garden.root)).code == 0
 
@@ -114,7 +112,7 @@ def test_what_a_process_holds_is_not_listed_until_it_is_gone(garden: Vault) -> N
 def test_one_batch_is_tried_again_and_then_pending(memfs: Memfs, garden: Vault) -> None:
     first, second = failed(garden, "I drink tea", "I like cake")
 
-    assert memfs("retry", first).out == "1 batch put back: the next agent on this vault takes them up\n"
+    assert memfs("retry", first).out == "1 batch put back: the next agent on this vault retries them\n"
     value = memfs("retry", "--json").value
     assert [one["name"] for one in value["failed"]] == [f"{second}.json"]
     assert [(one["stores"], one["turns"]) for one in value["pending"]] == [([ALICE], 1)]
@@ -147,7 +145,7 @@ def test_what_failed_and_what_is_pending_can_be_dropped(memfs: Memfs, garden: Va
         (["nothing"], "'nothing': no such batch"),
         ([""], "'': no such batch"),
         (["7-"], "'7-': no such batch"),
-        (["--drop", "7-"], "'7-': more than one batch begins so"),
+        (["--drop", "7-"], "'7-': more than one batch begins with this"),
     ],
 )
 def test_a_name_that_fits_none_or_several_is_refused(

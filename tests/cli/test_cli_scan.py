@@ -16,7 +16,7 @@ from memfs.cli.main import main
 from memfs.privacy.policy import Policy
 
 TOKEN = next(secret for kind, _, secret in EACH if kind == "github-token")
-HINT = "hint: Take it out (`memfs edit PATH`)"
+HINT = "hint: Remove it (`memfs edit PATH`)"
 
 
 @pytest.fixture
@@ -207,9 +207,9 @@ def test_what_a_list_names_and_is_not_there_is_passed_over(root: Path) -> None:
     assert done.returncode == 1
     assert done.stdout.decode() == "notes/deploy.md:5: github-token\n1 secret in 1 file\n"
     assert done.stderr.decode().splitlines()[:3] == [
-        "notes/gone.md: not looked at: no such file",
-        "../outside.md: not looked at: outside the vault",
-        "notes/{tea}.md: not looked at: no such file",
+        "notes/gone.md: not scanned: no such file",
+        "../outside.md: not scanned: outside the vault",
+        "notes/{tea}.md: not scanned: no such file",
     ]
     assert len(json.loads(scan_listed(root, listed, "--json").stdout)["skipped"]) == 3
     assert scan_listed(root, listed, "notes/gone.md").stdout == b""
@@ -226,7 +226,7 @@ def test_the_example_of_its_help_scans_what_git_says_changed(root: Path, git: Gi
 
     done = scan_listed(root, changed.encode())
     assert done.stdout.decode().splitlines() == ["notes/deploy.md:5: github-token", "1 secret in 1 file"]
-    assert b"notes/old.md: not looked at: no such file\n" in done.stderr
+    assert b"notes/old.md: not scanned: no such file\n" in done.stderr
 
 
 # --- git
@@ -284,4 +284,4 @@ def test_without_git_it_says_so(root: Path, capsys: pytest.CaptureFixture[str]) 
     assert scan("--staged") == 1
     assert "git: fatal: not a git repository" in capsys.readouterr().err
     assert scan("--staged", "notes") == 2
-    assert "--staged looks at all that is staged" in capsys.readouterr().err
+    assert "--staged scans all that is staged" in capsys.readouterr().err

@@ -26,14 +26,15 @@ from conftest import Memfs
 
 from memfs import Vault
 from memfs.cli import arguments, output, parser
-from memfs.cli.commands import index
-from memfs.cli.commands.index import Feed, status_rows, summary
-from memfs.cli.commands.search import advice, block, cells, line, own_title, wrapped
-from memfs.cli.inputs import LogLine, Once, conditions
-from memfs.cli.output import Progress, hit_facts
+from memfs.cli.commands.index import status_rows, sync_summary
+from memfs.cli.commands.search import distinct_title, hit_block, hit_line, no_hits_hint, snippet_cells, wrap_cells
+from memfs.cli.commands.watch import ChangeQueue, check_watcher
+from memfs.cli.inputs import DuplicateFilter, LogFormatter, parse_conditions
+from memfs.cli.output import Progress
 from memfs.data_types import Change, Hit, IndexStatus, Memory, Reason, SyncReport
 from memfs.errors import MemfsError
 from memfs.format.frontmatter import parse_file
+from memfs.json_output import hit_json
 from memfs.query.filter_operators import OPERATORS
 
 MEMFS = [sys.executable, "-m", "memfs"]
@@ -74,7 +75,7 @@ def hit(path: str, text: str, pattern: str = "(?!)", *, why: tuple[Reason, ...] 
 
 
 def parsed(*words: str) -> argparse.Namespace:
-    return parser.parse(parser.find(words[0]), words[1:])
+    return parser.parse_arguments(parser.find_command(words[0]), words[1:])
 
 
 TEA = "---\ncreated: 2026-03-04\n---\n"
@@ -110,7 +111,7 @@ TEA = "---\ncreated: 2026-03-04\n---\n"
     ],
 )
 def test_a_condition_is_read_as_a_person_writes_it(text: str, read: tuple[str, str, object]) -> None:
-    [found] = conditions([arguments.condition(text)])
+    [found] = parse_conditions([arguments.parse_condition(text)])
 
     assert found == read
     assert type(found[2]) is type(read[2])
@@ -129,7 +130,7 @@ def test_a_condition_that_is_none_is_refused(memfs: Memfs, text: str) -> None:
 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"memfs: search: argument --where: {text!r}")
-    assert "wants a value" in ran.err or "takes no value" in ran.err or ran.err.count(" ".join(OPERATORS)) == 1
+    assert "needs a value" in ran.err or "takes no value" in ran.err or ran.err.count(" ".join(OPERATORS)) == 1
 
 
 def test_the_command_line_knows_the_operators_of_a_search() -> None:
@@ -185,13 +186,13 @@ def test_a_hit_on_a_line_has_path_relevance_date_title_and_snippet() -> None:
     named = replace(hit("people/tea.md", f"{TEA}# All of tea\n\nGreen.\n"), snippet="# All of tea Green.\n  Black.")
     plain = hit("people/tea.md", f"{TEA}Green.")
 
-    assert line(named) == "people/tea.md:0.93:2026-03-04: All of tea: Green. Black."
-    assert line(plain) == "people/tea.md:0.93:2026-03-04: Green."
+    assert hit_line(named) == "people/tea.md:0.93:2026-03-04: All of tea: Green. Black."
+    assert hit_line(plain) == "people/tea.md:0.93:2026-03-04: Green."
 
 
 def test_a_title_that_says_no_more_than_the_name_is_left_out() -> None:
     def title(path: str, text: str) -> str:
-        return own_title(hit(path, text).memory)
+        return distinct_title(hit(path, text).memory)
 
     assert title("a/climbing routes.md", "# Climbing Routes") == ""
     assert title("a/climbing-routes.md", "# Climbing routes!") == ""
@@ -202,35 +203,35 @@ def test_a_title_that_says_no_more_than_the_name_is_left_out() -> None:
 def test_a_hit_on_a_terminal_fits_its_width() -> None:
     found = hit("notes/tea.md", f"{TEA}# 東京のお茶\n\n" + "green tea 緑茶 " * 9 + "x" * 99, "tea|茶")
     for room in (120, 80, 50, 30):
-        head, *rest = block(found, room)
+        head, *rest = hit_block(found, room)
         assert head.startswith("notes/tea.md  0.93  2026-03-04")
         assert len(rest) > 1
         assert all(
             row.startswith("    ") and sum(2 if ord(char) > 0x3000 else 1 for char in row) <= room for row in rest
         )
-    assert next(block(found, 80)).endswith("  東京のお茶")
+    assert next(hit_block(found, 80)).endswith("  東京のお茶")
 
 
 def test_rows_break_at_spaces_and_lose_nothing() -> None:
     text = [(char, False) for char in "ab cdefghij k"]
 
-    assert ["".join(char for char, _ in row) for row in wrapped(text, 5)] == ["ab", "cdefg", "hij k"]
-    assert ["".join(char for char, _ in row) for row in wrapped(text, 2)] == ["ab", "cd", "ef", "gh", "ij", "k"]
-    assert list(wrapped([], 5)) == []
+    assert ["".join(char for char, _ in row) for row in wrap_cells(text, 5)] == ["ab", "cdefg", "hij k"]
+    assert ["".join(char for char, _ in row) for row in wrap_cells(text, 2)] == ["ab", "cd", "ef", "gh", "ij", "k"]
+    assert list(wrap_cells([], 5)) == []
 
 
 def test_marks_stay_on_their_words_when_the_text_is_made_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
     found = hit("a.md", "\x1b[2J\n\n  tea\x07 and \u202etea", "tea")
-    shown = list(cells(found))
+    shown = list(snippet_cells(found))
 
     assert "".join(text for text, _ in shown) == "\\x1b[2J tea\\x07 and \\u202etea"
     assert "".join(text for text, marked in shown if marked) == "teatea"
-    assert list(cells(Hit(found.memory, 1, 1, "ab", ((1, 9), (0, 0))))) == [("a", False), ("b", True)]
+    assert list(snippet_cells(Hit(found.memory, 1, 1, "ab", ((1, 9), (0, 0))))) == [("a", False), ("b", True)]
 
 
 def test_the_facts_of_a_hit_extend_those_of_a_listing() -> None:
     found = hit("a.md", f"{TEA}Tea.", "Tea", why=(Reason("tea: once", 0.9),))
-    facts = hit_facts(found, why=True)
+    facts = hit_json(found, why=True)
 
     assert list(facts) == [
         "id", "path", "namespace", "type", "title", "tags", "importance", "created", "updated", "stamp",
@@ -238,14 +239,14 @@ def test_the_facts_of_a_hit_extend_those_of_a_listing() -> None:
     ]  # fmt: skip
     assert facts["marks"] == ((0, 3),)
     assert facts["why"] == [{"text": "tea: once", "score": 0.9}]
-    assert "why" not in hit_facts(found, why=False)
+    assert "why" not in hit_json(found, why=False)
 
 
 def test_advice_names_what_narrows_the_search() -> None:
-    assert advice(parsed("search", "x")).startswith("Try other words, or --include all ")
-    assert advice(parsed("search", "x", "--include", "all")) == "Try other words."
-    assert advice(parsed("search", "x", "-n", "/a")) == "Leave out --namespace, or try other words."
-    assert advice(parsed("search", "x", "-n", "/a", "--tag", "b", "--min-relevance", "0.5")) == (
+    assert no_hits_hint(parsed("search", "x")).startswith("Try other words, or --include all ")
+    assert no_hits_hint(parsed("search", "x", "--include", "all")) == "Try other words."
+    assert no_hits_hint(parsed("search", "x", "-n", "/a")) == "Leave out --namespace, or try other words."
+    assert no_hits_hint(parsed("search", "x", "-n", "/a", "--tag", "b", "--min-relevance", "0.5")) == (
         "Leave out --namespace, --tag or --min-relevance, or try other words."
     )
 
@@ -254,8 +255,8 @@ def test_advice_names_what_narrows_the_search() -> None:
 
 
 def test_a_sync_is_told_in_a_line() -> None:
-    assert summary(SyncReport(3, 1, 0, 999, 0.1234)) == "1,003 memories: 3 added, 1 updated, 0 removed in 0.12 s"
-    assert summary(SyncReport(1, 0, 2, 0, 0.0)) == "1 memory: 1 added, 0 updated, 2 removed in 0.00 s"
+    assert sync_summary(SyncReport(3, 1, 0, 999, 0.1234)) == "1,003 memories: 3 added, 1 updated, 0 removed in 0.12 s"
+    assert sync_summary(SyncReport(1, 0, 2, 0, 0.0)) == "1 memory: 1 added, 0 updated, 2 removed in 0.00 s"
 
 
 def test_status_is_in_words() -> None:
@@ -266,10 +267,10 @@ def test_status_is_in_words() -> None:
 
     assert dict(status_rows(fresh, now)) == {
         "memories": "0 in the index, archived ones too",
-        "index": "none yet; a search or `memfs sync` makes it",
+        "index": "none yet; a search or `memfs sync` builds it",
         "pending": "none",
         "watcher": "none",
-        "changes": "found by a scan when a search begins",
+        "changes": "found by a scan before each search",
     }
     assert dict(status_rows(closed, now))["index"] == "none"
     assert dict(status_rows(busy, now)) == {
@@ -277,7 +278,7 @@ def test_status_is_in_words() -> None:
         "index": "on disk, g7",
         "pending": "2 changes, found by searches too",
         "watcher": "process 4711",
-        "changes": "told by the watcher",
+        "changes": "reported by the watcher",
         "last scan": "2026-11-16 12:00:00Z, just now",
         "trouble": "no space left",
     }
@@ -287,11 +288,11 @@ def test_progress_is_shown_on_a_terminal_once_it_takes_a_moment(monkeypatch: pyt
     master, slave = pty.openpty()
     with open(slave, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setattr(output, "PATIENCE", float(LIMIT))
-        monkeypatch.setattr(output, "PACE", float(LIMIT))
+        monkeypatch.setattr(output, "PROGRESS_DELAY_SECONDS", float(LIMIT))
+        monkeypatch.setattr(output, "PROGRESS_INTERVAL_SECONDS", float(LIMIT))
         with Progress() as hasty:
             hasty(1, 2)
-        monkeypatch.setattr(output, "PATIENCE", 0.0)
+        monkeypatch.setattr(output, "PROGRESS_DELAY_SECONDS", 0.0)
         with Progress() as slow:
             slow(12_000, 100_000)
             slow(12_001, 100_000)
@@ -321,7 +322,7 @@ def test_whoever_waits_is_told_what_for(
     master, slave = pty.openpty()
     with open(slave, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setattr(output, "PATIENCE", 0.0)
+        monkeypatch.setattr(output, "PROGRESS_DELAY_SECONDS", 0.0)
         memfs(*words)
         assert select.select([master], [], [], LIMIT)[0], "nothing was shown"
         seen = os.read(master, 4000).decode()
@@ -332,7 +333,7 @@ def test_whoever_waits_is_told_what_for(
 
 
 def test_progress_is_for_terminals_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(output, "PATIENCE", 0.0)
+    monkeypatch.setattr(output, "PROGRESS_DELAY_SECONDS", 0.0)
     with Progress() as progress:
         progress(1, 2)
 
@@ -342,13 +343,13 @@ def test_progress_is_for_terminals_alone(monkeypatch: pytest.MonkeyPatch, capsys
 def test_a_feed_hands_on_what_other_threads_put_and_ends_with_its_reader() -> None:
     reader, writer = os.pipe()
     changes = [Change("updated", f"{number}.md") for number in range(100_000)]
-    with Feed() as feed:
-        thread = Thread(target=lambda: deque(map(feed.put, changes)))
+    with ChangeQueue() as queue:
+        thread = Thread(target=lambda: deque(map(queue.put, changes)))
         thread.start()
-        received = list(islice(feed.until_closed(writer, lambda: None), len(changes)))
+        received = list(islice(queue.until_closed(writer, lambda: None), len(changes)))
         thread.join(LIMIT)
         os.close(reader)
-        rest = list(feed.until_closed(writer, lambda: None))
+        rest = list(queue.until_closed(writer, lambda: None))
     os.close(writer)
 
     assert received == changes
@@ -432,7 +433,7 @@ def test_nothing_found_is_exit_code_1_and_says_what_to_try(memfs: Memfs) -> None
         "nothing found for 'zebra' in /facts\nhint: Leave out --namespace or --type, or try other words.\n"
     )
     assert "hint: There is no such namespace;" in nowhere.err
-    assert "hint: A search goes by letters, digits and emoji, and this has none" in memfs("search", "?!").err
+    assert "hint: The question has no letters, digits or emoji to search for" in memfs("search", "?!").err
     assert "hint: Try other words" in memfs("search", "🪗", "?!").err
     assert memfs("search", "zebra", "--json") == (1, "[]\n", "")
     assert memfs("search", "zebra", "--paths").out == ""
@@ -494,7 +495,7 @@ def test_hits_fit_the_terminal_and_say_how_to_go_on(example: Path) -> None:
         _, seen = on_terminal(example, "search", "Atlas", "--limit", "4", columns=columns, NO_COLOR="1")
         blocks = seen.split("\n\n")
         assert len(blocks) == 5
-        assert blocks[-1] == "the best 4; --offset 4 goes on\n"
+        assert blocks[-1] == "the best 4; --offset 4 shows more\n"
         assert all(len(line) <= columns for block in blocks for line in block.splitlines()[1:])
 
 
@@ -505,8 +506,8 @@ def test_where_nothing_follows_there_is_nothing_to_go_on_with(example: Path) -> 
         for limit, offset in ((str(total), "0"), (str(total - 1), "0"), ("2", str(total - 2)))
     )
 
-    assert "goes on" not in last + page
-    assert f"the best {total - 1}; --offset {total - 1} goes on" in before
+    assert "shows more" not in last + page
+    assert f"the best {total - 1}; --offset {total - 1} shows more" in before
 
 
 def test_nothing_of_a_vault_reaches_the_terminal_raw(vault: Vault) -> None:
@@ -554,8 +555,8 @@ def test_search_imports_nothing_heavy(example: Path) -> None:
 
 def test_what_the_log_says_is_one_harmless_line_and_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogLine())
-    handler.addFilter(Once())
+    handler.setFormatter(LogFormatter())
+    handler.addFilter(DuplicateFilter())
     log = logging.Logger("memfs.test")
     log.addHandler(handler)
     try:
@@ -607,7 +608,7 @@ def test_status_builds_no_index(memfs: Memfs, example: Path) -> None:
     after = memfs("status", "--json").value
 
     assert before.out.startswith(f"{example}\n  memories   0 in the index")
-    assert "  index      none yet; a search or `memfs sync` makes it\n" in before.out
+    assert "  index      none yet; a search or `memfs sync` builds it\n" in before.out
     assert not is_made
     assert list(after) == [
         "root", "generation", "memories", "pending", "where", "watcher", "notices", "last_scan", "trouble", "semantic",
@@ -635,7 +636,7 @@ def test_doctor_mends_the_index_and_tells_what_is_left_to_a_person(memfs: Memfs,
 
     assert mended.code == 1
     assert re.search(
-        r"index: \d problems?, mended\nfiles: 1 problem in 45 memories, 2 of them in archive/; see `memfs check`\n$",
+        r"index: \d problems?, repaired\nfiles: 1 problem in 45 memories, 2 of them in archive/; see `memfs check`\n$",
         mended.out,
     )
     assert well.code == 0
@@ -653,7 +654,7 @@ def test_doctor_check_tells_and_ends_with_1(memfs: Memfs, example: Path) -> None
     ill = memfs("doctor", "--check")
 
     assert (well.code, ill.code) == (0, 1)
-    assert re.search(r"index: \d problems?; `memfs doctor` mends it\n", ill.out)
+    assert re.search(r"index: \d problems?; `memfs doctor` repairs the index\n", ill.out)
 
 
 # --- watch
@@ -701,7 +702,7 @@ def test_watch_prints_what_happens_outside_within_a_second(example: Path) -> Non
         act()
         seen.append((watching.line(), time.monotonic() - started))
 
-    assert watching.said == f"watching {example}, 45 memories; Ctrl-C ends it\n"
+    assert watching.said == f"watching {example}, 45 memories; stop with Ctrl-C\n"
     assert [line for line, _ in seen] == [
         "created people/new.md\n",
         "updated people/new.md\n",
@@ -789,7 +790,7 @@ def test_watch_ends_when_the_vault_is_gone(example: Path) -> None:
 
 def test_watch_says_when_its_watcher_ended(vault: Vault) -> None:
     with pytest.raises(MemfsError, match="the watcher ended") as caught:
-        index._check_watcher(vault)
+        check_watcher(vault)
 
     assert caught.value.hint
 

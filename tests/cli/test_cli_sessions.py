@@ -74,7 +74,7 @@ def test_what_is_not_there_says_so(memfs: Memfs) -> None:
 def test_nothing_that_fulfils_a_condition_is_exit_code_1(memfs: Memfs) -> None:
     for action in ("show", "tail", "export"):
         done = memfs("sessions", action, NAME, "--where", "role = nope")
-        assert (done.code, done.err) == (1, f"nothing in {NAME} fulfils --where\n")
+        assert (done.code, done.err) == (1, f"no event of {NAME} matches --where\n")
         assert memfs("sessions", action, NAME, "--where", "role = user").code == 0
     assert memfs("sessions", "show", NAME, "--where", "role = nope", "--json").value["events"] == []
 
@@ -133,7 +133,7 @@ def test_a_session_that_is_named_alone_is_told_how_it_is_shown(memfs: Memfs, exa
     assert memfs("sessions", "ls").err.endswith("\nhint: See `memfs sessions --help`.\n")
 
     Sessions(example).expire(0)
-    assert memfs("sessions", "show", NAME).err.endswith("\nhint: It expired: --archived finds it.\n")
+    assert memfs("sessions", "show", NAME).err.endswith("\nhint: It is archived: add --archived.\n")
 
 
 def test_tail_ends_when_nobody_reads_it(example: Path) -> None:

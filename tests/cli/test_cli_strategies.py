@@ -39,10 +39,10 @@ def test_without_a_model_the_summary_is_extractive_and_the_others_are_off(memfs:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == [
         "s-9: 3 messages of alice",
-        "summary /summaries/alice/s-9: extractive, for there is no model",
+        "summary /summaries/alice/s-9: extractive, because there is no model",
         "  created summaries/alice/s-9/summary.md",
-        "preferences /preferences/alice: off: it needs a model; give one by --model",
-        "facts /facts/alice: off: it needs a model; give one by --model",
+        "preferences /preferences/alice: off: it needs a model; give one with --model",
+        "facts /facts/alice: off: it needs a model; give one with --model",
     ]
     body = session.read("summaries/alice/s-9/summary.md").body
     assert "- user: I like sushi with tuna." in body
@@ -90,7 +90,7 @@ def test_a_model_is_named_by_its_module_or_by_the_environment(
     assert memfs("strategies", "run", "s-9", "--json").value["model"] == "quiet"
     assert memfs("strategies", "run", "s-9", "--model", "my_models:quiet").code == 0
     wrong = {"my_models": "is not MODULE:NAME", "my_models:nothing": "is not a model"}
-    missing = dict.fromkeys(("my_models:gone", "no_such:x"), "cannot be had")
+    missing = dict.fromkeys(("my_models:gone", "no_such:x"), "cannot be imported")
     for odd, reason in {**wrong, **missing}.items():
         ran = memfs("strategies", "run", "s-9", "--model", odd)
         assert ran.code == 2

@@ -9,7 +9,7 @@ import pytest
 from conftest import Memfs, Snapshot
 
 from memfs import Vault
-from memfs.cli.parser import BY_NAME, SYNONYMS, addressed
+from memfs.cli.parser import COMMANDS_BY_NAME, SYNONYMS, with_vault_option
 
 # --- texts that are empty
 
@@ -47,7 +47,7 @@ def test_a_list_of_sessions_knows_what_it_can_be_asked_for(memfs: Memfs) -> None
     keys = "session, actor, agents, messages, created, updated, path, actors"
 
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"memfs: sessions: --where: 'foo' is nothing of a session; keys: {keys}\n")
+    assert ran.err.startswith(f"memfs: sessions: --where: 'foo' is no key of a session; keys: {keys}\n")
     assert memfs("sessions", "--where", "actor = alice").code == 0
     assert memfs("sessions", "show", "s-2026-11-15", "--where", "foo = 1").code != 2
 
@@ -70,8 +70,8 @@ def test_a_command_of_another_program_or_in_capitals_gets_a_suggestion(memfs: Me
 
 
 def test_synonyms_are_words_of_no_command_for_commands() -> None:
-    assert BY_NAME.keys() >= set(SYNONYMS.values())
-    assert BY_NAME.keys().isdisjoint(SYNONYMS)
+    assert COMMANDS_BY_NAME.keys() >= set(SYNONYMS.values())
+    assert COMMANDS_BY_NAME.keys().isdisjoint(SYNONYMS)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_slip_in_an_option_gets_a_suggestion(memfs: Memfs, words: tuple[str, .
 def test_what_is_like_no_option_gets_none(memfs: Memfs) -> None:
     assert memfs("list", "--qq").err == "memfs: list: no such option: --qq\nhint: See `memfs list --help`.\n"
     assert memfs("list", "-q").err == "memfs: list: no such option: -q\nhint: See `memfs list --help`.\n"
-    assert memfs("list", "a", "b", "--", "--c").err.startswith("memfs: list: more than it takes: b --c\n")
+    assert memfs("list", "a", "b", "--", "--c").err.startswith("memfs: list: unexpected arguments: b --c\n")
 
 
 @pytest.mark.parametrize("line", ["--vault", "list --vault", "--vault '' list", "--vault= list"])
@@ -106,7 +106,7 @@ def test_a_vault_that_is_not_named_is_told(memfs: Memfs, line: str) -> None:
 
 def test_a_command_that_was_taken_for_the_vault_is_told(memfs: Memfs) -> None:
     assert memfs("--vault", "list").err == (
-        "memfs: --vault: no command, for 'list' was taken for the directory\n"
+        "memfs: --vault: no command: 'list' was read as the directory\n"
         "hint: Name the vault before the command: `memfs --vault DIR list`.\n"
     )
 
@@ -213,7 +213,7 @@ def test_every_message_that_suggests_a_command_names_the_vault(memfs: Memfs, exa
     plainly = memfs(*line.split())
     named = memfs("--vault", "../example", *line.split())
 
-    commands = "|".join(BY_NAME)
+    commands = "|".join(COMMANDS_BY_NAME)
     suggested = re.findall(rf"memfs (?:{commands})\b", plainly.out + plainly.err)
     assert suggested
     assert not re.findall(rf"memfs (?:{commands})\b", named.out + named.err)
@@ -223,9 +223,11 @@ def test_every_message_that_suggests_a_command_names_the_vault(memfs: Memfs, exa
 def test_only_commands_about_the_vault_name_it() -> None:
     text = "`memfs init DIR`, `memfs list --help`, memfs keeps one, `memfs keygen`, `memfs --help`"
 
-    assert addressed(text, "notes") == text
-    assert addressed("`memfs list /a`", None) == "`memfs list /a`"
-    assert addressed("then: memfs forget 'a b.md'", "my notes") == "then: memfs --vault 'my notes' forget 'a b.md'"
+    assert with_vault_option(text, "notes") == text
+    assert with_vault_option("`memfs list /a`", None) == "`memfs list /a`"
+    assert (
+        with_vault_option("then: memfs forget 'a b.md'", "my notes") == "then: memfs --vault 'my notes' forget 'a b.md'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,12 +266,12 @@ def test_what_stands_behind_two_dashes_is_read_as_elsewhere(memfs: Memfs, exampl
         ("notes/climbing-routes", "Did you mean notes/climbing routes.md?"),
         ("learns-ukulele", "Did you mean archive/facts/alice/learns-ukulele.md?"),
         ("facts/alice/learns-ukulele",
-         "It is forgotten: `memfs move archive/facts/alice/learns-ukulele.md /facts/alice` brings it back."),
-        ("people", "It is a namespace: `memfs list /people` shows what is in it."),
-        ("/Facts/alice/", "It is a namespace: `memfs list /facts/alice` shows what is in it."),
+         "It is archived: `memfs move archive/facts/alice/learns-ukulele.md /facts/alice` brings it back."),
+        ("people", "It is a namespace: `memfs list /people` shows its memories."),
+        ("/Facts/alice/", "It is a namespace: `memfs list /facts/alice` shows its memories."),
         *[(ref, "See what there is with `memfs list`.") for ref in ("qqq", f"m-{'0' * 26}", "../..", "a\0b", "")],
         ("x" * 5000, "See what there is with `memfs list`."), ("sessions", "See what there is with `memfs list`."),
-        ("archive", "It is a namespace: `memfs list /archive` shows what is in it."),
+        ("archive", "It is a namespace: `memfs list /archive` shows its memories."),
         ("Claire D.", "Did you mean people/claire.md?"), ("佐藤ゆき", "Did you mean people/yuki.md?"),
     ],
 )  # fmt: skip
@@ -313,7 +315,7 @@ def test_a_file_outside_the_vault_is_told_so(memfs: Memfs, example: Path) -> Non
 
     assert memfs("read", "../tea.md").err == (
         "memfs: '../tea.md': no such memory\n"
-        f"hint: It lies outside the vault: name a memory in {example}, or another vault with --vault DIR.\n"
+        f"hint: It is outside the vault: name a memory in {example}, or another vault with --vault DIR.\n"
     )
 
 

@@ -75,7 +75,7 @@ def test_scan_tells_of_a_directory_that_it_cannot_look_at(root: Path, memfs: Ran
 
     said, facts = memfs("scan", *words), json.loads(memfs("scan", *words, "--json").stdout)
 
-    assert said.stderr == "people: not looked at: Permission denied\n"
+    assert said.stderr == "people: not scanned: Permission denied\n"
     assert facts["skipped"] == [{"path": "people", "reason": "Permission denied"}]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.people import facts
 
 from memfs import Vault
-from memfs.cli.arguments import AUDITED
+from memfs.cli.arguments import AUDIT_KINDS
 from memfs.cli.main import main
 from memfs.storage.recall_log import RecallLog
 from memfs.upkeep.audit import KINDS, LONGEST, Finding, audit
@@ -330,7 +330,7 @@ def test_kinds_and_namespaces_are_asked_for_alone(vault: Vault) -> None:
     assert audit(vault, kinds=["long"]) == []
     audit(vault, progress=lambda *done: steps.append(done))
     assert steps == [(number, 6) for number in range(6)]
-    assert AUDITED == KINDS
+    assert AUDIT_KINDS == KINDS
 
 
 # --- the command
@@ -345,7 +345,7 @@ def test_the_example_vault_has_one_thing_to_look_at(memfs: Memfs) -> None:
         "    memfs forget facts/alice/climbing-hall-pass.md\n"
         "1 finding in 43 memories: stale 1\n"
     )
-    assert memfs("audit", "/people", "--at", "2026-11-17") == (0, "nothing to look at in 7 memories\n", "")
+    assert memfs("audit", "/people", "--at", "2026-11-17") == (0, "no findings in 7 memories\n", "")
 
 
 def test_an_audit_changes_nothing(memfs: Memfs, example: Path, git: Git, snapshot: Snapshot) -> None:

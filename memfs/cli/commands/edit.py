@@ -1,4 +1,4 @@
-"""Editing a memory in a person's editor: edit. Whatever goes wrong, the person's text is kept."""
+"""The command `edit`: edit a memory in an editor. On any error the edited text is kept."""
 
 import argparse
 import os
@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from memfs.cli.inputs import at_terminal, open_vault, reference
-from memfs.cli.output import plain, print_written
-from memfs.cli.parser import usage
+from memfs.cli.inputs import is_stdin_terminal, normalize_ref, open_vault
+from memfs.cli.output import print_written, safe_text
+from memfs.cli.parser import usage_error
 from memfs.data_types import Memory, Written
 from memfs.errors import MalformedMemoryError, MemfsError, SettingsError
 from memfs.namespace import slug
@@ -19,17 +19,17 @@ from memfs.vault.vault import Vault
 
 
 def run_edit(args: argparse.Namespace) -> int:
-    """Edit a copy of a memory's file, and replace the file if nobody changed it meanwhile."""
+    """Edit a copy of a memory's file, and replace the file unless it changed meanwhile."""
     with open_vault(args.vault) as vault:
-        memory = vault.read(reference(vault, args.ref))
+        memory = vault.read(normalize_ref(vault, args.ref))
         _check_editable(memory)
-        command = editor()
+        command = editor_command()
         copy = _copy(memory)
         try:
             _edit(command, copy)
             written = _save(vault, memory, copy.read_bytes())
         except (MemfsError, OSError) as error:
-            raise _keeping(error, copy, memory) from error
+            raise _with_kept_copy(error, copy, memory) from error
         except KeyboardInterrupt:
             print(f"Your text is kept in {copy}.", file=sys.stderr)
             raise
@@ -47,7 +47,7 @@ def _check_editable(memory: Memory) -> None:
 
 
 def _copy(memory: Memory) -> Path:
-    """A temporary copy that only its owner can read."""
+    """Return a temporary copy of a memory's file that only its owner can read."""
     stem = slug(memory.path.rpartition("/")[2].removesuffix(".md"))
     fd, name = tempfile.mkstemp(prefix=f"{stem}-", suffix=".md")
     with open(fd, "wb") as file:
@@ -55,40 +55,40 @@ def _copy(memory: Memory) -> Path:
     return Path(name)
 
 
-def editor() -> list[str]:
-    """The command that edits a file; unless one is named it is vi, which wants a terminal."""
-    named = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
-    if not named and not (at_terminal() and sys.stdout.isatty()):
-        raise usage(
-            "edit", "vi wants a terminal, and there is none",
-            "Set VISUAL or EDITOR to what edits a file without one, or use `memfs update` or `memfs append`.",
+def editor_command() -> list[str]:
+    """Return the command of VISUAL or EDITOR, else vi; raise a usage error if vi would have no terminal."""
+    configured = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
+    if not configured and not (is_stdin_terminal() and sys.stdout.isatty()):
+        raise usage_error(
+            "edit", "vi needs a terminal, and there is none",
+            "Set VISUAL or EDITOR to an editor that needs none, or use `memfs update` or `memfs append`.",
         )  # fmt: skip
-    named = named or "vi"
+    command = configured or "vi"
     try:
-        return shlex.split(named)
+        return shlex.split(command)
     except ValueError as error:
-        raise _no_editor(named, str(error)) from None
+        raise _editor_error(command, str(error)) from None
 
 
 def _edit(command: list[str], copy: Path) -> None:
-    """Wait for the editor; Ctrl-C is its own while it runs."""
+    """Run the editor and wait; while it runs, Ctrl-C is left to it."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.call([*command, str(copy)])
     except OSError as error:
-        raise _no_editor(command[0], error.strerror or str(error)) from error
+        raise _editor_error(command[0], error.strerror or str(error)) from error
     finally:
         signal.signal(signal.SIGINT, before)
     if code:
         failed = MemfsError(f"editor {command[0]!r} ended with exit code {code}: nothing was changed")
-        failed.hint = "Repeat, or set VISUAL or EDITOR to another editor."
+        failed.hint = "Try again, or set VISUAL or EDITOR to another editor."
         raise failed
 
 
-def _no_editor(name: str, reason: str) -> SettingsError:
-    made = SettingsError(f"editor {name!r}", reason.lower())
-    made.hint = "Set VISUAL or EDITOR to an editor that is installed, such as EDITOR=nano."
-    return made
+def _editor_error(name: str, reason: str) -> SettingsError:
+    error = SettingsError(f"editor {name!r}", reason.lower())
+    error.hint = "Set VISUAL or EDITOR to an editor that is installed, such as EDITOR=nano."
+    return error
 
 
 def _save(vault: Vault, memory: Memory, data: bytes) -> Written:
@@ -103,18 +103,19 @@ def _save(vault: Vault, memory: Memory, data: bytes) -> Written:
     return vault.replace(memory.path, text, seen=memory.stamp)
 
 
-def _keeping(error: MemfsError | OSError, copy: Path, memory: Memory) -> MemfsError:
-    """The error, with the place where the person's text is, if there is any."""
-    told = error if isinstance(error, MemfsError) else MemfsError(f"{copy}: {(error.strerror or str(error)).lower()}")
+def _with_kept_copy(error: MemfsError | OSError, copy: Path, memory: Memory) -> MemfsError:
+    """Return the error with the path of the edited copy as its hint; remove the copy if it was not edited."""
+    if not isinstance(error, MemfsError):
+        error = MemfsError(f"{copy}: {(error.strerror or str(error)).lower()}")
     if not copy.is_file():
-        return told
+        return error
     if copy.read_bytes() == memory.data:
         copy.unlink()
     else:
-        told.hint = f"Your text is kept in {copy}."
-    return told
+        error.hint = f"Your text is kept in {copy}."
+    return error
 
 
 def _print_problems(memory: Memory) -> None:
     for problem in memory.problems:
-        print(plain(problem), file=sys.stderr)
+        print(safe_text(problem), file=sys.stderr)

@@ -1,207 +1,213 @@
-"""graph: what the memories of a vault say of each other."""
+"""The command `graph`: the links between memories."""
 
 import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
-from memfs.cli.inputs import open_vault, reference
+from memfs.cli.inputs import normalize_ref, open_vault
 from memfs.cli.output import (
     Progress,
-    columns,
     count,
-    cut,
+    display_width,
     label,
+    one_line,
     pad,
     paint,
-    phrase,
-    plain,
     print_json,
     print_table,
-    width,
+    safe_text,
+    terminal_width,
+    truncate,
 )
-from memfs.cli.parser import addressed, usage
+from memfs.cli.parser import usage_error, with_vault_option
 from memfs.errors import MemfsError
+from memfs.json_output import triple_json
 from memfs.upkeep.link_graph import LOOSE, Graph, Triple
 from memfs.vault.vault import Vault
 
-MOST = 40  # lines below one memory
-TOP = 10  # of the memories that are linked most
-RELATIONS = 20
-FACTS = ("subject", "relation", "object", "line", "note", "target", "since", "until", "in_force")
-Line = tuple[str, Triple, str]  # an arrow, what is said, the memory at the other end
-Row = tuple[str, bool, list[int], Line | str]  # how far in, whether it is the last there, widths, and what is printed
+MAX_LINKS_SHOWN = 40  # below one memory
+MAX_MOST_LINKED = 10
+MAX_RELATIONS = 20
+Link = tuple[str, Triple, str]  # an arrow, the triple, the memory at the other end
+Row = tuple[str, bool, list[int], Link | str]  # indent, whether it is the last sibling, widths, the link or a text
 
 
 def run_graph(args: argparse.Namespace) -> int:
-    """Show the whole graph, what is around a memory, or the way to another one."""
+    """Show the whole graph, the links of one memory, or the path to another one."""
     form = "json" if args.json else args.format
     if args.to and not args.ref:
-        raise usage("graph", "--to wants a memory to start from")
+        raise usage_error("graph", "--to needs a memory to start from")
     if args.orphans and (args.ref or form in ("dot", "mermaid")):
-        raise usage("graph", "--orphans is a list of its own")
+        raise usage_error("graph", "--orphans takes no memory and no diagram format")
     with open_vault(args.vault) as vault:
-        with Progress("looked for links in", doing="reading memories") as progress:
+        with Progress("looked for links in", activity="reading memories") as progress:
             graph = Graph.of(vault, progress=progress)
         if args.orphans:
-            return _orphans(graph, form)
-        ref, goal = (found and graph.find(reference(vault, found)) for found in (args.ref, args.to))
+            return _print_orphans(graph, form)
+        ref, goal = (found and graph.find(normalize_ref(vault, found)) for found in (args.ref, args.to))
         if goal:
-            return _way(vault, graph, args, form, ref, goal)
+            return _print_path(vault, graph, args, form, ref, goal)
         if ref:
-            return _around(vault, graph, args, form, ref)
-        return _overview(vault, graph, args, form)
+            return _print_links(vault, graph, args, form, ref)
+        return _print_graph(vault, graph, args, form)
 
 
-# --- all of it ----------------------------------------------------------------------------------------
+# --- the whole graph ----------------------------------------------------------------------------------
 
 
-def _overview(vault: Vault, graph: Graph, args: argparse.Namespace, form: str) -> int:
-    """Counts, the memories that are linked most, and the relations; of one relation every triple."""
+def _print_graph(vault: Vault, graph: Graph, args: argparse.Namespace, form: str) -> int:
+    """Print counts, the most linked memories and the relations; for one relation, all its triples."""
     triples = graph.triples(relation=args.relation, as_of=args.as_of)
     if form in ("dot", "mermaid"):
-        _draw(triples, graph, form)
+        _print_diagram(triples, graph, form)
     elif args.relation is not None:
         if form == "json":
-            print_json({"triples": [triple_facts(one) for one in triples]})
+            print_json({"triples": [triple_json(one) for one in triples]})
         for triple in triples if form == "text" else ():
-            print(f"{plain(f'{triple.subject}:{triple.line}:')} {_said(triple)} {plain(triple.object)}")
+            place = safe_text(f"{triple.subject}:{triple.line}:")
+            print(f"{place} {_relation_text(triple)} {safe_text(triple.object)}")
     else:
         _print_overview(vault, graph, triples, form, args.vault)
     if not triples and form == "text":
-        print("no links" if args.relation is None else f"no link says {plain(args.relation)!r}", file=sys.stderr)
+        relation = "" if args.relation is None else f" with the relation {safe_text(args.relation)!r}"
+        print(f"no links{relation}", file=sys.stderr)
     return 0 if triples else 1
 
 
-def _print_overview(vault: Vault, graph: Graph, triples: Sequence[Triple], form: str, named: str | None) -> None:
+def _print_overview(vault: Vault, graph: Graph, triples: Sequence[Triple], form: str, vault_option: str | None) -> None:
     memories = sum(not node.is_archived for node in graph.nodes.values())
     relations = Counter(one.relation for one in triples)
-    into, out = Counter(one.object for one in triples), Counter(one.subject for one in triples)
-    top = sorted(into | out, key=lambda path: (-into[path] - out[path], path))[:TOP]
-    lost, alone = len(graph.problems()), len(graph.orphans())
+    incoming, outgoing = Counter(one.object for one in triples), Counter(one.subject for one in triples)
+    total = incoming + outgoing
+    top = sorted(total, key=lambda path: (-total[path], path))[:MAX_MOST_LINKED]
+    broken, orphans = len(graph.problems()), len(graph.orphans())
     if form == "json":
-        linked = [{**_node(graph, path), "in": into[path], "out": out[path]} for path in top]
-        facts = {"memories": memories, "links": len(triples), "relations": dict(relations.most_common())}
-        print_json({**facts, "most_linked": linked, "orphans": alone, "problems": lost})
+        linked = [{**_node_json(graph, path), "in": incoming[path], "out": outgoing[path]} for path in top]
+        counts = {"memories": memories, "links": len(triples), "relations": dict(relations.most_common())}
+        print_json({**counts, "most_linked": linked, "orphans": orphans, "problems": broken})
         return
     print(f"{count(memories, 'memory')}, {count(len(triples), 'link')}, {count(len(relations), 'relation')}")
     if top:
         print()
-        rows = [[plain(path), str(into[path]), str(out[path]), _label(vault, path)] for path in top]
+        rows = [[safe_text(path), str(incoming[path]), str(outgoing[path]), _label(vault, path)] for path in top]
         print_table(("most linked", "in", "out", "title"), rows)
         print(f"\n{paint('relations', 'dim')}")
-        for relation, number in relations.most_common(RELATIONS):
-            print(f"{number:>5,}  {phrase(relation)}")
-        if len(relations) > RELATIONS:
-            print(paint(f"       … and {len(relations) - RELATIONS:,} more", "dim"))
-    if lost or alone:
+        for relation, number in relations.most_common(MAX_RELATIONS):
+            print(f"{number:>5,}  {one_line(relation)}")
+        if len(relations) > MAX_RELATIONS:
+            print(paint(f"       … and {len(relations) - MAX_RELATIONS:,} more", "dim"))
+    if broken or orphans:
         print()
-    if lost:
-        lead = "leads" if lost == 1 else "lead"
-        print(plain(addressed(f"{count(lost, 'link')} {lead} nowhere, or to several; see `memfs check`", named)))
-    if alone:
-        have = "has" if alone == 1 else "have"
-        print(plain(addressed(f"{count(alone, 'memory')} {have} no links; see `memfs graph --orphans`", named)))
+    if broken:
+        text = f"{count(broken, 'broken or ambiguous link')}; see `memfs check`"
+        print(safe_text(with_vault_option(text, vault_option)))
+    if orphans:
+        have = "has" if orphans == 1 else "have"
+        text = f"{count(orphans, 'memory')} {have} no links; see `memfs graph --orphans`"
+        print(safe_text(with_vault_option(text, vault_option)))
 
 
-def _orphans(graph: Graph, form: str) -> int:
+def _print_orphans(graph: Graph, form: str) -> int:
     found = graph.orphans()
     if form == "json":
-        print_json([_node(graph, path) for path in found])
+        print_json([_node_json(graph, path) for path in found])
     elif found:
-        print(*(plain(path) for path in found), sep="\n")
+        print(*(safe_text(path) for path in found), sep="\n")
     else:
         print("every memory has a link", file=sys.stderr)
     return 0 if found else 1
 
 
-# --- around one memory --------------------------------------------------------------------------------
+# --- one memory ---------------------------------------------------------------------------------------
 
 
-def _around(vault: Vault, graph: Graph, args: argparse.Namespace, form: str, ref: str) -> int:
-    """What a memory says, and what is said of it; further away a line a memory."""
+def _print_links(vault: Vault, graph: Graph, args: argparse.Namespace, form: str, ref: str) -> int:
+    """Print the links of a memory in both directions; with a larger depth, also one link to each further memory."""
     near = graph.neighbours(ref, args.depth, as_of=args.as_of, relation=args.relation)
-    out = graph.triples(ref, args.relation, as_of=args.as_of)
-    into = graph.triples(None, args.relation, ref, as_of=args.as_of)
+    outgoing = graph.triples(ref, args.relation, as_of=args.as_of)
+    incoming = graph.triples(None, args.relation, ref, as_of=args.as_of)
     further = [one.via for one in near if one.distance > 1]
     if form == "json":
-        memories = [{**_node(graph, one.path), "distance": one.distance} for one in near]
-        triples = [triple_facts(one) for one in (*out, *into, *further)]
-        unknown = [triple_facts(one) for one in graph.unknown(ref, args.relation, as_of=args.as_of)]
-        print_json({**_node(graph, ref), "triples": triples, "unknown": unknown, "memories": memories})
+        memories = [{**_node_json(graph, one.path), "distance": one.distance} for one in near]
+        triples = [triple_json(one) for one in (*outgoing, *incoming, *further)]
+        unknown = [triple_json(one) for one in graph.unknown(ref, args.relation, as_of=args.as_of)]
+        print_json({**_node_json(graph, ref), "triples": triples, "unknown": unknown, "memories": memories})
     elif form != "text":
-        _draw([*out, *into, *further], graph, form)
+        _print_diagram([*outgoing, *incoming, *further], graph, form)
     else:
-        below: dict[str, list[Line]] = defaultdict(list)
-        below[ref] = [*_lines(out, ref), *_lines(into, ref)]
-        below[ref].sort(key=lambda line: (line[1].relation in LOOSE, line[0] == "←"))
+        children: dict[str, list[Link]] = defaultdict(list)
+        children[ref] = [*_links(outgoing, ref), *_links(incoming, ref)]
+        children[ref].sort(key=lambda link: (link[1].relation in LOOSE, link[0] == "←"))
         for one in near:
             if one.distance > 1:
-                below[one.via.other(one.path)] += _lines([one.via], one.via.other(one.path))
-        _print_tree(vault, ref, below, None if args.as_of else datetime.now(UTC))
-        links = f"{count(len(out), 'link')} out, {len(into):,} in"
+                parent = one.via.other(one.path)
+                children[parent] += _links([one.via], parent)
+        _print_tree(vault, ref, children, None if args.as_of else datetime.now(UTC))
+        links = f"{count(len(outgoing), 'link')} out, {len(incoming):,} in"
         more = f"; {count(len(near), 'memory')} up to {args.depth} links away" if args.depth > 1 else ""
         print("\n" + paint(links + more, "dim"))
-    return 0 if out or into else 1
+    return 0 if outgoing or incoming else 1
 
 
-def _lines(triples: Iterable[Triple], here: str) -> Iterator[Line]:
-    """Each thing that is said once, seen from a memory."""
-    once: dict[tuple[str, str, str], Triple] = {}
+def _links(triples: Iterable[Triple], here: str) -> Iterator[Link]:
+    """Yield each distinct triple once, as a link seen from the memory `here`."""
+    distinct: dict[tuple[str, str, str], Triple] = {}
     for triple in triples:
-        once.setdefault((triple.subject, triple.relation, triple.object), triple)
-    for triple in once.values():
+        distinct.setdefault((triple.subject, triple.relation, triple.object), triple)
+    for triple in distinct.values():
         yield "→" if triple.subject == here else "←", triple, triple.other(here)
 
 
-def _print_tree(vault: Vault, root: str, below: Mapping[str, list[Line]], now: datetime | None) -> None:
-    """Print a memory, and below each what is below it; without recursion, for a chain of memories may be long."""
-    print(f"{paint(plain(root), 'bold')}  {_label(vault, root)}")
-    told, waiting = {root}, _rows(below.get(root, []), "")
-    while waiting:
-        indent, is_last, rooms, line = waiting.pop()
+def _print_tree(vault: Vault, root: str, children: Mapping[str, list[Link]], now: datetime | None) -> None:
+    """Print a tree of links; without recursion, as a chain of memories may be long."""
+    print(f"{paint(safe_text(root), 'bold')}  {_label(vault, root)}")
+    printed, stack = {root}, _rows(children.get(root, []), "")
+    while stack:
+        indent, is_last, widths, link = stack.pop()
         start = indent + ("└── " if is_last else "├── ")
-        if isinstance(line, str):
-            print(paint(start + line, "dim"))
+        if isinstance(link, str):
+            print(paint(start + link, "dim"))
             continue
-        print(_leaf(vault, start, line, rooms, now))
-        if line[2] not in told:
-            told.add(line[2])
-            waiting += _rows(below.get(line[2], []), indent + ("    " if is_last else "│   "))
+        print(_format_link(vault, start, link, widths, now))
+        if link[2] not in printed:
+            printed.add(link[2])
+            stack += _rows(children.get(link[2], []), indent + ("    " if is_last else "│   "))
 
 
-def _rows(lines: Sequence[Line], indent: str) -> list[Row]:
-    """What is printed below one memory, the last first."""
-    rooms = [max((width(text) for text in texts), default=0) for texts in _columns(lines[:MOST])]
-    rows: list[Row] = [(indent, line is lines[-1], rooms, line) for line in lines[:MOST]]
-    if hidden := len(lines) - len(rows):
-        rows.append((indent, True, rooms, f"… and {hidden:,} more; --json has all"))
+def _rows(links: Sequence[Link], indent: str) -> list[Row]:
+    """Return the rows below one memory, the last first."""
+    widths = _column_widths(links[:MAX_LINKS_SHOWN])
+    rows: list[Row] = [(indent, link is links[-1], widths, link) for link in links[:MAX_LINKS_SHOWN]]
+    if hidden := len(links) - len(rows):
+        rows.append((indent, True, widths, f"… and {hidden:,} more; --json has all"))
     return rows[::-1]
 
 
-def _columns(lines: Sequence[Line]) -> tuple[list[str], list[str]]:
-    return [phrase(line[1].relation) for line in lines], [plain(line[2]) for line in lines]
+def _column_widths(links: Sequence[Link]) -> list[int]:
+    """Return the widths of the columns of relations and paths."""
+    columns = [one_line(link[1].relation) for link in links], [safe_text(link[2]) for link in links]
+    return [max(map(display_width, texts), default=0) for texts in columns]
 
 
-def _leaf(vault: Vault, start: str, line: Line, rooms: Sequence[int], now: datetime | None) -> str:
-    """One link's line, cut to the terminal."""
-    arrow, triple, path = line
-    relation, name = pad(phrase(triple.relation), rooms[0]), pad(plain(path), rooms[1])
-    note = f" ({phrase(triple.note)})" if triple.note else ""
-    when = f" [{text}]" if now and (text := when_of(triple, now)) else ""
-    total = columns()
+def _format_link(vault: Vault, start: str, link: Link, widths: Sequence[int], now: datetime | None) -> str:
+    """Return the line of one link, cut to the width of the terminal."""
+    arrow, triple, path = link
+    relation, name = pad(one_line(triple.relation), widths[0]), pad(safe_text(path), widths[1])
+    note = f" ({one_line(triple.note)})" if triple.note else ""
+    when = f" [{text}]" if now and (text := validity_text(triple, now)) else ""
+    total = terminal_width()
     head = f"{start}{arrow} {relation}  {name}"
-    left = None if total is None else total - width(head) - 2
-    if left is not None and left < 8:
-        return cut(f"{start}{arrow} {relation}  {plain(path)}", total)
-    rest = cut(f"{_label(vault, path)}{note}{when}", left)
+    remaining = None if total is None else total - display_width(head) - 2
+    if remaining is not None and remaining < 8:
+        return truncate(f"{start}{arrow} {relation}  {safe_text(path)}", total)
+    rest = truncate(f"{_label(vault, path)}{note}{when}", remaining)
     return f"{start}{arrow} {paint(relation, 'magenta')}  {name}  {paint(rest, 'dim')}".rstrip()
 
 
-def when_of(triple: Triple, now: datetime) -> str:
-    """Since or until when something holds that does not hold now, in words."""
+def validity_text(triple: Triple, now: datetime) -> str:
+    """Return from or until when a link is valid that is not valid now; empty if it is valid."""
     if not triple.in_force:
         return "deprecated"
     if triple.until and triple.until < now:
@@ -209,58 +215,53 @@ def when_of(triple: Triple, now: datetime) -> str:
     return f"from {triple.since:%Y-%m-%d}" if triple.since and triple.since > now else ""
 
 
-# --- from one to another ------------------------------------------------------------------------------
+# --- from one memory to another -----------------------------------------------------------------------
 
 
-def _way(vault: Vault, graph: Graph, args: argparse.Namespace, form: str, start: str, end: str) -> int:
-    way = graph.path(start, end, as_of=args.as_of, relation=args.relation)
+def _print_path(vault: Vault, graph: Graph, args: argparse.Namespace, form: str, start: str, end: str) -> int:
+    path = graph.path(start, end, as_of=args.as_of, relation=args.relation)
     if form == "json":
-        triples = None if way is None else [triple_facts(one) for one in way]
-        distance = None if way is None else len(way)
+        triples = None if path is None else [triple_json(one) for one in path]
+        distance = None if path is None else len(path)
         print_json({"from": start, "to": end, "distance": distance, "triples": triples})
     elif form != "text":
-        _draw(way or [], graph, form)
-    elif way is None:
-        print(f"no way from {plain(start)} to {plain(end)}", file=sys.stderr)
+        _print_diagram(path or [], graph, form)
+    elif path is None:
+        print(f"no path from {safe_text(start)} to {safe_text(end)}", file=sys.stderr)
     else:
-        print(f"{paint(plain(start), 'bold')}  {_label(vault, start)}")
-        lines: list[Line] = []
+        print(f"{paint(safe_text(start), 'bold')}  {_label(vault, start)}")
+        links: list[Link] = []
         here = start
-        for triple in way:
-            lines += _lines([triple], here)
+        for triple in path:
+            links += _links([triple], here)
             here = triple.other(here)
-        rooms = [max((width(text) for text in texts), default=0) for texts in _columns(lines)]
-        for line in lines:
-            print(_leaf(vault, "  ", line, rooms, None if args.as_of else datetime.now(UTC)))
-        print("\n" + paint(count(len(way), "link"), "dim"))
-    return 1 if way is None else 0
+        widths = _column_widths(links)
+        for link in links:
+            print(_format_link(vault, "  ", link, widths, None if args.as_of else datetime.now(UTC)))
+        print("\n" + paint(count(len(path), "link"), "dim"))
+    return 1 if path is None else 0
 
 
-# --- what is printed ----------------------------------------------------------------------------------
+# --- shared -------------------------------------------------------------------------------------------
 
 
-def triple_facts(triple: Triple) -> dict[str, Any]:
-    """What there is to know of a triple."""
-    return {name: getattr(triple, name) for name in FACTS}
-
-
-def _node(graph: Graph, path: str) -> dict[str, str]:
+def _node_json(graph: Graph, path: str) -> dict[str, str]:
     return graph.nodes[path]._asdict()
 
 
 def _label(vault: Vault, path: str) -> str:
-    """What a memory is about; nothing of one that went away meanwhile."""
+    """Return the label of a memory; empty if its file is gone meanwhile."""
     try:
         return label(vault.read(path))
     except MemfsError:
         return ""
 
 
-def _said(triple: Triple) -> str:
-    return phrase(f"{triple.relation} ({triple.note})" if triple.note else triple.relation)
+def _relation_text(triple: Triple) -> str:
+    return one_line(f"{triple.relation} ({triple.note})" if triple.note else triple.relation)
 
 
-def _draw(triples: Sequence[Triple], graph: Graph, form: str) -> None:
+def _print_diagram(triples: Sequence[Triple], graph: Graph, form: str) -> None:
     from memfs.cli import graph_diagram
 
     print((graph_diagram.dot if form == "dot" else graph_diagram.mermaid)(triples, graph.nodes))

@@ -1,95 +1,96 @@
-"""Commands that mirror a vault to a hub: push, pull."""
+"""The commands `push` and `pull`: exchange memories with a hub."""
 
 import argparse
 import os
 import sys
 from typing import Any
 
-from memfs.cli.inputs import NOWHERE, is_there, namespace_of, open_vault
-from memfs.cli.output import Progress, count, paint, plain, print_json, print_problem, problem_facts, settle_output
-from memfs.cli.parser import addressed, usage
+from memfs.cli.inputs import NO_SUCH_NAMESPACE, has_namespace, open_vault, render_namespace
+from memfs.cli.output import Progress, count, flush_stdout, paint, print_json, print_problem, safe_text
+from memfs.cli.parser import usage_error, with_vault_option
 from memfs.hub import HubReport, pull, push
+from memfs.json_output import problems_json
 
 HUB = "MEMFS_HUB"  # the environment variable
-FEW = 20  # changes that are told one by one
-CONFLICT = 3
-_ADVICE = {
-    "push": "Run `memfs pull`, see to what it says, and push again.",
-    "pull": "Take over what you need, remove the copies, then run `memfs push`.",
+MAX_LISTED = 20  # more changes than this are only counted
+EXIT_CONFLICT = 3
+_CONFLICT_HINTS = {
+    "push": "Run `memfs pull`, resolve the conflicts, and push again.",
+    "pull": "Merge what you need from the copies, remove them, then run `memfs push`.",
 }
-_WORDS = {"push": "sent to", "pull": "received from"}
-_WOULD = {"push": "would send to", "pull": "would receive from"}
+_VERBS = {"push": "sent to", "pull": "received from"}
+_DRY_RUN_VERBS = {"push": "would send to", "pull": "would receive from"}
 
 
 def run_push(args: argparse.Namespace) -> int:
-    """Send what changed."""
+    """Send changes to the hub."""
     url, namespace = _target("push", args)
     with open_vault(args.vault) as vault, Progress("sent") as progress:
         report = push(
-            vault, url, namespace=namespace_of(vault, namespace), tenant=args.tenant,
+            vault, url, namespace=render_namespace(vault, namespace), tenant=args.tenant,
             dry_run=args.dry_run, all_removals=args.all_removals, progress=progress,
         )  # fmt: skip
-        is_nowhere = not is_there(vault, report.namespace)
-    return _show(report, args, is_nowhere=is_nowhere)
+        is_missing = not has_namespace(vault, report.namespace)
+    return _show(report, args, is_missing=is_missing)
 
 
 def run_pull(args: argparse.Namespace) -> int:
-    """Take what changed."""
+    """Receive changes from the hub."""
     url, namespace = _target("pull", args)
     with open_vault(args.vault) as vault, Progress("received") as progress:
         report = pull(
-            vault, url, namespace=namespace_of(vault, namespace), tenant=args.tenant,
+            vault, url, namespace=render_namespace(vault, namespace), tenant=args.tenant,
             dry_run=args.dry_run, progress=progress,
         )  # fmt: skip
-        is_nowhere = not is_there(vault, report.namespace)
-    return _show(report, args, is_nowhere=is_nowhere)
+        is_missing = not has_namespace(vault, report.namespace)
+    return _show(report, args, is_missing=is_missing)
 
 
 def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
-    """The hub and the namespace; where the environment names the hub, one word is a namespace."""
+    """Return the URL of the hub and the namespace; if MEMFS_HUB names the hub, the only word is the namespace."""
     words = [word for word in (args.url, args.namespace) if word]
     url = words.pop(0) if words and "://" in words[0] else os.environ.get(HUB, "")
-    if len(words) > 1 or any(":" in word for word in words):  # no namespace has one, and a password may follow it
-        raise usage(command, "a hub is named by a URL such as postgresql://USER@HOST/DATABASE")
+    if len(words) > 1 or any(":" in word for word in words):  # a mistyped URL: not printed, it may have a password
+        raise usage_error(command, "a hub is named by a URL such as postgresql://USER@HOST/DATABASE")
     if not url:
-        raise usage(command, "no hub is named", f"Name one: postgresql://USER@HOST/DATABASE, or set {HUB}.")
+        raise usage_error(command, "no hub given", f"Name one: postgresql://USER@HOST/DATABASE, or set {HUB}.")
     return url, words[0] if words else None
 
 
-# --- telling ------------------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------------
 
 
-def _show(report: HubReport, args: argparse.Namespace, *, is_nowhere: bool) -> int:
-    """Print what was done; a namespace that is not here, and that nothing was done for, is exit code 1."""
-    is_nowhere = is_nowhere and not (report.changes or report.conflicts)
-    hint = _ADVICE[report.direction] if report.conflicts else NOWHERE if is_nowhere else ""
+def _show(report: HubReport, args: argparse.Namespace, *, is_missing: bool) -> int:
+    """Print the report and return the exit code: 1 for a namespace that is missing here and has no changes."""
+    is_missing = is_missing and not (report.changes or report.conflicts)
+    hint = _CONFLICT_HINTS[report.direction] if report.conflicts else NO_SUCH_NAMESPACE if is_missing else ""
     if args.json:
-        print_json(_facts(report))
+        print_json(_report_json(report))
     else:
         _print(report)
-        settle_output()
+        flush_stdout()
         if hint:
-            print(f"hint: {plain(addressed(hint, args.vault))}", file=sys.stderr)
-    return CONFLICT if report.conflicts else 1 if report.problems or is_nowhere else 0
+            print(f"hint: {safe_text(with_vault_option(hint, args.vault))}", file=sys.stderr)
+    return EXIT_CONFLICT if report.conflicts else 1 if report.problems or is_missing else 0
 
 
-def _facts(report: HubReport) -> dict[str, Any]:
+def _report_json(report: HubReport) -> dict[str, Any]:
     return {
         "direction": report.direction, "hub": report.address, "namespace": report.namespace,
         "dry_run": report.dry_run, "created": report.created, "updated": report.updated,
         "moved": [{"from": old, "to": new} for old, new in report.moved], "removed": report.removed,
         "unchanged": report.unchanged,
         "conflicts": [{"path": one.path, "reason": one.reason, "copy": one.copy or None} for one in report.conflicts],
-        "problems": [problem_facts(problem) for problem in report.problems], "seconds": round(report.seconds, 6),
+        "problems": problems_json(report.problems), "seconds": round(report.seconds, 6),
     }  # fmt: skip
 
 
 def _print(report: HubReport) -> None:
-    if report.changes <= FEW:
+    if report.changes <= MAX_LISTED:
         _print_changes(report)
     for conflict in report.conflicts:
-        beside = f"; the hub's is beside it: {conflict.copy}" if conflict.copy else ""
-        print(f"{paint('conflict', 'red')} {plain(conflict.path)}: {plain(conflict.reason)}{plain(beside)}")
+        copy = f"; the hub's version is in {conflict.copy}" if conflict.copy else ""
+        print(f"{paint('conflict', 'red')} {safe_text(conflict.path)}: {safe_text(conflict.reason)}{safe_text(copy)}")
     for problem in report.problems:
         print_problem(problem)
     print(summary(report))
@@ -98,17 +99,17 @@ def _print(report: HubReport) -> None:
 def _print_changes(report: HubReport) -> None:
     for kind in ("created", "updated", "removed"):
         for path in getattr(report, kind):
-            print(kind, plain(path))
+            print(kind, safe_text(path))
     for old, new in report.moved:
-        print("moved", plain(old), "->", plain(new))
+        print("moved", safe_text(old), "->", safe_text(new))
 
 
 def summary(report: HubReport) -> str:
-    """What a push or a pull did, in a line."""
+    """Return what a push or a pull did, on one line."""
     kinds = {kind: len(getattr(report, kind)) for kind in ("created", "updated", "moved", "removed")}
-    told = [f"{number:,} {kind}" for kind, number in kinds.items() if number] or ["nothing"]
+    parts = [f"{number:,} {kind}" for kind, number in kinds.items() if number] or ["nothing"]
     if report.conflicts:
-        told.append(count(len(report.conflicts), "conflict"))
-    words = (_WOULD if report.dry_run else _WORDS)[report.direction]
+        parts.append(count(len(report.conflicts), "conflict"))
+    verb = (_DRY_RUN_VERBS if report.dry_run else _VERBS)[report.direction]
     where = "" if report.namespace == "/" else f", {report.namespace}"
-    return f"{words} {plain(report.address + where)}: {', '.join(told)} in {report.seconds:.2f} s"
+    return f"{verb} {safe_text(report.address + where)}: {', '.join(parts)} in {report.seconds:.2f} s"

@@ -1,49 +1,49 @@
-"""Looking for secrets in files that are there: scan."""
+"""The command `scan`: find secrets in the files of a vault."""
 
 import argparse
 import os
 import sys
 from collections.abc import Iterable, Iterator
 
-from memfs.cli.inputs import namespace_of, open_vault, read_stdin
-from memfs.cli.output import Progress, count, paint, plain, print_json
-from memfs.cli.parser import addressed, usage
+from memfs.cli.inputs import open_vault, read_stdin, render_namespace
+from memfs.cli.output import Progress, count, paint, print_json, safe_text
+from memfs.cli.parser import usage_error, with_vault_option
 from memfs.errors import InvalidNamespaceError, PlaceNotFoundError
 from memfs.privacy.policy import Policy, is_secret
 from memfs.privacy.secret_scan import Exposed, Source, exposed, paths_below, place_of, read, staged
 from memfs.vault.vault import Vault
 
 HINT = (
-    "Take it out (`memfs edit PATH`) and replace it where it is in use; "
-    "kept versions and commits hold it still: docs/safety.md."
+    "Remove it (`memfs edit PATH`) and replace it where it is in use; "
+    "kept versions and commits still contain it: see docs/safety.md."
 )
 
 
 def run_scan(args: argparse.Namespace) -> int:
-    """Print where files hold secrets; exit code 1 if any does. No file is changed, and no secret printed."""
+    """Print the place and kind of each secret, never the secret; the exit code is 1 if there are any."""
     words = [*args.paths, *args.namespace]
     if args.staged and (words or args.zero):
-        raise usage("scan", "--staged looks at all that is staged: it takes no paths")
+        raise usage_error("scan", "--staged scans all that is staged: it takes no paths")
     with open_vault(args.vault) as vault, Progress("scanned") as progress:
         policy = Policy.of(vault)
         found: list[Exposed] = []
-        given, skipped = _given(vault) if args.zero else ([], [])
-        named = [place_of(vault.root, namespace_of(vault, word) or word) for word in words]
+        listed, skipped = _listed_places(vault) if args.zero else ([], [])
+        named = [place_of(vault.root, render_namespace(vault, word) or word) for word in words]
         everything = [] if words or args.zero else [""]
-        files = _staged(vault) if args.staged else _files(vault, [*named, *given, *everything])
+        files = _staged(vault) if args.staged else _files(vault, [*named, *listed, *everything])
         total = 0
-        for total, (of, source) in enumerate(files, 1):
+        for total, (number, source) in enumerate(files, 1):
             found += exposed(source, None if args.all else policy)
             skipped += [source] if source.data is None else []
-            progress(total, of)
+            progress(total, number)
     secrets = [one for one in found if is_secret(one.kind) or policy.action(one.kind) == "reject"]
     if args.json:
-        print_json(_facts(found, secrets, skipped, total))
+        print_json(_findings_json(found, secrets, skipped, total))
     else:
         _print(found, secrets, skipped, total)
         if secrets:
             sys.stdout.flush()
-            print(f"hint: {plain(addressed(HINT, args.vault))}", file=sys.stderr)
+            print(f"hint: {safe_text(with_vault_option(HINT, args.vault))}", file=sys.stderr)
     return 1 if secrets else 0
 
 
@@ -57,8 +57,8 @@ def _staged(vault: Vault) -> Iterator[tuple[int, Source]]:
     yield from ((len(sources), source) for source in sources)
 
 
-def _given(vault: Vault) -> tuple[list[str], list[Source]]:
-    """The places on stdin, each ended by a zero byte, and those that are passed over: git lists deleted files too."""
+def _listed_places(vault: Vault) -> tuple[list[str], list[Source]]:
+    """Read zero-terminated paths from stdin; return those that exist, and the others: git lists deleted files too."""
     places: list[str] = []
     missing: list[Source] = []
     for path in filter(None, read_stdin().split(b"\0")):
@@ -71,7 +71,7 @@ def _given(vault: Vault) -> tuple[list[str], list[Source]]:
     return places, missing
 
 
-def _facts(
+def _findings_json(
     found: Iterable[Exposed], secrets: Iterable[Exposed], skipped: Iterable[Source], total: int
 ) -> dict[str, object]:
     blocking = set(secrets)
@@ -85,11 +85,11 @@ def _facts(
 
 def _print(found: list[Exposed], secrets: list[Exposed], skipped: list[Source], total: int) -> None:
     for one in found:
-        print(paint(plain(f"{one.path}:{one.line}:"), "bold"), plain(one.kind))
+        print(paint(safe_text(f"{one.path}:{one.line}:"), "bold"), safe_text(one.kind))
     for source in skipped:
-        print(f"{plain(source.path)}: not looked at: {plain(source.reason)}", file=sys.stderr)
+        print(f"{safe_text(source.path)}: not scanned: {safe_text(source.reason)}", file=sys.stderr)
     others = len(found) - len(secrets)
-    told = [count(len(secrets), "secret") if secrets else "no secrets"] + [count(others, "other finding")] * bool(
-        others
-    )
-    print(f"{' and '.join(told)} in {count(total, 'file')}")
+    parts = [count(len(secrets), "secret") if secrets else "no secrets"]
+    if others:
+        parts.append(count(others, "other finding"))
+    print(f"{' and '.join(parts)} in {count(total, 'file')}")

@@ -1,4 +1,4 @@
-"""Commands about conversations: sessions, actors, expire."""
+"""The commands `sessions`, `actors` and `expire`: conversations of agents."""
 
 import argparse
 import json
@@ -18,27 +18,27 @@ from memfs.agent.sessions.line_encoder import encode_line
 from memfs.agent.sessions.session_log import SessionLog
 from memfs.agent.sessions.transcript import event_text, format_timestamp, render_markdown
 from memfs.agent.sessions.vault_sessions import Session, Sessions
-from memfs.cli.arguments import ACTIONS
-from memfs.cli.inputs import conditions, open_vault
+from memfs.cli.arguments import SESSION_ACTIONS
+from memfs.cli.inputs import open_vault, parse_conditions
 from memfs.cli.output import (
-    columns,
     count,
-    cut,
+    flush_stdout,
+    one_line,
     paint,
-    phrase,
-    plain,
-    plain_lines,
     print_json,
     print_table,
-    settle_output,
+    safe_lines,
+    safe_text,
+    terminal_width,
+    truncate,
 )
-from memfs.cli.parser import addressed, usage
+from memfs.cli.parser import usage_error, with_vault_option
 from memfs.errors import SessionNotFoundError
 
-PACE = 250  # milliseconds between two looks at a log that is followed
-FACTS = tuple("session" if name == "name" else name for name in Session._fields)  # what a list can be asked for
-LAST = 10  # events that `tail` shows
-OPTIONS = {  # that only some actions take
+FOLLOW_POLL_MILLISECONDS = 250  # between two checks of a log that is followed
+SESSION_KEYS = tuple("session" if name == "name" else name for name in Session._fields)  # for --where
+TAIL_EVENTS = 10  # unless --limit is given
+ACTION_OPTIONS = {  # options that only some actions take
     "actor": ("list",),
     "agent": ("show", "tail", "export"),
     "branch": ("show", "tail", "export"),
@@ -46,7 +46,7 @@ OPTIONS = {  # that only some actions take
     "follow": ("tail",),
 }
 
-Turn = tuple[SessionLog, Event]
+LoggedEvent = tuple[SessionLog, Event]
 
 
 def run_sessions(args: argparse.Namespace) -> int:
@@ -57,63 +57,74 @@ def run_sessions(args: argparse.Namespace) -> int:
         if args.action == "list":
             return _list(sessions, args)
         if not args.session:
-            raise usage("sessions", f"{args.action} wants the name of a session", "See `memfs sessions list`.")
+            raise usage_error("sessions", f"{args.action} needs the name of a session", "See `memfs sessions list`.")
         try:
             return {"show": _show, "tail": _tail, "export": _export}[args.action](sessions, args)
         except SessionNotFoundError as error:
-            old = [] if args.archived else Sessions(vault, archived=True).list()
-            if error.name == args.session and error.name in [one.name for one in old]:
-                error.hint = "It expired: --archived finds it."
+            archived = [] if args.archived else Sessions(vault, archived=True).list()
+            if error.name == args.session and error.name in [one.name for one in archived]:
+                error.hint = "It is archived: add --archived."
             raise
 
 
 def _check_options(args: argparse.Namespace, sessions: Sessions) -> None:
-    """Refuse what would have no effect."""
-    if args.action not in ACTIONS:
-        raise usage("sessions", f"{args.action!r} is none of {', '.join(ACTIONS)}", _meant(args, args.action, sessions))
+    """Raise a usage error for options and arguments that would have no effect."""
+    if args.action not in SESSION_ACTIONS:
+        raise usage_error(
+            "sessions",
+            f"{args.action!r} is none of {', '.join(SESSION_ACTIONS)}",
+            _show_hint(args, args.action, sessions),
+        )
     if args.action == "list" and args.session:
-        raise usage("sessions", f"list takes no session: {args.session!r}", _meant(args, args.session, sessions))
-    for name, actions in OPTIONS.items():
+        raise usage_error(
+            "sessions", f"list takes no session: {args.session!r}", _show_hint(args, args.session, sessions)
+        )
+    for name, actions in ACTION_OPTIONS.items():
         if getattr(args, name) and args.action not in actions:
-            raise usage("sessions", f"--{name} is for {' and '.join(actions)}, not for {args.action}")
+            raise usage_error("sessions", f"--{name} is for {' and '.join(actions)}, not for {args.action}")
 
 
-def _meant(args: argparse.Namespace, session: str, sessions: Sessions) -> str:
-    """What a session is shown by, where somebody names it alone."""
+def _show_hint(args: argparse.Namespace, session: str, sessions: Sessions) -> str:
+    """Return the command that shows a session, if the word is the name of one; else empty."""
     if session not in [one.name for one in sessions.list()]:
         return ""
-    return plain(addressed(f"Did you mean `memfs sessions show {quote(session)}`?", args.vault))
+    return safe_text(with_vault_option(f"Did you mean `memfs sessions show {quote(session)}`?", args.vault))
 
 
 def run_actors(args: argparse.Namespace) -> int:
-    """List who sessions are had with."""
+    """List the actors of all sessions."""
     with open_vault(args.vault) as vault:
         actors = Sessions(vault).actors()
     if args.json:
         print_json([one._asdict() for one in actors])
     elif actors:
-        rows = [[plain(one.name), str(one.sessions), str(one.messages), _when(one.updated)] for one in actors]
+        rows = [[safe_text(one.name), str(one.sessions), str(one.messages), _time_text(one.updated)] for one in actors]
         print_table(("actor", "sessions", "messages", "last"), rows)
     else:
-        print("no sessions with anybody", file=sys.stderr)
+        print("no sessions with an actor", file=sys.stderr)
     return 0 if actors else 1
 
 
 def run_expire(args: argparse.Namespace) -> int:
-    """Tell which sessions are old; with --yes, move them to the archive."""
+    """List the sessions that were not used for so many days; with --yes, move them to the archive."""
     with open_vault(args.vault) as vault:
         sessions = Sessions(vault)
         found = sessions.expire(args.days) if args.yes else sessions.expired(args.days)
     if args.json:
-        print_json({"moved": bool(args.yes), "sessions": [_facts(one) for one in found]})
+        print_json({"moved": bool(args.yes), "sessions": [_session_json(one) for one in found]})
         return 0
     for one in found:
-        print(f"moved to {plain(one.path)}" if args.yes else f"{plain(one.path)}, last used {_when(one.updated)}")
+        print(
+            f"moved to {safe_text(one.path)}"
+            if args.yes
+            else f"{safe_text(one.path)}, last used {_time_text(one.updated)}"
+        )
     if not found:
         print(f"no session is older than {args.days:g} days")
     elif not args.yes:
-        does = plain(addressed(f"`memfs expire {args.days:g} --yes` does it", args.vault))
-        print(f"{count(len(found), 'session')} would move to archive/sessions/; {does}")
+        command = safe_text(with_vault_option(f"`memfs expire {args.days:g} --yes`", args.vault))
+        them = "it" if len(found) == 1 else "them"
+        print(f"{count(len(found), 'session')} would move to archive/sessions/; {command} moves {them}")
     return 0
 
 
@@ -121,12 +132,14 @@ def run_expire(args: argparse.Namespace) -> int:
 
 
 def _list(sessions: Sessions, args: argparse.Namespace) -> int:
-    if unknown := [key for key, *_ in args.where if key not in FACTS]:
-        raise usage("sessions", f"--where: {unknown[0]!r} is nothing of a session; keys: {', '.join(FACTS)}")
-    found = sessions.list(actor=args.actor, where=conditions(args.where))
+    if unknown := [key for key, *_ in args.where if key not in SESSION_KEYS]:
+        raise usage_error(
+            "sessions", f"--where: {unknown[0]!r} is no key of a session; keys: {', '.join(SESSION_KEYS)}"
+        )
+    found = sessions.list(actor=args.actor, where=parse_conditions(args.where))
     shown = found[-args.limit :] if args.limit else found
     if args.json:
-        print_json([_facts(one) for one in shown])
+        print_json([_session_json(one) for one in shown])
     elif shown:
         print_table(("session", "actor", "agents", "messages", "last"), [_row(one) for one in shown])
         hidden = len(found) - len(shown)
@@ -137,166 +150,170 @@ def _list(sessions: Sessions, args: argparse.Namespace) -> int:
 
 
 def _row(one: Session) -> list[str]:
-    actors, agents = plain(", ".join(one.actors)), plain(", ".join(one.agents))
-    return [plain(one.name), actors or "-", agents, str(one.messages), _when(one.updated)]
+    actors, agents = safe_text(", ".join(one.actors)), safe_text(", ".join(one.agents))
+    return [safe_text(one.name), actors or "-", agents, str(one.messages), _time_text(one.updated)]
 
 
-def _facts(one: Session) -> dict[str, Any]:
-    return one.facts
+def _session_json(session: Session) -> dict[str, Any]:
+    return session.facts
 
 
-def _when(time: datetime) -> str:
+def _time_text(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}Z" if time.year > 1 else "never"
 
 
 # --- one session --------------------------------------------------------------------------------------
 
 
-def _turns(sessions: Sessions, args: argparse.Namespace) -> list[Turn]:
-    """The events of a session that are asked for, in order, each with its log."""
-    there = logs = sessions.logs(args.session)
+def _read_events(sessions: Sessions, args: argparse.Namespace) -> list[LoggedEvent]:
+    """Return the selected events of a session in order of time, each with its log."""
+    all_logs = logs = sessions.logs(args.session)
     if args.agent:
-        logs = [log for log in there if log.agent == args.agent]
+        logs = [log for log in all_logs if log.agent == args.agent]
         if not logs:
-            raise _missing(f"{args.session}/{args.agent}", "agents", [log.agent for log in there])
-    where = conditions(args.where)
+            raise _not_found(f"{args.session}/{args.agent}", "agents", [log.agent for log in all_logs])
+    where = parse_conditions(args.where)
     if branch := args.branch:
         logs = [log for log in logs if branch in _branches([log])]
         if not logs:
-            raise _missing(branch, "branches", _branches(there))
+            raise _not_found(branch, "branches", _branches(all_logs))
     found = [[(log, event) for event in log.events(branch=branch or "", where=where)] for log in logs]
-    return [turn for _, turn in merge(*map(_timed, found), key=itemgetter(0))]
+    return [logged for _, logged in merge(*map(_with_sort_times, found), key=itemgetter(0))]
 
 
 def _branches(logs: Iterable[SessionLog]) -> list[str]:
-    """The names of the branches that logs have."""
+    """Return the names of the branches of some logs."""
     return sorted({one.name for log in logs for one in log.branches() if one.name})
 
 
-def _missing(name: str, what: str, there: Sequence[str]) -> SessionNotFoundError:
-    return SessionNotFoundError(name).with_hint(f"Its {what}: {', '.join(there) or 'none'}.")
+def _not_found(name: str, kind: str, available: Sequence[str]) -> SessionNotFoundError:
+    return SessionNotFoundError(name).with_hint(f"Its {kind}: {', '.join(available) or 'none'}.")
 
 
-def _timed(turns: Sequence[Turn]) -> list[tuple[datetime, Turn]]:
-    """Turns of one log, each with when it was said, which is no earlier than the one before."""
+def _with_sort_times(events: Sequence[LoggedEvent]) -> list[tuple[datetime, LoggedEvent]]:
+    """Return the events of one log, each with its time, raised where needed so that times never decrease."""
     latest = datetime.min.replace(tzinfo=UTC)
-    return [(latest := max(latest, event.time), (log, event)) for log, event in turns]
+    return [(latest := max(latest, event.time), (log, event)) for log, event in events]
 
 
 def _show(sessions: Sessions, args: argparse.Namespace) -> int:
-    turns, session = _limited(_turns(sessions, args), args.limit), sessions.read(args.session)
+    events, session = _last(_read_events(sessions, args), args.limit), sessions.read(args.session)
     branches = _branches(sessions.logs(args.session))
     if args.json:
-        print_json({**_facts(session), "branches": branches, "events": [_event_facts(turn) for turn in turns]})
-        return _found(turns, args)
-    actor = f" with {plain(', '.join(session.actors))}" if session.actors else ""
-    others = f"; branches: {plain(', '.join(branches))}" if branches else ""
-    print(f"session {plain(session.name)}{actor}, {count(session.messages, 'message')}{others}")
-    for turn in turns:
-        print(f"\n{paint(plain(_heading(turn, are_several=len(session.agents) > 1)), 'bold')}")
-        print("".join(f"    {line}\n" for line in plain_lines(event_text(turn[1])).split("\n")), end="")
-    return _found(turns, args)
+        print_json(
+            {**_session_json(session), "branches": branches, "events": [_event_json(logged) for logged in events]}
+        )
+        return _exit_code(events, args)
+    actor = f" with {safe_text(', '.join(session.actors))}" if session.actors else ""
+    others = f"; branches: {safe_text(', '.join(branches))}" if branches else ""
+    print(f"session {safe_text(session.name)}{actor}, {count(session.messages, 'message')}{others}")
+    for logged in events:
+        heading = _heading(logged, has_several_agents=len(session.agents) > 1)
+        print(f"\n{paint(safe_text(heading), 'bold')}")
+        print("".join(f"    {line}\n" for line in safe_lines(event_text(logged[1])).split("\n")), end="")
+    return _exit_code(events, args)
 
 
-def _found(turns: Sequence[Turn], args: argparse.Namespace) -> int:
-    """The exit code: 1, and a word on stderr, where nothing fulfils the conditions."""
-    if turns or not args.where:
+def _exit_code(events: Sequence[LoggedEvent], args: argparse.Namespace) -> int:
+    """Return the exit code: 1, with a message on stderr, if no event matches --where."""
+    if events or not args.where:
         return 0
-    settle_output()
-    print(f"nothing in {plain(args.session)} fulfils --where", file=sys.stderr)
+    flush_stdout()
+    print(f"no event of {safe_text(args.session)} matches --where", file=sys.stderr)
     return 1
 
 
-def _speaker(turn: Turn, *, are_several: bool) -> str:
-    """Who said it: with the agent, in a session of several."""
-    log, event = turn
-    return f"{event.role or event.kind}{f' ({log.agent})' if are_several else ''}"
+def _speaker(logged: LoggedEvent, *, has_several_agents: bool) -> str:
+    """Return the role of an event; with the agent if the session has several."""
+    log, event = logged
+    return f"{event.role or event.kind}{f' ({log.agent})' if has_several_agents else ''}"
 
 
-def _are_several(sessions: Sessions, args: argparse.Namespace) -> bool:
-    """Tell whether a session has several agents; one that is gone meanwhile has not."""
+def _has_several_agents(sessions: Sessions, args: argparse.Namespace) -> bool:
+    """Return whether a session has several agents; False if it is gone meanwhile."""
     with suppress(SessionNotFoundError):
         return len(sessions.logs(args.session)) > 1
     return False
 
 
-def _heading(turn: Turn, *, are_several: bool) -> str:
-    """Who said it, and when."""
-    event, who = turn[1], _speaker(turn, are_several=are_several)
-    return f"{who}, {format_timestamp(event.time)}{', redacted' if event.is_redacted else ''}"
+def _heading(logged: LoggedEvent, *, has_several_agents: bool) -> str:
+    """Return the speaker and the time of an event."""
+    event, speaker = logged[1], _speaker(logged, has_several_agents=has_several_agents)
+    return f"{speaker}, {format_timestamp(event.time)}{', redacted' if event.is_redacted else ''}"
 
 
-def _limited(turns: list[Turn], limit: int | None) -> list[Turn]:
-    return turns[-limit:] if limit else turns
+def _last(events: list[LoggedEvent], limit: int | None) -> list[LoggedEvent]:
+    return events[-limit:] if limit else events
 
 
 def _export(sessions: Sessions, args: argparse.Namespace) -> int:
-    """Print a session as JSON lines, as they are in its log, or as a markdown page."""
-    turns = _limited(_turns(sessions, args), args.limit)
-    is_seen = sys.stdout.isatty()
+    """Print a session as the JSON lines of its log, or as a markdown page."""
+    events = _last(_read_events(sessions, args), args.limit)
+    is_terminal = sys.stdout.isatty()
     if args.format == "markdown" and not args.json:
-        are_several = _are_several(sessions, args)
-        headed = [(_heading(turn, are_several=are_several), turn[1]) for turn in turns]
+        several = _has_several_agents(sessions, args)
+        headed = [(_heading(logged, has_several_agents=several), logged[1]) for logged in events]
         page = render_markdown(f"Session {args.session}", headed)
-        print(plain_lines(page) if is_seen else page, end="")
-        return _found(turns, args)
-    for _, event in turns:
+        print(safe_lines(page) if is_terminal else page, end="")
+        return _exit_code(events, args)
+    for _, event in events:
         line = encode_line(event.record).decode().removesuffix("\n")
-        print(plain(line) if is_seen else line)
-    return _found(turns, args)
+        print(safe_text(line) if is_terminal else line)
+    return _exit_code(events, args)
 
 
 # --- tail ---------------------------------------------------------------------------------------------
 
 
 def _tail(sessions: Sessions, args: argparse.Namespace) -> int:
-    """Print the last events, one a line; with --follow, also those that come, until nobody reads them."""
+    """Print the last events, one per line; with --follow, also new ones until the reader of stdout goes away."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        turns = _turns(sessions, args)
-        _print_turns(_limited(turns, args.limit or LAST), args, are_several=_are_several(sessions, args))
+        events = _read_events(sessions, args)
+        tail = _last(events, args.limit or TAIL_EVENTS)
+        _print_events(tail, args, has_several_agents=_has_several_agents(sessions, args))
         if not args.follow:
-            return _found(turns, args)
-        for fresh in _follow(sessions, args, turns):
-            _print_turns(fresh, args, are_several=_are_several(sessions, args))
+            return _exit_code(events, args)
+        for new in _follow(sessions, args, events):
+            _print_events(new, args, has_several_agents=_has_several_agents(sessions, args))
     except (KeyboardInterrupt, BrokenPipeError):
-        settle_output()
+        flush_stdout()
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0
 
 
-def _follow(sessions: Sessions, args: argparse.Namespace, turns: Sequence[Turn]) -> Iterator[list[Turn]]:
-    """What comes after what is known, until whoever reads stdout goes away."""
-    known, seen = {event.id for _, event in turns}, None
+def _follow(sessions: Sessions, args: argparse.Namespace, events: Sequence[LoggedEvent]) -> Iterator[list[LoggedEvent]]:
+    """Yield new events after the given ones, until the reader of stdout goes away."""
+    known_ids, last_stamp = {event.id for _, event in events}, None
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
-    while not poll.poll(PACE):
+    while not poll.poll(FOLLOW_POLL_MILLISECONDS):
         stamp = sessions.stamp(args.session)
-        if stamp == seen:
+        if stamp == last_stamp:
             continue
-        seen, fresh = stamp, []
-        with suppress(SessionNotFoundError):  # git takes a session away for a while, and it may begin anew
-            fresh = [turn for turn in _turns(sessions, args) if turn[1].id not in known]
-        if fresh:
-            known.update(event.id for _, event in fresh)
-            yield fresh
+        last_stamp, new = stamp, []
+        with suppress(SessionNotFoundError):  # git may remove a session for a while, and an agent may start it again
+            new = [logged for logged in _read_events(sessions, args) if logged[1].id not in known_ids]
+        if new:
+            known_ids.update(event.id for _, event in new)
+            yield new
 
 
-def _print_turns(turns: Sequence[Turn], args: argparse.Namespace, *, are_several: bool) -> None:
-    room = columns()
-    for turn in turns:
-        event = turn[1]
+def _print_events(events: Sequence[LoggedEvent], args: argparse.Namespace, *, has_several_agents: bool) -> None:
+    width = terminal_width()
+    for logged in events:
+        event = logged[1]
         if args.json:
-            print_json(_event_facts(turn))
+            print_json(_event_json(logged))
         else:
-            who = plain(_speaker(turn, are_several=are_several))
-            print(cut(f"{format_timestamp(event.time)} {who}: {phrase(event_text(event))}", room))
+            speaker = safe_text(_speaker(logged, has_several_agents=has_several_agents))
+            print(truncate(f"{format_timestamp(event.time)} {speaker}: {one_line(event_text(event))}", width))
     sys.stdout.flush()
 
 
-def _event_facts(turn: Turn) -> dict[str, Any]:
-    """An event as the log has it, and whose log that is."""
-    log, event = turn
-    facts: dict[str, Any] = json.loads(encode_line(event.record))
-    return {"agent": log.agent, **facts}
+def _event_json(logged: LoggedEvent) -> dict[str, Any]:
+    """Return an event as it is in the log, with the agent of the log."""
+    log, event = logged
+    record: dict[str, Any] = json.loads(encode_line(event.record))
+    return {"agent": log.agent, **record}

@@ -1,4 +1,4 @@
-"""Commands that change memories: add, append, update, move, forget, remove, restore."""
+"""The commands that change memories: `add`, `append`, `update`, `move`, `forget`, `remove` and `restore`."""
 
 import argparse
 import shlex
@@ -6,51 +6,58 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from memfs.cli.inputs import at_terminal, header_keys, namespace_of, open_vault, reference, text_of
+from memfs.cli.inputs import (
+    is_stdin_terminal,
+    normalize_ref,
+    open_vault,
+    parse_header_keys,
+    render_namespace,
+    text_argument,
+)
 from memfs.cli.output import (
     Progress,
     count,
-    is_seen,
+    flush_stdout,
+    is_stderr_terminal,
     label,
-    plain,
     print_json,
     print_written,
-    settle_output,
-    written_facts,
+    safe_text,
 )
-from memfs.cli.parser import usage
+from memfs.cli.parser import usage_error
 from memfs.data_types import Memory, Written
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.format.edit import distinct_tags
+from memfs.json_output import written_json
 from memfs.namespace import fold
 from memfs.vault.vault import Vault
 
 T = TypeVar("T")
-DOCUMENTS = frozenset("csv doc docx htm html json markdown mdx odt org pdf rst text txt yaml yml".split())  # endings
+FILE_EXTENSIONS = frozenset("csv doc docx htm html json markdown mdx odt org pdf rst text txt yaml yml".split())
 
 
 def run_add(args: argparse.Namespace) -> int:
     """Add a memory."""
-    keys = header_keys(args.set)
-    given = {"type": args.type, "tags": distinct_tags(args.tag), "title": args.title, "importance": args.importance}
-    keys |= {key: value for key, value in given.items() if value}
+    keys = parse_header_keys(args.set)
+    options = {"type": args.type, "tags": distinct_tags(args.tag), "title": args.title, "importance": args.importance}
+    keys |= {key: value for key, value in options.items() if value}
     with open_vault(args.vault) as vault:
-        where = namespace_of(vault, args.namespace)
-        written = vault.add(text_of(args.text), where, header=keys)
+        namespace = render_namespace(vault, args.namespace)
+        written = vault.add(text_argument(args.text), namespace, header=keys)
         print_written(written, as_json=args.json)
         if written.outcome == "duplicate" and not args.json:
-            _print_kept(vault.read(written.path), keys)
+            _print_unchanged_keys(vault.read(written.path), keys)
     return 0
 
 
-def _print_kept(memory: Memory, keys: Mapping[str, Any]) -> None:
-    """Say which of the keys that were given with a text that is there already are not as given."""
-    kept = sorted(key for key, value in keys.items() if not _has(memory, key, value))
-    if kept:
-        stay, them = ("stays as it is", "it") if len(kept) == 1 else ("stay as they are", "them")
-        settle_output()
-        way = f"`memfs update {shlex.quote(memory.path)}` changes {them}"
-        print(f"note: its {plain(' and '.join(kept))} {stay}; {plain(way)}", file=sys.stderr)
+def _print_unchanged_keys(memory: Memory, keys: Mapping[str, Any]) -> None:
+    """Print which of the given keys differ from those of the memory that already has the text."""
+    unchanged = sorted(key for key, value in keys.items() if not _has(memory, key, value))
+    if unchanged:
+        verb, them = ("was", "it") if len(unchanged) == 1 else ("were", "them")
+        flush_stdout()
+        hint = f"`memfs update {shlex.quote(memory.path)}` changes {them}"
+        print(f"note: its {safe_text(' and '.join(unchanged))} {verb} not changed; {safe_text(hint)}", file=sys.stderr)
 
 
 def _has(memory: Memory, key: str, value: Any) -> bool:
@@ -62,18 +69,18 @@ def _has(memory: Memory, key: str, value: Any) -> bool:
 def run_append(args: argparse.Namespace) -> int:
     """Add lines to a memory."""
     with open_vault(args.vault) as vault:
-        print_written(vault.append(reference(vault, args.ref), text_of(args.text)), as_json=args.json)
+        print_written(vault.append(normalize_ref(vault, args.ref), text_argument(args.text)), as_json=args.json)
     return 0
 
 
 def run_update(args: argparse.Namespace) -> int:
     """Change a memory's header keys, tags or body."""
-    keys = header_keys(args.set) | dict.fromkeys(header_keys((key, "") for key in args.unset))
+    keys = parse_header_keys(args.set) | dict.fromkeys(parse_header_keys((key, "") for key in args.unset))
     if not (keys or args.tag or args.untag) and args.body is None:
-        raise usage("update", "nothing to change: give --set, --unset, --tag, --untag or --body")
-    body = None if args.body is None else text_of([args.body])
+        raise usage_error("update", "nothing to change: give --set, --unset, --tag, --untag or --body")
+    body = None if args.body is None else text_argument([args.body])
     with open_vault(args.vault) as vault:
-        ref = reference(vault, args.ref)
+        ref = normalize_ref(vault, args.ref)
         written = vault.update(ref, body=body, add_tags=args.tag, remove_tags=args.untag, seen=args.seen, header=keys)
         print_written(written, as_json=args.json)
     return 0
@@ -82,91 +89,93 @@ def run_update(args: argparse.Namespace) -> int:
 def run_move(args: argparse.Namespace) -> int:
     """Move a memory."""
     with open_vault(args.vault) as vault:
-        to = namespace_of(vault, args.to) or "/"
+        to = render_namespace(vault, args.to) or "/"
         _refuse_file_name(vault, to)
-        before = vault.read(reference(vault, args.ref))
+        before = vault.read(normalize_ref(vault, args.ref))
         written = vault.move(before.path, to)
         print_written(written, as_json=args.json)
-        if is_seen() and not args.json and written.path != before.path:
-            _print_left_behind(vault, before.path)
+        if is_stderr_terminal() and not args.json and written.path != before.path:
+            _print_stale_links(vault, before.path)
     return 0
 
 
 def _refuse_file_name(vault: Vault, to: str) -> None:
-    """What looks like a file of another kind is not taken for a namespace, unless it is one."""
-    name, dot, ending = to.rpartition("/")[2].rpartition(".")
-    if dot and ending.lower() in DOCUMENTS and not (vault.root / to.strip("/")).is_dir():
-        hint = f"Name it {name}.md, or, if it is to be a namespace, {name}.{ending}/ with a slash."
-        raise usage("move", f"{to!r}: the name of a memory ends in .md", hint)
+    """Raise a usage error for a target that looks like a file of another kind, unless it is a namespace."""
+    name, dot, extension = to.rpartition("/")[2].rpartition(".")
+    if dot and extension.lower() in FILE_EXTENSIONS and not (vault.root / to.strip("/")).is_dir():
+        hint = f"Name it {name}.md; for a namespace, write {name}.{extension}/ with a slash."
+        raise usage_error("move", f"{to!r}: the name of a memory ends in .md", hint)
 
 
-def _print_left_behind(vault: Vault, old: str) -> None:
-    """Tell a person, who can wait for it, how many links lead to where the memory was."""
+def _print_stale_links(vault: Vault, old_path: str) -> None:
+    """Print how many links still have the old path of a moved memory; slow, so only at a terminal."""
     from memfs.upkeep.link_graph import Graph
 
-    with Progress("looked for links in", doing="reading memories") as progress:
+    with Progress("looked for links in", activity="reading memories") as progress:
         problems = Graph.of(vault, progress=progress).problems()
-    gone = fold(old.removesuffix(".md"))
-    if number := sum(fold(problem.value.removesuffix(".md")) == gone for problem in problems):
-        names, them = ("names", "it") if number == 1 else ("name", "them")
-        settle_output()
-        print(f"note: {count(number, 'link')} {names} the old path; `memfs check` shows {them}", file=sys.stderr)
+    old_name = fold(old_path.removesuffix(".md"))
+    if number := sum(fold(problem.value.removesuffix(".md")) == old_name for problem in problems):
+        verb, them = ("has", "it") if number == 1 else ("have", "them")
+        flush_stdout()
+        print(f"note: {count(number, 'link')} {verb} the old path; `memfs check` shows {them}", file=sys.stderr)
 
 
 def run_restore(args: argparse.Namespace) -> int:
-    """Bring a kept version back."""
+    """Restore a kept version, or list the kept versions."""
     if args.list:
         from memfs.cli.commands.read import run_versions
 
         return run_versions(args)
     with open_vault(args.vault) as vault:
-        print_written(vault.restore(reference(vault, args.ref), args.version), as_json=args.json)
+        print_written(vault.restore(normalize_ref(vault, args.ref), args.version), as_json=args.json)
     return 0
 
 
 def run_forget(args: argparse.Namespace) -> int:
     """Move memories to the archive."""
     with open_vault(args.vault) as vault:
-        return _each([reference(vault, ref) for ref in args.refs], vault.forget, as_json=args.json)
+        return _run_each([normalize_ref(vault, ref) for ref in args.refs], vault.forget, as_json=args.json)
 
 
 def run_remove(args: argparse.Namespace) -> int:
-    """Delete memories, once a person said yes to those that were shown."""
+    """Delete memories; without --yes, show them and ask first."""
     with open_vault(args.vault) as vault:
-        refs = [reference(vault, ref) for ref in args.refs]
+        refs = [normalize_ref(vault, ref) for ref in args.refs]
         if args.yes:
-            return _each(refs, vault.remove, as_json=args.json)
-        if not at_terminal():
-            raise usage("remove", "deletes for good, and there is no terminal to ask at", "Repeat with --yes.")
-        memories, errors = _tried(refs, vault.read)
-        if memories and not _confirmed(memories):
+            return _run_each(refs, vault.remove, as_json=args.json)
+        if not is_stdin_terminal():
+            raise usage_error(
+                "remove", "deletes for good, and there is no terminal to confirm at", "Repeat with --yes."
+            )
+        memories, unreadable = _try_each(refs, vault.read)
+        if memories and not _is_confirmed(memories):
             print("nothing was removed", file=sys.stderr)
             return 1
         seen = {memory.path: memory.stamp for memory in memories}
-        done, failed = _tried(list(seen), lambda path: vault.remove(path, seen=seen[path]))
-        return _tell(done, [*errors, *failed], as_json=args.json)
+        done, failed = _try_each(list(seen), lambda path: vault.remove(path, seen=seen[path]))
+        return _print_results(done, [*unreadable, *failed], as_json=args.json)
 
 
-def _confirmed(memories: Sequence[Memory]) -> bool:
-    """Show what would go, and ask."""
+def _is_confirmed(memories: Sequence[Memory]) -> bool:
+    """Print the memories to delete, ask at the terminal, and return whether the answer is yes."""
     for memory in memories:
-        print(f"{plain(memory.path)}  {label(memory)}", file=sys.stderr)
-    what = count(len(memories), "memory")
+        print(f"{safe_text(memory.path)}  {label(memory)}", file=sys.stderr)
+    memories_text = count(len(memories), "memory")
     try:
-        print(f"Delete {what} with all kept versions? [y/N] ", end="", file=sys.stderr, flush=True)
+        print(f"Delete {memories_text} with all kept versions? [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
     except KeyboardInterrupt:
-        print(file=sys.stderr)  # what the shell says next is no part of the question
+        print(file=sys.stderr)  # so that the prompt of the shell starts a new line
         raise
 
 
-def _each(refs: Sequence[str], action: Callable[[str], Written], *, as_json: bool) -> int:
-    """Do every one; what fails stops no other and is told at the end."""
-    return _tell(*_tried(refs, action), as_json=as_json)
+def _run_each(refs: Sequence[str], action: Callable[[str], Written], *, as_json: bool) -> int:
+    """Run an action on each ref, also after a failure; print the results, then raise the errors together."""
+    return _print_results(*_try_each(refs, action), as_json=as_json)
 
 
-def _tried(refs: Sequence[str], action: Callable[[str], T]) -> tuple[list[T], list[MemfsError]]:
-    """What came of every one, and what failed."""
+def _try_each(refs: Sequence[str], action: Callable[[str], T]) -> tuple[list[T], list[MemfsError]]:
+    """Return the results of an action on each ref, and the errors."""
     done: list[T] = []
     errors: list[MemfsError] = []
     for ref in dict.fromkeys(refs):
@@ -177,9 +186,9 @@ def _tried(refs: Sequence[str], action: Callable[[str], T]) -> tuple[list[T], li
     return done, errors
 
 
-def _tell(done: Sequence[Written], errors: Sequence[MemfsError], *, as_json: bool) -> int:
+def _print_results(done: Sequence[Written], errors: Sequence[MemfsError], *, as_json: bool) -> int:
     if as_json:
-        print_json([written_facts(written) for written in done])
+        print_json([written_json(written) for written in done])
     else:
         for written in done:
             print_written(written, as_json=False)
