@@ -34,5 +34,5 @@ _mutexes: "WeakSet[Mutex]" = WeakSet()
 @after_fork
 def _free_mutexes() -> None:
     """Unlock in a child: the threads that held the locks exist only in the parent."""
-    for one in list(_mutexes):
-        one.free()
+    for mutex in list(_mutexes):
+        mutex.free()

@@ -1,4 +1,4 @@
-"""What a manager is given, checked before anything is done with it. Pure."""
+"""Checks of arguments and configurations that callers pass in, made before anything is done with them. Pure."""
 
 import json
 import re
@@ -7,37 +7,42 @@ from typing import Any
 
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, short_repr
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what models' makers allow as the name of a tool
-Toggle = Mapping[str, Any] | bool | None
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # the tool names that all model providers allow
+Toggle = Mapping[str, Any] | bool | None  # settings of a feature, True for its defaults, or off
 
 
 def check_list(subject: str, given: Any) -> list[Any]:
-    """Several things, and not one that happens to be a text."""
+    """Return the items as a list. Raises InvalidSetupError for a text, a mapping, or anything that is not iterable."""
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise InvalidSetupError(subject, f"{short_repr(given)} is not a list")
     return list(given)
 
 
 def expand_toggle(given: Toggle) -> Mapping[str, Any] | None:
-    """True stands for all defaults, and nothing for off."""
+    """Return the settings of a feature: empty for True, None if it is off. Raises InvalidSetupError for a text."""
     if isinstance(given, str):
         raise InvalidSetupError("MemoryManager", f"{given!r} is not True, False or a mapping of settings")
     return given if isinstance(given, Mapping) else {} if given else None
 
 
-def check_tool_config(subject: str, config: Mapping[str, Any], *keys: str) -> None:
-    """Refuse a key that nobody reads."""
+def check_keys(subject: str, config: Mapping[str, Any], *keys: str) -> None:
+    """Raise InvalidSetupError if a configuration has a key outside `keys`: a misspelled key must not be ignored."""
     if unknown := config.keys() - set(keys):
         raise InvalidSetupError(subject, f"unknown key {min(unknown)!r}; known: {', '.join(keys)}")
-    if not isinstance(waits := config.get("wait_for_writes", True), bool):
-        raise InvalidSetupError(subject, f"wait_for_writes: {short_repr(waits)} is not True or False")
+
+
+def check_tool_config(subject: str, config: Mapping[str, Any], *keys: str) -> None:
+    """Raise InvalidSetupError if a tool's configuration has a key outside `keys`, or a wrong name or flag."""
+    check_keys(subject, config, *keys)
+    if not isinstance(flag := config.get("wait_for_writes", True), bool):
+        raise InvalidSetupError(subject, f"wait_for_writes: {short_repr(flag)} is not True or False")
     name = config.get("name")
     if name is not None and not (isinstance(name, str) and _TOOL_NAME.fullmatch(name)):
         raise InvalidSetupError(subject, f"name: {short_repr(name)} is not up to 64 letters, digits, - and _")
 
 
 def parse_tool_arguments(tool: str, given: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
-    """The arguments of a tool call, as a mapping or as JSON."""
+    """Return the arguments of a tool call, given as a mapping or as JSON. Raises InvalidArgumentsError."""
     try:
         arguments = json.loads(given or "{}") if isinstance(given, str) else given or {}
     except ValueError as error:
@@ -48,15 +53,14 @@ def parse_tool_arguments(tool: str, given: Mapping[str, Any] | str | None) -> Ma
 
 
 def check_options(subject: str, options: Mapping[str, Any] | None, *keys: str) -> Mapping[str, Any]:
-    """The options of a call; one that nobody reads is refused."""
-    asked = {} if options is None else options
-    if not isinstance(asked, Mapping):
-        raise InvalidArgumentsError(
-            subject, f"options: {short_repr(asked)} is not a mapping such as {{'stores': [...]}}"
-        )
-    if unknown := asked.keys() - set(keys):
+    """Return the options of a call. Raises InvalidArgumentsError if they are no mapping, or one is not in `keys`."""
+    given = {} if options is None else options
+    if not isinstance(given, Mapping):
+        reason = f"options: {short_repr(given)} is not a mapping such as {{'stores': [...]}}"
+        raise InvalidArgumentsError(subject, reason)
+    if unknown := given.keys() - set(keys):
         raise InvalidArgumentsError(subject, f"unknown option {min(unknown)!r}; known: {', '.join(keys)}")
-    return asked
+    return given
 
 
 def is_positive_int(value: object, maximum: float = float("inf")) -> bool:

@@ -1,4 +1,4 @@
-"""The values that travel between rooms: frozen, without I/O."""
+"""The values that packages pass to each other, among them the public Memory, Header and Hit: frozen, without I/O."""
 
 import os
 import re
@@ -11,39 +11,39 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeGuard, TypeVar, 
 from memfs.namespace import Namespace
 
 T = TypeVar("T")
-ENCRYPTED_PREFIX = "enc:v1:"  # how an encrypted value begins, and a line of a body that is one
-ENCRYPTED_LABEL = "[encrypted]"  # what is shown in its place
+ENCRYPTED_PREFIX = "enc:v1:"  # an encrypted header value or body line begins with it
+ENCRYPTED_LABEL = "[encrypted]"  # shown in place of an encrypted value
 ENCRYPTED_LINE = re.compile(rf"^{ENCRYPTED_PREFIX}\S*", re.MULTILINE)
 _HEADING = re.compile(r"^# +(\S.*)$", re.MULTILINE)
 _FIRST_SENTENCE = re.compile(r"^(?!#)(\S.{0,300}?(?:[.!?](?=\s|$)|$))", re.MULTILINE)
 
 
 def is_encrypted_value(value: object) -> TypeGuard[str]:
-    """Tell whether a value is an encrypted one."""
+    """Return whether a header value is encrypted."""
     return isinstance(value, str) and value.startswith(ENCRYPTED_PREFIX)
 
 
-def replace_encrypted_lines(text: str, instead: str = "") -> str:
-    """A text without its encrypted lines."""
-    return ENCRYPTED_LINE.sub(instead, text) if ENCRYPTED_PREFIX in text else text
+def replace_encrypted_lines(text: str, replacement: str = "") -> str:
+    """Return a text with each encrypted line replaced."""
+    return ENCRYPTED_LINE.sub(replacement, text) if ENCRYPTED_PREFIX in text else text
 
 
 def display_value(value: Any) -> Any:
-    """A value as it is shown: `[encrypted]` stands for what is."""
+    """Return a header value as it is displayed: `[encrypted]` replaces encrypted texts."""
     if isinstance(value, list | tuple):
         return [display_value(item) for item in value]
     return ENCRYPTED_LABEL if is_encrypted_value(value) else value
 
 
 def copy_containers(value: Any) -> Any:
-    """A value of a header as one may change it: its lists and mappings are copies."""
+    """Return a header value with copies of its lists and mappings, which the caller may change."""
     if isinstance(value, list):
         return [copy_containers(item) for item in value]
     return {key: copy_containers(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 class Stamp(NamedTuple):
-    """A token that differs when the file does."""
+    """A token for one state of a file; it changes when the file changes."""
 
     mtime_ns: int
     ctime_ns: int
@@ -55,19 +55,19 @@ class Stamp(NamedTuple):
 
     @classmethod
     def from_stat(cls, status: os.stat_result) -> Self:
-        """The stamp of a file of which the system says this."""
+        """Return the stamp of a file with this status."""
         return cls(status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `str(stamp)` wrote."""
+        """Parse the text that `str(stamp)` returned."""
         mtime, ctime, size, inode = (int(part, 16) for part in text.split("-"))
         return cls(mtime, ctime, size, inode)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a file that could not be understood, and where; of a whole namespace the line is 0."""
+    """A fault in a file, and where it is; the line is 0 if it concerns a whole file or namespace."""
 
     path: str
     line: int
@@ -78,7 +78,7 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """Where an editor finds it."""
+        """The place in the form `path:line:`, which editors can open."""
         return f"{self.path}:{self.line}:" if self.line else f"{self.path}:"
 
     def __str__(self) -> str:
@@ -90,13 +90,13 @@ _NO_TEXT: str | None = None
 
 
 def _header_property(name: str, default: T) -> T:
-    """A property of the header: the value of a key, or its default."""
+    """Return a property of the header that has the value of a key, or a default."""
     return cast("T", property(lambda self: self.values.get(name, default)))
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The front-matter: known keys typed, unknown ones as YAML gave them."""
+    """The front-matter of a memory: known keys are typed, unknown ones have the value that YAML gives them."""
 
     values: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -131,36 +131,37 @@ class Header:
         return _end_of_day(self.values.get("expires"))
 
     def get(self, key: str, default: object = None) -> Any:
-        """The value of any key, known or not."""
+        """Return the value of any key, known or not."""
         return self.values.get(key, default)
 
 
 class ParsedFile(NamedTuple):
-    """What a memory file's bytes say; the header is understood when it is asked for."""
+    """The content of a memory file; the header is parsed on demand."""
 
     body: str
     parse_header: Callable[[], tuple[Header, tuple[Problem, ...]]]
 
 
 class lazy(Generic[T]):  # noqa: N801  as `property` is
-    """A property that is made when it is first asked for, and kept.
+    """A property that is computed on first use and cached in the instance.
 
-    A `cached_property` takes a lock, which a forked process finds held by a thread that it does not have.
+    `functools.cached_property` takes a lock in Python 3.11; after a fork it may be held by a thread that only the
+    parent process has.
     """
 
-    def __init__(self, make: Callable[[Any], T]) -> None:
-        self._make, self._name, self.__doc__ = make, make.__name__, make.__doc__
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self._name, self.__doc__ = compute, compute.__name__, compute.__doc__
 
     def __get__(self, instance: object, owner: type) -> T:
         if instance is None:
-            return cast("T", self)  # of the class
-        value = instance.__dict__[self._name] = self._make(instance)
+            return cast("T", self)  # accessed on the class
+        value = instance.__dict__[self._name] = self._compute(instance)
         return value
 
 
 @dataclass(frozen=True, init=False)
 class Memory:
-    """One markdown file as it was read; its bytes are understood when they are asked for."""
+    """One markdown file as it was read; its bytes are parsed on demand."""
 
     path: str
     data: bytes = field(repr=False)
@@ -170,7 +171,7 @@ class Memory:
     def __init__(
         self, path: str, data: bytes, status: os.stat_result, reader: Callable[[str, bytes], ParsedFile]
     ) -> None:
-        values = self.__dict__  # as the generated one does, in less time
+        values = self.__dict__  # faster than the generated constructor
         values["path"], values["data"], values["status"], values["reader"] = path, data, status, reader
 
     @lazy
@@ -183,7 +184,7 @@ class Memory:
 
     @property
     def text(self) -> str:
-        """The whole file."""
+        """The text of the whole file."""
         try:
             return self.data.decode()
         except UnicodeDecodeError:
@@ -195,12 +196,12 @@ class Memory:
 
     @lazy
     def _is_header_immutable(self) -> bool:
-        """Whether no value of the header can be changed."""
+        """Return whether the header has no list or mapping, which a caller could change."""
         return not any(isinstance(value, list | dict) for value in self._header_and_problems[0].values.values())
 
     @property
     def header(self) -> Header:
-        header = self._header_and_problems[0]  # of several who were given this memory, none changes it for the others
+        header = self._header_and_problems[0]  # shared: a caller must not change it for the others
         return header if self._is_header_immutable else Header(MappingProxyType(copy_containers(dict(header.values))))
 
     @lazy
@@ -209,12 +210,12 @@ class Memory:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the body is encrypted, or a line of it."""
+        """Whether the body, or a line of it, is encrypted."""
         return self.legible != self.body
 
     @property
     def legible(self) -> str:
-        """The body as it is shown: `[encrypted]` stands for what is."""
+        """The body as it is displayed: `[encrypted]` replaces encrypted lines."""
         return replace_encrypted_lines(self.body, ENCRYPTED_LABEL)
 
     @property
@@ -232,16 +233,16 @@ class Memory:
     @lazy
     def title(self) -> str:
         body = self.body
-        head = self.data[: len(self.data) - len(body)]  # all of the header, at least
+        head = self.data[: len(self.data) - len(body)]  # at least the whole header
         if (b"title" in head or b"\\" in head) and (title := self.header.values.get("title")):
-            return ENCRYPTED_LABEL if is_encrypted_value(title) else str(title)  # a header takes a while to read
+            return ENCRYPTED_LABEL if is_encrypted_value(title) else str(title)  # parsing a header is slow
         heading = _HEADING.search(body) if "#" in body else None
         return heading[1].rstrip("\r #") if heading else self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
     def description(self) -> str:
-        if said := self.header.description:
-            return ENCRYPTED_LABEL if is_encrypted_value(said) else said
+        if description := self.header.description:
+            return ENCRYPTED_LABEL if is_encrypted_value(description) else description
         sentence = _FIRST_SENTENCE.search(self.legible)
         return sentence[1].strip() if sentence else ""
 
@@ -262,15 +263,13 @@ Outcome = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The answer to a write: what it concerns, and what became of it. On disk when it is returned."""
+    """The result of a write, which is on disk when it is returned."""
 
     id: str
     path: str
     outcome: Outcome
     stamp: Stamp | None = None
-    redacted: Mapping[str, int] = field(
-        default_factory=dict, hash=False
-    )  # what an agent said and is not there, by kind
+    redacted: Mapping[str, int] = field(default_factory=dict, hash=False)  # kind -> number of passages left out
 
 
 ChangeKind = Literal["created", "updated", "moved", "removed"]
@@ -278,16 +277,16 @@ ChangeKind = Literal["created", "updated", "moved", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A memory that came, changed, went or was moved."""
+    """One change of a memory in the vault."""
 
     kind: ChangeKind
     path: str
-    old_path: str | None = None  # of one that was moved
+    old_path: str | None = None  # of a moved memory
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a memory was found, or not: one fact of it in words, and what it counts for."""
+    """One reason why a memory was found or not, and its share of the score."""
 
     text: str
     score: float = 0.0
@@ -295,13 +294,13 @@ class Reason:
 
 @dataclass(frozen=True, init=False)
 class Hit:
-    """A memory that was found: `relevance` 0..1 means the same in every vault; hits are ordered by `rank`."""
+    """A memory that was found. `relevance`, 0 to 1, is comparable between vaults; hits are ordered by `rank`."""
 
     memory: Memory
     relevance: float
     rank: float
     snippet: str
-    marks: tuple[tuple[int, int], ...] = ()  # where the words of the question stand in the snippet
+    marks: tuple[tuple[int, int], ...] = ()  # start and end of each query term in the snippet
     why: tuple[Reason, ...] = ()
 
     def __init__(
@@ -313,7 +312,7 @@ class Hit:
         marks: tuple[tuple[int, int], ...] = (),
         why: tuple[Reason, ...] = (),
     ) -> None:
-        values = self.__dict__  # as the generated one does, in less time
+        values = self.__dict__  # faster than the generated constructor
         values["memory"], values["relevance"], values["rank"] = memory, relevance, rank
         values["snippet"], values["marks"], values["why"] = snippet, marks, why
 
@@ -328,7 +327,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What a sync did. `problems` are files that could not be indexed, and what else went wrong."""
+    """The result of a sync. `problems` has the files that could not be indexed, and other faults."""
 
     added: int
     updated: int
@@ -344,17 +343,17 @@ class SyncReport:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """How things stand with the index."""
+    """The state of the index."""
 
-    generation: str  # names the published index; empty if there is none
+    generation: str  # name of the published index; empty if there is none
     memories: int  # in the published index
-    pending: int  # changes that are searched, and not published yet
+    pending: int  # changes that are searched but not yet published
     where: str  # disk, memory or none
     watcher: str  # process id of the live watcher of this vault, or empty
     notices: str  # how this process learns of changes: kernel, watcher, scan
-    last_scan: datetime | None  # when a process last looked at every file
-    trouble: str = ""  # why the index is not on disk, or could not be published, or what else is wrong
-    semantic: str = "off"  # the model by which meaning is searched; off, or missing if that is not installed
+    last_scan: datetime | None  # when a process last checked every file
+    trouble: str = ""  # why the index is not on disk or could not be published, or another fault
+    semantic: str = "off"  # the embedding model; "off", or "missing" if it is not installed
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -367,12 +366,12 @@ class Version:
 
 
 def memory_id(path: str, values: Mapping[str, Any]) -> str:
-    """The id of a memory with such a header: the one that is written there, or its path."""
+    """Return the id of a memory: the value of `id` in its header, or its path without suffix."""
     return values.get("id") or path.removesuffix(".md")
 
 
 def as_time(value: object) -> date | datetime:
-    """Read a date or a time; without a zone it is UTC. ValueError if it is neither."""
+    """Convert a date, a time, or a text of one; a time without a zone is UTC. Raises ValueError for anything else."""
     if isinstance(value, datetime):
         if value.tzinfo is UTC:
             return value
@@ -385,8 +384,8 @@ def as_time(value: object) -> date | datetime:
 
 
 def modification_time(status: os.stat_result) -> datetime:
-    """When a file was written last."""
-    seconds = min(max(status.st_mtime_ns / 1e9, -62_135_596_800), 253_402_300_799)  # of years 1 to 9999
+    """Return the modification time of a file, cut to the years 1 to 9999."""
+    seconds = min(max(status.st_mtime_ns / 1e9, -62_135_596_800), 253_402_300_799)
     return datetime.fromtimestamp(seconds, UTC)
 
 

@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-OLD_MODULES = {  # import paths that were documented once, and the modules that hold their names now
+OLD_MODULES = {  # documented import paths of earlier versions -> the modules that define their names
     "memfs.agent.session": ("memfs.agent.sessions", "memfs.agent.distill"),
     "memfs.retention": ("memfs.decay",),
     "memfs.upkeep.encryption": ("memfs.privacy.field_encryption",),
@@ -39,7 +39,7 @@ def lazy_attributes(package: str, homes: Mapping[str, str]) -> tuple[Callable[[s
 
 
 class OldModuleFinder:
-    """Find the modules of OLD_MODULES. Placed last, it is asked only for modules that no other finder has."""
+    """A finder for the modules of OLD_MODULES. The last one: used only if no other finds the module."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return the spec of an old import path, and None for any other name."""
@@ -49,7 +49,7 @@ class OldModuleFinder:
         """Let Python create an empty module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Delegate every attribute to the modules that hold it now."""
+        """Delegate every attribute to the modules that define it."""
         name = module.__name__
 
         def getattribute(attribute: str) -> Any:

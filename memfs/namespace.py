@@ -1,4 +1,4 @@
-"""Names: namespaces, templates, paths, slugs and ids. Refuses what leaves the tree."""
+"""Namespaces, namespace templates, paths and file names: parse and check them, so that none leaves the vault. Pure."""
 
 import re
 import unicodedata
@@ -26,19 +26,19 @@ _WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
 
 
 def fold(name: str) -> str:
-    """The form in which two spellings of one name are equal."""
+    """Return the case-folded NFC form of a name; it is equal for all spellings of the name."""
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def is_utf8_encodable(text: str) -> bool:
-    """Tell whether UTF-8 can hold it: it has no lone surrogate."""
+    """Return whether a text can be encoded as UTF-8, that is, has no lone surrogate."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _name_fault(segment: str) -> str | None:
-    """Say why `segment` may not name a directory or a file, or None."""
+    """Return the reason why `segment` may not be the name of a directory or a file; None if it may."""
     if not segment:
         return "an empty name"
     if len(segment) > 100 or len(segment.encode("utf-8", "surrogatepass")) > 240:
@@ -46,7 +46,7 @@ def _name_fault(segment: str) -> str | None:
     if segment in {".", ".."}:
         return "a name that leaves the tree"
     if segment[-3:].lower() == ".md":
-        return "a name that ends as a memory's does"
+        return "a name that ends in '.md', as a memory's does"
     if segment[0] in ".-~# " or segment[-1] in ". ":
         return f"a name that begins or ends with {segment[0] if segment[0] in '.-~# ' else segment[-1]!r}"
     if len(segment) > 4 and _PLAIN_NAME.fullmatch(segment):
@@ -69,7 +69,7 @@ class Namespace:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `/facts/alice`; slashes around it are optional."""
+        """Parse a text such as `/facts/alice`; the outer slashes are optional. Raises InvalidNamespaceError."""
         return cls(_parse_segments(text))
 
     @property
@@ -80,7 +80,7 @@ class Namespace:
         return "/" + self.path
 
     def holds(self, segments: tuple[str, ...]) -> bool:
-        """Tell whether a path of these segments lies in this subtree, by whole segments."""
+        """Return whether a path of these segments is in this subtree; whole segments are compared, without case."""
         return tuple(map(fold, segments[: len(self.segments)])) == tuple(map(fold, self.segments))
 
 
@@ -91,31 +91,34 @@ def _parse_segments(text: str) -> tuple[str, ...]:
     if len(segments) > MAX_DEPTH:
         raise InvalidNamespaceError(text[:100], f"more than {MAX_DEPTH} names deep")
     for segment in segments:
-        if fault := _name_fault(segment):
-            raise InvalidNamespaceError(text, fault)
+        if reason := _name_fault(segment):
+            raise InvalidNamespaceError(text, reason)
     return segments
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A namespace with placeholders, checked when it is made."""
+    """A namespace with placeholders, checked when it is created."""
 
     text: str
 
     def __post_init__(self) -> None:
-        filled = re.sub(r"\{(\w+)\}", self._sample, self.text)
+        filled = re.sub(r"\{(\w+)\}", self._sample_value, self.text)
         if "{" in filled or "}" in filled:
             raise SettingsError(f"template {self.text!r}", "a brace that closes no placeholder")
         Namespace.parse(filled)
 
-    def _sample(self, match: re.Match[str]) -> str:
+    def _sample_value(self, match: re.Match[str]) -> str:
         if match[1] not in _PLACEHOLDERS:
             known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
             raise SettingsError(f"template {self.text!r}", f"unknown placeholder {match[0]}; known: {known}")
         return "x"
 
     def render(self, *, actor: str = "", session: str = "", strategy: str = "") -> Namespace:
-        """Fill every placeholder with one encoded segment, in a single pass."""
+        """Replace each placeholder by its value, encoded as one segment, in a single pass.
+
+        Raises SettingsError if a placeholder has no value.
+        """
         values: Mapping[str, str] = {"actor": actor, "session": session, "strategy": strategy}
 
         def fill(match: re.Match[str]) -> str:
@@ -128,7 +131,7 @@ class Template:
 
 
 def encode_segment(value: str) -> str:
-    """Percent-encode any text into one legal segment."""
+    """Percent-encode any text into one valid segment."""
     value = unicodedata.normalize("NFC", value)
     segment = "".join(
         char if _is_kept_unencoded(char) else quote(char, safe="", errors="surrogatepass") for char in value
@@ -149,7 +152,7 @@ def _is_kept_unencoded(char: str) -> bool:
 
 
 def split_path(ref: str) -> tuple[str, ...] | None:
-    """Split a vault-relative path, as people may have named it; None if it cannot lie in the tree."""
+    """Split a vault-relative path into segments; None if no file of the vault can have this path."""
     segments = tuple(ref.removeprefix("/").split("/"))
     try:
         if len(segments) > MAX_DEPTH + 2:
@@ -162,19 +165,19 @@ def split_path(ref: str) -> tuple[str, ...] | None:
 
 
 def check_file_name(name: str) -> None:
-    """Refuse a file name that memfs may not make."""
-    fault = _name_fault(name[:-3]) if name.endswith(".md") else "a memory's name ends in '.md'"
-    if fault:
-        raise InvalidNamespaceError(name, fault)
+    """Raise InvalidNamespaceError if memfs may not create a memory file of this name."""
+    reason = _name_fault(name[:-3]) if name.endswith(".md") else "a memory's name ends in '.md'"
+    if reason:
+        raise InvalidNamespaceError(name, reason)
 
 
 def is_conflict_copy(path: str) -> bool:
-    """Tell whether this is a save that came too late, beside the memory whose id it carries."""
+    """Return whether this is the path of a conflict copy: a late save, kept beside the memory with the same id."""
     return _CONFLICT_COPY.search(path) is not None
 
 
 def slug(text: str) -> str:
-    """The words of `text` as a file name without suffix, at most 60 characters, cut at a word."""
+    """Return the words of `text` as a file name without suffix: at most 60 characters, cut at a word."""
     text = unicodedata.normalize("NFKC", text[:150]).lower().replace("'", "").replace("’", "")
     if not text.isascii():
         text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
@@ -188,5 +191,5 @@ def slug(text: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of a text that says something."""
+    """Return the first line of a text that is not blank or only markup, without leading `#`."""
     return next((line.lstrip("# ") for line in text[:1000].splitlines() if line.strip("#- \t")), "")

@@ -1,7 +1,7 @@
-"""A PostgreSQL database by its URL: sessions, transactions, migrations. The only importer of psycopg.
+"""Connections to a PostgreSQL database: sessions, transactions, migrations. The only importer of psycopg.
 
-Its errors become ours, and none of them, nor any message, holds a password. A tenant is a role of the server: what is
-done for one is done by a transaction in that role, and the policies of the tables do the rest.
+Errors of psycopg are translated into those of memfs; no error and no message contains a password. A tenant is a role
+of the server: statements for a tenant run in a transaction with that role, and the policies of the tables restrict it.
 """
 
 import os
@@ -33,23 +33,20 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Any, ...]]
 SCHEMES = ("postgresql://", "postgres://")
-CONNECT_TIMEOUT_SECONDS = 10  # seconds to wait for a connection, where the URL says nothing else
-LOCK_TIMEOUT_SECONDS = (
-    30  # seconds to wait for another session's lock, and for a client that went away in a transaction
-)
-MAX_ROLE_BYTES = 63  # bytes
-MAX_IDLE_CONNECTIONS = 4  # connections that are kept for the next use
-MIGRATION_LOCK_ID = 0x6D656D6673  # the advisory lock under which tables are made
+CONNECT_TIMEOUT_SECONDS = 10  # unless the URL sets it
+LOCK_TIMEOUT_SECONDS = 30  # also the time after which the server ends a transaction whose client is idle
+MAX_ROLE_BYTES = 63
+MAX_IDLE_CONNECTIONS = 4  # kept open for the next use
+MIGRATION_LOCK_ID = 0x6D656D6673  # the advisory lock that is held while tables are created
 _HOST = re.compile(r"[\w.,:/%~+ \[\]-]*")
 _PORT = re.compile(r"[\d,]*")
-_CONNECT_ERRORS: Sequence[
-    tuple[str, type[StoreUnavailableError]]
-] = (  # of what a server says before there is a session
+ErrorKinds = Sequence[tuple[str, type[StoreUnavailableError]]]
+_CONNECT_ERRORS: ErrorKinds = (  # patterns of messages while connecting; the first match counts
     (r'database ".*" does not exist', MissingDatabaseError),
     (r"authentication|password|pg_hba|permission|role .* does not exist|not permitted", AccessRefusedError),
     (r"", ServerUnreachableError),
 )
-_SQLSTATE_ERRORS: Sequence[tuple[str, type[StoreUnavailableError]]] = (  # of what it says in one: the code begins so
+_SQLSTATE_ERRORS: ErrorKinds = (  # prefixes of SQLSTATE codes; the first match counts
     ("42501", AccessRefusedError),
     ("3D000", MissingDatabaseError),
     ("42P01", MissingTablesError),
@@ -75,22 +72,22 @@ GRANT SELECT ON memfs.schema_versions TO PUBLIC;
 
 
 class Session:
-    """What can be asked of a database while a connection to it is held."""
+    """Statements on one open connection to a database."""
 
     def __init__(self, database: "Database", connection: "Connection") -> None:
         self._database, self._connection = database, connection
         self.transaction = connection.transaction
 
     def rows(self, statement: LiteralString, *values: Any) -> Rows:
-        """The rows that a statement answers with; none if it answers nothing."""
+        """Run a statement and return its rows; none if it returns nothing."""
         cursor = self._connection.execute(statement, values or None, binary=True)
-        found = cursor.fetchall() if cursor.description else []
+        rows = cursor.fetchall() if cursor.description else []
         self._database.statements_sent += 1
-        self._database.rows_received += len(found)
-        return found
+        self._database.rows_received += len(rows)
+        return rows
 
     def run(self, statement: LiteralString, *values: Any) -> int:
-        """How many rows a statement concerned."""
+        """Run a statement and return the number of rows it affected."""
         self._database.statements_sent += 1
         return self._connection.execute(statement, values or None).rowcount
 
@@ -101,7 +98,7 @@ class Session:
 
 
 class Database:
-    """A database, and a few connections to it; the first use opens one. Thread-safe, and may be forked."""
+    """A database and a pool of a few connections, opened on first use. Thread-safe and fork-safe."""
 
     def __init__(self, url: str, *, tenant: str | None = None) -> None:
         self._options, self.address = _parse_url(url)
@@ -110,8 +107,8 @@ class Database:
         self.user = str(self._options.get("user") or "")
         self.tenant = tenant
         self.statements_sent = self.rows_received = 0
-        self._free: list[Connection] = []
-        self._inherited: list[Connection] = []  # of a forked process: its parent goes on with them
+        self._idle: list[Connection] = []
+        self._inherited: list[Connection] = []  # after a fork: the parent still uses them, so they are never closed
         self._mutex = Mutex()
         self._pid = os.getpid()
 
@@ -119,19 +116,19 @@ class Database:
         return f"Database({self.address!r})"
 
     def rows(self, statement: LiteralString, *values: Any) -> Rows:
-        """The rows of one statement, in a transaction of its own."""
+        """Run one statement in its own transaction and return its rows."""
         with self.session() as session:
             return session.rows(statement, *values)
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """A session in which each statement is done by itself; where there is a tenant, a transaction."""
+        """Yield a session that commits each statement; with a tenant, all of them are one transaction."""
         with self.transaction() if self.tenant is not None else self._session() as session:
             yield session
 
     @contextmanager
     def transaction(self, *, as_tenant: bool = True) -> Iterator[Session]:
-        """A session whose statements are all done at the end, or none of them."""
+        """Yield a session whose statements are committed together at the end, or not at all."""
         with self._session() as session, session.transaction():
             session.rows(
                 CONFIGURE_TRANSACTION, LOCK_TIMEOUT_SECONDS, LOCK_TIMEOUT_SECONDS, self.tenant if as_tenant else None
@@ -139,14 +136,14 @@ class Database:
             yield session
 
     def close(self) -> None:
-        """Close what is open; the next use opens it again."""
+        """Close the idle connections; the next use opens a new one."""
         with self._mutex:
-            self._know_process()
-            while self._free:
-                self._free.pop().close()
+            self._set_aside_inherited()
+            while self._idle:
+                self._idle.pop().close()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # of one that nobody closed
+        with suppress(Exception):  # the database was not closed explicitly
             self.close()
 
     @contextmanager
@@ -154,52 +151,57 @@ class Database:
         import psycopg
 
         try:
-            connection = self._take()
+            connection = self._take_connection()
             try:
                 yield Session(self, connection)
             except psycopg.Error as error:
                 raise translate_error(self.address, error) from error
             finally:
-                self._give_back(connection)
+                self._return_connection(connection)
         except psycopg.Error as error:
             raise translate_error(self.address, error) from error
 
-    def _take(self) -> "Connection":
+    def _take_connection(self) -> "Connection":
         import psycopg
 
         with self._mutex:
-            self._know_process()
-            while self._free:
-                connection = self._free.pop()
+            self._set_aside_inherited()
+            while self._idle:
+                connection = self._idle.pop()
                 if not _has_unread_data(connection.fileno()):
                     return connection
-                connection.close()  # what a server says unasked is that it goes
-        return psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)  # a pooler may be between
+                connection.close()  # a server sends unrequested data when it shuts down
+        # A pooler between us and the server may not support prepared statements.
+        return psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)
 
-    def _know_process(self) -> None:
+    def _set_aside_inherited(self) -> None:
+        """Stop using the connections of the parent process after a fork."""
         if self._pid != os.getpid():
-            self._inherited, self._free, self._pid = self._free, [], os.getpid()
+            self._inherited, self._idle, self._pid = self._idle, [], os.getpid()
 
-    def _give_back(self, connection: "Connection") -> None:
+    def _return_connection(self, connection: "Connection") -> None:
         from psycopg.pq import TransactionStatus
 
         with self._mutex:
-            is_whole = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
-            if is_whole and len(self._free) < MAX_IDLE_CONNECTIONS:
-                self._free.append(connection)
+            is_reusable = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+            if is_reusable and len(self._idle) < MAX_IDLE_CONNECTIONS:
+                self._idle.append(connection)
             else:
                 connection.close()
 
 
 def _has_unread_data(fd: int) -> bool:
-    """Tell whether there is something to be read from a socket, whatever its number is."""
-    waiting = select.poll()
-    waiting.register(fd, select.POLLIN)
-    return bool(waiting.poll(0))
+    """Return whether a socket has data to read. Uses poll, because select fails for descriptors above 1023."""
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def migrate(database: Database, part: str, steps: Sequence[LiteralString]) -> None:
-    """Bring the tables of a part up to date: numbered steps, forward only, all of them in one transaction."""
+    """Bring the tables of a part up to date: run the missing steps, in order, in one transaction.
+
+    Raises NewerSchemaError if the tables were created by a later version of memfs.
+    """
     if _schema_version(database, part) == len(steps):
         return
     with database.transaction(as_tenant=False) as session:
@@ -218,7 +220,7 @@ def migrate(database: Database, part: str, steps: Sequence[LiteralString]) -> No
 
 
 def _schema_version(database: Database, part: str) -> int:
-    """The version of the tables of a part; 0 where there are none."""
+    """Return the version of the tables of a part; 0 if there are none."""
     try:
         found = database.rows("SELECT version FROM memfs.schema_versions WHERE part = %s", part)
     except MissingTablesError:
@@ -227,16 +229,19 @@ def _schema_version(database: Database, part: str) -> int:
 
 
 def check_version(address: str, found: int, known: int) -> None:
-    """Refuse tables that a newer memfs made."""
+    """Raise NewerSchemaError if the tables were created by a later version of memfs."""
     if found > known:
         raise NewerSchemaError(address, found, known)
 
 
-# --- words --------------------------------------------------------------------------------------------
+# --- URLs and errors ----------------------------------------------------------------------------------
 
 
 def _parse_url(url: str) -> tuple[dict[str, Any], str]:
-    """What psycopg takes, and the address as it may be shown. No part of a wrong URL is: it may hold a password."""
+    """Return the options for psycopg, and the address without password, for messages.
+
+    Raises SettingsError for a wrong URL; the error quotes no part of it, because it may contain a password.
+    """
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
@@ -245,22 +250,22 @@ def _parse_url(url: str) -> tuple[dict[str, Any], str]:
     if not isinstance(url, str) or not url.startswith(SCHEMES):
         raise _url_error(f"does not begin with {SCHEMES[0]}")
     if _has_unescaped_password(url.partition("://")[2]):
-        raise _url_error("has an @ behind the host: a password with a / in it, it seems")
+        raise _url_error("has an @ after the host; the password probably contains a / that is not escaped")
     try:
         options = dict(conninfo_to_dict(url))
     except ProgrammingError:
-        raise _url_error("cannot be understood") from None
+        raise _url_error("cannot be parsed") from None
     host, port = str(options.get("host") or ""), str(options.get("port") or "")
     if not _HOST.fullmatch(host) or not _PORT.fullmatch(port):
-        raise _url_error("has a host or a port that cannot be")
+        raise _url_error("has an invalid host or port")
     options.setdefault("connect_timeout", CONNECT_TIMEOUT_SECONDS)
     options.setdefault("application_name", "memfs")
-    place = f"{host or 'localhost'}:{port}" if port else host or "localhost"
-    return options, f"postgresql://{place}/{options.get('dbname') or ''}"
+    location = f"{host or 'localhost'}:{port}" if port else host or "localhost"
+    return options, f"postgresql://{location}/{options.get('dbname') or ''}"
 
 
 def _is_role_name(tenant: object) -> bool:
-    """Tell whether a role may be called so: PostgreSQL cuts a longer name, and `none` is nobody's."""
+    """Return whether a role can have this name: PostgreSQL cuts longer ones, and reserves `none`."""
     is_name = isinstance(tenant, str) and tenant.isprintable() and tenant != "none"
     return is_name and 0 < len(str(tenant).encode()) <= MAX_ROLE_BYTES
 
@@ -272,31 +277,31 @@ def _role_error(tenant: object) -> SettingsError:
 
 
 def _has_unescaped_password(rest: str) -> bool:
-    """Tell whether a part of what seems to be a password would be taken for the name of a database."""
-    who, _, what = rest.partition("/")
-    return "@" in what.partition("?")[0] or ("@" in what and "@" not in who)
+    """Return whether a part of the password would be parsed as the database name, because it contains a `/`."""
+    authority, _, path = rest.partition("/")
+    return "@" in path.partition("?")[0] or ("@" in path and "@" not in authority)
 
 
 def _url_error(reason: str) -> SettingsError:
     error = SettingsError("the URL of the database", reason)
-    error.hint = "Write postgresql://USER:PASSWORD@HOST/DATABASE; signs such as @ / : in a password as %40 %2F %3A."
+    error.hint = "Write postgresql://USER:PASSWORD@HOST/DATABASE; escape @ / : in a password as %40 %2F %3A."
     return error
 
 
 def translate_error(address: str, error: "psycopg.Error") -> StoreUnavailableError:
-    """An error of psycopg in our words: what the server says in one line, without the values of a statement."""
+    """Return our error for one of psycopg, with the server's message on one line and without values of a statement."""
     if error.sqlstate is None:
-        said = str(error).partition("\n")[0]
-        said = said.rpartition(" failed: ")[2].removeprefix("FATAL: ").strip()
-        kind = next(kind for pattern, kind in _CONNECT_ERRORS if re.search(pattern, said))
+        message = str(error).partition("\n")[0]
+        message = message.rpartition(" failed: ")[2].removeprefix("FATAL: ").strip()
+        kind = next(kind for pattern, kind in _CONNECT_ERRORS if re.search(pattern, message))
     else:
-        said = error.diag.message_primary or type(error).__name__
+        message = error.diag.message_primary or type(error).__name__
         kind = next(kind for code, kind in _SQLSTATE_ERRORS if error.sqlstate.startswith(code))
-        if _UNKNOWN_EXTENSION.search(said):
+        if _UNKNOWN_EXTENSION.search(message):
             kind = MissingExtensionError
-    is_name = said[1:].partition(" ")[0] != said[1:].partition(" ")[0].lower()
-    made = kind(address, (said if is_name else said[:1].lower() + said[1:]) or "no answer")
-    if error.sqlstate and _UNKNOWN_ROLE.search(said):
-        made = AccessRefusedError(made.place, made.reason)
-        made.hint = "Check the name of the tenant: it is a role of the server, see docs/hub.md."
-    return made
+    is_name = message[1:].partition(" ")[0] != message[1:].partition(" ")[0].lower()
+    translated = kind(address, (message if is_name else message[:1].lower() + message[1:]) or "no answer")
+    if error.sqlstate and _UNKNOWN_ROLE.search(message):
+        translated = AccessRefusedError(translated.place, translated.reason)
+        translated.hint = "Check the name of the tenant: it is a role of the server, see docs/hub.md."
+    return translated

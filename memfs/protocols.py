@@ -1,4 +1,4 @@
-"""The seams: what the core takes from outside, by shape alone."""
+"""Protocols of the objects that callers can plug into the core: a clock and an embedder."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,35 +6,36 @@ from typing import Any, Protocol
 
 
 class Clock(Protocol):
-    """Tells the time, in UTC."""
+    """A function that returns the current time, in UTC."""
 
     def __call__(self) -> datetime: ...
 
 
 def system_clock() -> datetime:
+    """Return the current time of the system, in UTC."""
     return datetime.now(UTC)
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors that lie near each other where the texts mean alike.
+    """An object that turns texts into vectors, which are close to each other if the texts have similar meanings.
 
-    It may have `span`: the cosine up to which two texts have nothing to do with each other, and the one from which on
-    they say the same; (0.0, 0.7) without it. It may be `Weighing`.
+    Optional attribute `span`: two cosines; up to the first, texts are unrelated, and from the second on they mean the
+    same. The default is (0.0, 0.7). An embedder may also be a `WeightedEmbedder`.
     """
 
     @property
     def name(self) -> str:
-        """The model: vectors of different names are never compared."""
+        """The name of the model. Vectors of models with different names are never compared."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """A vector of length one for each text, as a numpy array or as sequences of numbers."""
+        """Return one vector of length one per text, as a numpy array or as sequences of numbers."""
         ...
 
 
 class WeightedEmbedder(Embedder, Protocol):
-    """An embedder that a question can tell how much each of its words counts."""
+    """An embedder that can weight the words of a question."""
 
     def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> Any:
-        """One vector of length one for words of which each counts so much."""
+        """Return one vector of length one for words with these weights."""
         ...

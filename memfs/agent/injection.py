@@ -10,6 +10,7 @@ from typing import Any
 from memfs.agent.echo_filter import EchoFilter
 from memfs.agent.messages import Message, is_user_turn, question_of, tokens
 from memfs.agent.telemetry import Telemetry, quietly
+from memfs.argument_checks import check_keys
 from memfs.errors import InvalidSetupError
 
 log = logging.getLogger("memfs.agent")
@@ -48,8 +49,7 @@ class FormatContext:
 
 def check(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Refuse what injection does not know."""
-    if unknown := config.keys() - set(KEYS):
-        raise InvalidSetupError("injection", f"unknown key {min(unknown)!r}; known: {', '.join(KEYS)}")
+    check_keys("injection", config, *KEYS)
     for key, low in (("max_entries", 1), ("max_tokens", 1)):
         value = config.get(key, low)
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
