@@ -27,7 +27,7 @@ from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.stat_scan import RACY_STAMP, StampTuple, diff, is_racy, read_all, scan
 from memfs.storage.state_dir import create_state_dir
 
-PUBLISH_THRESHOLD = 300  # with more changes, publishing is faster than searching them unpublished
+PUBLISH_THRESHOLD = 300  # more changes than this are published rather than kept in memory
 RETRY_SECONDS = 5.0  # after a failed write of the index; doubles with each failure
 MAX_RETRY_SECONDS = 60 * RETRY_SECONDS
 LOCK_TIMEOUT = 120.0  # seconds to wait for another process that publishes the index
@@ -48,7 +48,7 @@ class Publisher:
         self.folder = os.path.join(root, STATE_DIR, INDEX_DIR)
         self._current_path = os.path.join(self.folder, CURRENT)
         self.index: TantivyIndex | None = None
-        self.trouble = ""  # why the index is not on disk
+        self.trouble = ""  # why the index could not be written, empty if it could
         self.retry_at = 0.0
         self._retry_delay = RETRY_SECONDS
         self._had_index = False  # this process has opened or published an index of its own format
