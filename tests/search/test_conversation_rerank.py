@@ -83,10 +83,10 @@ def test_filters_apply_to_neighbouring_messages(chat: Vault) -> None:
 
 
 def test_a_neighbour_has_some_relevance_but_less_than_a_memory_with_the_words(chat: Vault) -> None:
-    asked, answer = chat.search("pottery workshop", limit=2)
+    question, answer = chat.search("pottery workshop", limit=2)
 
-    assert (asked.memory.body, answer.memory.body) == (CHAT[2], CHAT[3])
-    assert 0.2 < answer.relevance < asked.relevance
+    assert (question.memory.body, answer.memory.body) == (CHAT[2], CHAT[3])
+    assert 0.2 < answer.relevance < question.relevance
     assert bodies(chat, "pottery workshop", min_relevance=0.9) == [CHAT[2]]
 
 
@@ -126,7 +126,7 @@ def test_unpublished_memories_outside_a_scope_do_not_crowd_out_those_in_it(chat:
     assert "Melanie: Green." in before
 
 
-def test_pages_follow_each_other(chat: Vault) -> None:
+def test_consecutive_pages_hold_consecutive_hits(chat: Vault) -> None:
     question = "green roof, or a painted flat of the landlord?"
     pages = [body for offset in range(0, 40, 5) for body in bodies(chat, question, limit=5, offset=offset)]
 
@@ -159,15 +159,15 @@ def test_a_phrase_is_still_required(chat: Vault) -> None:
 
 
 def test_a_deleted_message_supports_no_other(chat: Vault) -> None:
-    asked = chat.search("pottery workshop", limit=1)[0].memory
-    (chat.root / asked.path).unlink()
+    question = chat.search("pottery workshop", limit=1)[0].memory
+    (chat.root / question.path).unlink()
 
     assert bodies(chat, "pottery workshop") == []
 
 
 def test_an_edited_message_supports_others_with_its_new_words(chat: Vault) -> None:
-    asked = chat.search("pottery workshop", limit=1)[0].memory
-    (chat.root / asked.path).write_text(asked.data.decode().replace("pottery workshop", "glass studio"))
+    question = chat.search("pottery workshop", limit=1)[0].memory
+    (chat.root / question.path).write_text(question.data.decode().replace("pottery workshop", "glass studio"))
 
     assert set(bodies(chat, "glass studio", limit=2)) == {
         CHAT[2].replace("pottery workshop", "glass studio"),

@@ -1,4 +1,4 @@
-"""A memory that was read is at hand for the next search, and never told once its file is another one."""
+"""The read cache: a memory is served from memory until its file changes, and never after that."""
 
 import os
 import time
@@ -15,7 +15,7 @@ from memfs.storage.stat_scan import COARSE_RACY_NS, RACY_NS, stamp_of
 
 OLD, NEW = "Alice drinks oolong.", "Alice grows oolongs."
 PATH = "facts/tea.md"
-TESTS = 14  # that want a vault of their own
+TESTS = 14  # that each use a vault of their own
 
 
 @pytest.fixture(scope="module")
@@ -36,21 +36,21 @@ def root(settled: Iterator[Path]) -> Path:
 
 @pytest.fixture
 def vault(root: Path) -> Vault:
-    """A vault that was searched until its memory is at hand, and the kernel tells of changes."""
+    """A vault whose memory is cached, and that is notified of changes by the kernel."""
     vault = Vault(root)
     for _ in range(3):
-        assert told(vault) == OLD
+        assert found_text(vault) == OLD
     return vault
 
 
-def told(vault: Vault) -> str | None:
-    """What a search tells of the memory."""
+def found_text(vault: Vault) -> str | None:
+    """Return the snippet of the memory; None if it is not found."""
     hits = vault.search("oolong")
     assert all(hit.memory.body.strip() == hit.snippet for hit in hits)
     return hits[0].snippet if hits else None
 
 
-def test_a_memory_that_was_read_is_at_hand(vault: Vault) -> None:
+def test_a_memory_that_was_read_is_cached(vault: Vault) -> None:
     first, second = (vault.search("oolong")[0].memory for _ in range(2))
     assert first is second
 
@@ -60,7 +60,7 @@ def test_a_file_that_changed_a_moment_ago_is_read_each_time(tmp_path: Path) -> N
     path = vault.add(OLD, "/facts").path
 
     def read_twice() -> bool:
-        """Two searches right after a change; False if they came too late."""
+        """Search twice right after a change; return False if the searches came too late."""
         changed = os.stat(vault.root / vault.update(path, step=str(time.time_ns())).path).st_ctime_ns
         first, second = (vault.search("oolong")[0].memory for _ in range(2))
         if time.time_ns() > changed + RACY_NS:
@@ -104,11 +104,11 @@ def by_another_directory(root: Path) -> None:
 @pytest.mark.parametrize(
     "change", [in_place, in_place_with_the_time_restored, renamed_over, through_another_link, by_another_directory]
 )
-def test_what_is_at_hand_is_not_told_once_the_file_has_another_text(
+def test_a_cached_memory_is_not_returned_after_its_file_changed(
     root: Path, vault: Vault, change: Callable[[Path], None]
 ) -> None:
     change(root)
-    assert told(vault) == NEW
+    assert found_text(vault) == NEW
 
 
 def removed(root: Path) -> None:
@@ -119,20 +119,20 @@ def moved_out(root: Path) -> None:
     (root / "facts").rename(root.with_name("away"))
 
 
-def led_away_by_a_symlink(root: Path) -> None:
+def replaced_by_a_symlink(root: Path) -> None:
     moved_out(root)
     (root / "facts").symlink_to(root.with_name("away"))
 
 
-@pytest.mark.parametrize("change", [removed, moved_out, led_away_by_a_symlink])
-def test_what_is_at_hand_is_not_told_once_the_file_is_not_in_the_vault(
+@pytest.mark.parametrize("change", [removed, moved_out, replaced_by_a_symlink])
+def test_a_cached_memory_is_not_returned_after_its_file_left_the_vault(
     root: Path, vault: Vault, change: Callable[[Path], None]
 ) -> None:
     change(root)
-    assert told(vault) is None
+    assert found_text(vault) is None
 
 
-def test_what_one_does_to_a_header_is_not_told_to_others(tmp_path: Path) -> None:
+def test_a_change_to_a_header_value_does_not_reach_the_cached_memory(tmp_path: Path) -> None:
     path = tmp_path / "tea.md"
     path.write_text("---\npeople: [Alice]\nplace: {city: [Taipei]}\ntags: [tea]\n---\n\nOolong.\n")
     memory = Memory(PATH, path.read_bytes(), path.stat(), parse_file)
@@ -141,17 +141,17 @@ def test_what_one_does_to_a_header_is_not_told_to_others(tmp_path: Path) -> None
     assert memory.header.values == {"people": ["Alice"], "place": {"city": ["Taipei"]}, "tags": ("tea",)}
 
 
-def test_there_is_room_for_so_much_and_the_last_one_stays(root: Path) -> None:
-    shelf = ReadCache(str(root))
+def test_the_cache_is_bounded_and_keeps_the_last_entry(root: Path) -> None:
+    cache = ReadCache(str(root))
     status = (root / PATH).stat()
     half = b"x" * (MAX_CACHE_BYTES // 10 - ENTRY_BYTES)
-    shelf.put(Memory(PATH, half, status, parse_file), time.time_ns())
-    shelf.put(Memory("facts/other.md", half, status, parse_file), time.time_ns())
-    assert shelf.get(PATH, stamp_of(status)) is not None
-    shelf.put(Memory("facts/third.md", b"x" * 5 * ENTRY_BYTES, status, parse_file), time.time_ns())
-    assert shelf.get(PATH, stamp_of(status)) is None
-    shelf.put(Memory(PATH, b"x" * MAX_CACHE_BYTES, status, parse_file), time.time_ns())
-    assert shelf.get(PATH, stamp_of(status)) is None
+    cache.put(Memory(PATH, half, status, parse_file), time.time_ns())
+    cache.put(Memory("facts/other.md", half, status, parse_file), time.time_ns())
+    assert cache.get(PATH, stamp_of(status)) is not None
+    cache.put(Memory("facts/third.md", b"x" * 5 * ENTRY_BYTES, status, parse_file), time.time_ns())
+    assert cache.get(PATH, stamp_of(status)) is None
+    cache.put(Memory(PATH, b"x" * MAX_CACHE_BYTES, status, parse_file), time.time_ns())
+    assert cache.get(PATH, stamp_of(status)) is None
 
 
 RICH = "---\nx:\n" + "- a\n" * 1900 + "---\n\nTea.\n"
@@ -165,16 +165,16 @@ RICH = "---\nx:\n" + "- a\n" * 1900 + "---\n\nTea.\n"
         (RICH, MAX_CACHE_BYTES // 120_000),
     ],
 )
-def test_room_is_what_memories_take_and_not_what_their_files_do(root: Path, text: str, number: int) -> None:
-    shelf = ReadCache(str(root))
+def test_the_bound_counts_memory_and_not_file_sizes(root: Path, text: str, number: int) -> None:
+    cache = ReadCache(str(root))
     status = (root / PATH).stat()
     for path in (PATH, *(f"facts/{one}.md" for one in range(number))):
-        shelf.put(Memory(path, text.encode(), status, parse_file), time.time_ns())
-    assert shelf.get(PATH, stamp_of(status)) is None
+        cache.put(Memory(path, text.encode(), status, parse_file), time.time_ns())
+    assert cache.get(PATH, stamp_of(status)) is None
 
 
-def test_without_room_nothing_is_kept(root: Path) -> None:
-    shelf = ReadCache(str(root), max_bytes=0)
+def test_a_cache_without_space_keeps_nothing(root: Path) -> None:
+    cache = ReadCache(str(root), max_bytes=0)
     status = (root / PATH).stat()
-    shelf.put(Memory(PATH, b"x", status, parse_file), time.time_ns())
-    assert shelf.get(PATH, stamp_of(status)) is None
+    cache.put(Memory(PATH, b"x", status, parse_file), time.time_ns())
+    assert cache.get(PATH, stamp_of(status)) is None

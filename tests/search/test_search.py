@@ -36,10 +36,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
         yield vault
 
 
-# --- one way or another ---------------------------------------------------------------------------------
+# --- fast path and general path -----------------------------------------------------------------------
 
 
-def test_hits_are_the_same_by_the_short_way_as_where_they_are_explained_or_more_are_wanted(tmp_path: Path) -> None:
+def test_the_fast_path_returns_the_same_hits_as_the_general_path(tmp_path: Path) -> None:
     fill(tmp_path / "vault", 300)
     with Vault(tmp_path / "vault", clock=lambda: NOW) as vault:
         first, second, third, fourth, fifth, *_ = vault.list()
@@ -50,19 +50,20 @@ def test_hits_are_the_same_by_the_short_way_as_where_they_are_explained_or_more_
         vault.sync()
         chance = random.Random(4)
         words = sorted({word for memory in vault.list() for word in re.findall(r"\w+", memory.body)})
-        asked = [" ".join(chance.sample(words, chance.randint(1, 6))) for _ in range(150)]
-        asked += ['"red wine" sushi', "mar* coffee", second.body, third.body, fourth.body, fifth.body]
+        questions = [" ".join(chance.sample(words, chance.randint(1, 6))) for _ in range(150)]
+        questions += ['"red wine" sushi', "mar* coffee", second.body, third.body, fourth.body, fifth.body]
         choices: list[dict[str, Any]] = [
             {},
             {"include": "all"},
             {"namespace": "/people"},
             {"where": {"status": "stable"}},
         ]
-        options = [(chance.randint(1, 12), chance.choice(choices)) for _ in asked]
+        options = [(chance.randint(1, 12), chance.choice(choices)) for _ in questions]
         short = [
-            shown(vault.search(text, limit=limit, **more)) for text, (limit, more) in zip(asked, options, strict=True)
+            shown(vault.search(text, limit=limit, **more))
+            for text, (limit, more) in zip(questions, options, strict=True)
         ]
-        for text, (limit, more), hits in zip(asked, options, short, strict=True):
+        for text, (limit, more), hits in zip(questions, options, short, strict=True):
             assert hits == shown(vault.search(text, limit=limit, explain=True, **more))
             assert hits == shown(vault.search(text, limit=13, **more)[:limit])
         assert sum(map(len, short)) > 800
@@ -72,7 +73,7 @@ def shown(hits: list[Hit]) -> list[tuple[object, ...]]:
     return [(hit.memory, pytest.approx(hit.rank), pytest.approx(hit.relevance), hit.snippet, hit.marks) for hit in hits]
 
 
-# --- the right memory first -----------------------------------------------------------------------------
+# --- the right memory first ---------------------------------------------------------------------------
 
 ODD = {  # questions as people type them, and what they are about
     "where is 10:30 o'clock meeting?": "The stand-up is at 10:30 in room four.",
@@ -159,7 +160,7 @@ def odd_questions(number: int, seed: int) -> Iterator[str]:
 
 
 def slowest_answer(vault: Vault, number: int, seed: int) -> float:
-    """Ask odd questions: the seconds that the slowest took."""
+    """Search for odd questions; return the seconds of the slowest search."""
     slowest = 0.0
     for question in odd_questions(number, seed):
         started = time.monotonic()
@@ -177,7 +178,7 @@ HUGE = ["(" * 3000, "NOT " * 20_000, "x" * 1_000_000, '"' * 10_001, "a* " * 5000
 
 
 @pytest.mark.parametrize("question", HUGE)
-def test_a_huge_question_is_answered(crowded: Vault, question: str) -> None:
+def test_a_huge_question_has_hits(crowded: Vault, question: str) -> None:
     crowded.search(question)
 
 
@@ -185,7 +186,7 @@ def test_long_noise_does_not_hide_the_right_memory(crowded: Vault) -> None:
     assert paths(crowded, "lighthouse keeper " + "(" * 10_000)[0].startswith("odd/")
 
 
-# --- words, phrases, prefixes ---------------------------------------------------------------------------
+# --- words, phrases, prefixes -------------------------------------------------------------------------
 
 
 def test_a_phrase_in_quotes_is_required_where_a_memory_has_it(vault: Vault) -> None:
@@ -196,7 +197,7 @@ def test_a_phrase_in_quotes_is_required_where_a_memory_has_it(vault: Vault) -> N
     assert len(paths(vault, "old barn")) == 2
 
 
-def test_a_phrase_that_no_memory_has_is_asked_for_by_its_words(vault: Vault) -> None:
+def test_a_phrase_that_no_memory_has_is_searched_by_its_words(vault: Vault) -> None:
     added = vault.add("The old door is red, and the barn too.", "n")
 
     assert paths(vault, '"old barn"') == [added.path]
@@ -218,7 +219,7 @@ def test_a_prefix_finds_words_that_begin_so(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_pending_and_published_memories_are_found_alike(vault: Vault, committed: bool) -> None:
+def test_unpublished_and_published_memories_are_found_alike(vault: Vault, committed: bool) -> None:
     vault.search("nothing yet")
     texts = ("Karl likes the jazz club.", "The jazz festival is in July.", "Nothing to see, 東京 aside.")
     added = [vault.add(text, "n") for text in texts]
@@ -250,11 +251,11 @@ def test_a_language_has_its_own_stems(tmp_path: Path, language: str, text: str, 
         assert paths(vault, question)[:1] == [added.path]
 
 
-# --- bounds ---------------------------------------------------------------------------------------------
+# --- bounds -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limit", [0, -1, 5_000_000_000, 5e9, 1001, True, "3", 2.0])
-def test_a_limit_that_cannot_be_is_refused(vault: Vault, limit: Any) -> None:
+def test_an_invalid_limit_is_refused(vault: Vault, limit: Any) -> None:
     with pytest.raises(InvalidSearchError, match=r"limit: .* is not a whole number from 1 to 1000"):
         vault.search("x", limit=limit)
 
@@ -264,7 +265,7 @@ def test_a_limit_may_be_a_member_of_an_enumeration(vault: Vault) -> None:
     assert vault.search("alice", limit=Size.FEW) == vault.search("alice", limit=3)
 
 
-def test_no_limit_is_the_usual_one(crowded: Vault) -> None:
+def test_limit_none_is_the_default_limit(crowded: Vault) -> None:
     assert len(crowded.search("dinner", limit=None)) == 10
 
 
@@ -281,7 +282,7 @@ def test_no_limit_is_the_usual_one(crowded: Vault) -> None:
         ({"where": [("a", "LIKE", "b")]}, "where: unknown operator 'LIKE'"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(vault: Vault, options: dict[str, Any], words: str) -> None:
+def test_an_invalid_option_is_refused(vault: Vault, options: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSearchError) as caught:
         vault.search("x", **options)
 
@@ -289,12 +290,12 @@ def test_an_option_that_cannot_be_is_refused(vault: Vault, options: dict[str, An
     assert caught.value.exit_code == 2
 
 
-def test_a_question_that_is_no_text_is_refused(vault: Vault) -> None:
+def test_a_question_that_is_not_a_text_is_refused(vault: Vault) -> None:
     with pytest.raises(InvalidSearchError, match="question: 3 is not a text"):
         vault.search(3)  # type: ignore[arg-type]
 
 
-def test_pages_follow_each_other(crowded: Vault) -> None:
+def test_consecutive_pages_hold_consecutive_hits(crowded: Vault) -> None:
     together = paths(crowded, "dinner coffee school", limit=40)
 
     pages = [
@@ -303,10 +304,10 @@ def test_pages_follow_each_other(crowded: Vault) -> None:
     assert pages[:40] == together
 
 
-# --- what is left out, and filters ----------------------------------------------------------------------
+# --- default exclusions and filters -------------------------------------------------------------------
 
 
-def test_what_is_expired_archived_deprecated_or_superseded_is_out_unless_asked_for(example: Vault) -> None:
+def test_expired_archived_deprecated_and_superseded_memories_are_excluded_by_default(example: Vault) -> None:
     example_paths = [
         ("ten-visit pass for the climbing hall", "facts/alice/climbing-hall-pass.md", "expired"),
         ("learns ukulele", "archive/facts/alice/learns-ukulele.md", "archived"),
@@ -331,7 +332,7 @@ def test_a_superseded_memory_comes_back_when_its_successor_is_forgotten(vault: V
 
 
 @pytest.mark.parametrize("link", ["{stem}", "[[{stem}]]", "[[{path}|old]]", "{id}", "[[{path}#part]]", "/{path}.md"])
-def test_a_link_names_what_it_supersedes_in_many_ways(vault: Vault, link: str) -> None:
+def test_a_supersedes_link_may_be_written_in_several_ways(vault: Vault, link: str) -> None:
     old = vault.add("The gate code is 1111.", "facts")
     path = old.path.removesuffix(".md")
     text = link.format(stem=path.rpartition("/")[2], path=path, id=old.id)
@@ -340,7 +341,7 @@ def test_a_link_names_what_it_supersedes_in_many_ways(vault: Vault, link: str) -
     assert paths(vault, "gate code") == [new.path]
 
 
-def test_a_memory_that_is_expired_supersedes_nothing(vault: Vault) -> None:
+def test_an_expired_memory_supersedes_nothing(vault: Vault) -> None:
     old = vault.add("The gate code is 1111.", "facts")
     link = f"[[{old.path.removesuffix('.md')}]]"
     vault.add("The gate code is 2222 until the fair.", "facts", supersedes=[link], expires="2020-01-01")
@@ -349,13 +350,13 @@ def test_a_memory_that_is_expired_supersedes_nothing(vault: Vault) -> None:
         vault.sync()
 
 
-def test_a_memory_that_names_itself_is_not_superseded(vault: Vault) -> None:
+def test_a_memory_that_links_to_itself_is_not_superseded(vault: Vault) -> None:
     added = vault.add("The gate code is 1111.", "facts", supersedes=["[[facts/the-gate-code-is-1111]]"])
 
     assert paths(vault, "gate code") == [added.path]
 
 
-def test_the_archive_can_be_asked_for_after_it_was_left_out(vault: Vault) -> None:
+def test_the_archive_can_be_searched_after_a_search_without_it(vault: Vault) -> None:
     forgotten = vault.forget(vault.add("Tea is hot.", namespace="/facts").id)
     vault.add("Coffee is hot.", namespace="/facts")
     vault.sync()
@@ -365,7 +366,7 @@ def test_the_archive_can_be_asked_for_after_it_was_left_out(vault: Vault) -> Non
     assert [hit.memory.path for hit in vault.search("hot", "/archive")] == [forgotten.path]
 
 
-def test_filters_narrow_pending_and_published_memories(vault: Vault) -> None:
+def test_filters_apply_to_unpublished_and_published_memories(vault: Vault) -> None:
     tea = vault.add("Tea at five.", "actors/alice", type="preference", tags=["Food"], importance=7, project="atlas")
     vault.add("Tea at six.", "actors/alice2", type="fact", importance=2)
     for _ in range(2):
@@ -392,7 +393,7 @@ def test_a_blank_question_lists_the_newest(vault: Vault) -> None:
     assert paths(vault, "?!") == []
 
 
-def test_a_scope_finds_its_subtree_alone(vault: Vault) -> None:
+def test_a_scope_finds_only_its_subtree(vault: Vault) -> None:
     mine = vault.add("A green boat.", "actors/alice")
     vault.add("A green boat, too.", "actors/alice2")
     alice = vault.scope("/actors/alice")
@@ -402,7 +403,7 @@ def test_a_scope_finds_its_subtree_alone(vault: Vault) -> None:
         alice.search("boat", namespace="/actors/alice2")
 
 
-def test_a_removed_memory_leaves_no_word_in_what_is_derived(vault: Vault) -> None:
+def test_a_removed_memory_leaves_no_word_in_derived_data(vault: Vault) -> None:
     added = vault.add("The word is xyzzyplugh.", "n", title="abracadabra")
     other = vault.add("Nothing of the kind.", "n")
     assert paths(vault, "xyzzyplugh") == [added.path]
@@ -417,7 +418,7 @@ def test_a_removed_memory_leaves_no_word_in_what_is_derived(vault: Vault) -> Non
     assert paths(vault, "nothing kind") == [other.path]
 
 
-# --- relevance ------------------------------------------------------------------------------------------
+# --- relevance ----------------------------------------------------------------------------------------
 
 RIGHT = {
     "is Alice allergic to peanuts?": "Alice is allergic to peanuts and carries an adrenaline pen.",
@@ -460,14 +461,14 @@ def test_relevance_means_the_same_in_small_and_large_vaults(
     assert max(wrong, default=0) < min(right)
 
 
-def test_a_floor_of_relevance_cuts_questions_about_something_else(sizes: dict[int, Vault], example: Vault) -> None:
+def test_min_relevance_drops_the_hits_of_off_topic_questions(sizes: dict[int, Vault], example: Vault) -> None:
     for vault in (*sizes.values(), example):
         answered = [question for question in CODING if vault.search(question, min_relevance=0.2)]
 
         assert len(answered) <= 2, answered
 
 
-def test_a_word_that_a_question_shares_with_a_memory_by_chance_is_below_the_floor(vault: Vault) -> None:
+def test_a_single_shared_word_is_below_the_relevance_floor(vault: Vault) -> None:
     vault.add_many([{"text": text, "namespace": "/people"} for text in TOLD])
 
     answered = [question for question in CODING if vault.search(question, min_relevance=0.2)]
@@ -475,17 +476,17 @@ def test_a_word_that_a_question_shares_with_a_memory_by_chance_is_below_the_floo
     assert len(answered) <= 2, answered
 
 
-def test_a_question_of_which_two_words_are_in_no_memory_is_about_something_else(vault: Vault, example: Vault) -> None:
+def test_a_question_with_two_unknown_words_is_off_topic(vault: Vault, example: Vault) -> None:
     vault.add_many([{"text": text, "namespace": "/people"} for text in TOLD])
 
-    for asked in (vault, example):
-        answered = [question for question in MORE_CODING if asked.search(question, min_relevance=0.2)]
+    for searched in (vault, example):
+        answered = [question for question in MORE_CODING if searched.search(question, min_relevance=0.2)]
 
         assert len(answered) <= len(MORE_CODING) / 10, answered
     assert example.search("does Bob drink espresso?", min_relevance=0.2)  # one such word may be another word for it
 
 
-# --- hits -----------------------------------------------------------------------------------------------
+# --- hits ---------------------------------------------------------------------------------------------
 
 
 def test_a_hit_has_title_date_and_a_snippet_with_the_words_marked(vault: Vault) -> None:
@@ -527,7 +528,7 @@ def test_a_hit_has_title_date_and_a_snippet_with_the_words_marked(vault: Vault) 
         ("Nothing is marked here.", "elsewhere", []),
     ],
 )
-def test_marks_stand_where_the_words_are(vault: Vault, body: str, question: str, marked: list[str]) -> None:
+def test_marks_are_the_offsets_of_the_words(vault: Vault, body: str, question: str, marked: list[str]) -> None:
     vault.add(body, "n", tags=["elsewhere"])
 
     (hit,) = vault.search(question)
@@ -547,7 +548,7 @@ def test_an_emoji_is_found_by_a_question_without_words(vault: Vault, question: s
     ("question", "body"),
     [("🇩🇪", "A trip to 🇩🇪."), ("👍🏽", "Fine 👍🏿 so."), ("🏭", "The 🏭 smokes."), ("👎", "Bad 👎 luck.")],
 )
-def test_an_emoji_finds_and_marks_itself_alone(vault: Vault, question: str, body: str) -> None:
+def test_an_emoji_finds_and_marks_only_itself(vault: Vault, question: str, body: str) -> None:
     for text in ("A trip to 🇩🇰 and 🇪🇸.", "Hello 👋🏽 there.", body):
         vault.add(text, "n")
 
@@ -557,13 +558,13 @@ def test_an_emoji_finds_and_marks_itself_alone(vault: Vault, question: str, body
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_no_two_emoji_are_one_word_in_any_language(language: str) -> None:
+def test_no_two_emoji_share_a_term_in_any_language(language: str) -> None:
     signs = [*map(chr, range(0x1F400, 0x1F500)), "🇩🇪", "🇪🇩"]
 
     assert len(set(Analyzer(language).terms(" ".join(signs)))) == len(signs)
 
 
-def test_an_emoji_is_told_as_it_is_where_a_hit_is_explained(vault: Vault) -> None:
+def test_the_reasons_of_a_hit_show_an_emoji_as_it_is(vault: Vault) -> None:
     vault.add("Fine 👍 so.", "n")
 
     (hit,) = vault.search("👍 🎂", explain=True)
@@ -571,7 +572,7 @@ def test_an_emoji_is_told_as_it_is_where_a_hit_is_explained(vault: Vault) -> Non
     assert [reason.text.partition(":")[0] for reason in hit.why][:2] == ["👍", "🎂"]
 
 
-def test_an_emoji_changes_neither_a_phrase_nor_what_the_words_of_a_question_are_worth(vault: Vault) -> None:
+def test_an_emoji_changes_neither_a_phrase_nor_the_weights_of_words(vault: Vault) -> None:
     vault.add("Green 🍵 tea at five.", "n")
 
     assert vault.search('"green tea"')[0].relevance == 1
@@ -579,7 +580,7 @@ def test_an_emoji_changes_neither_a_phrase_nor_what_the_words_of_a_question_are_
 
 
 @pytest.mark.parametrize("key", ["title", '"\\u0074itle"'])
-def test_a_title_is_that_of_the_header_whatever_the_body_says(vault: Vault, key: str) -> None:
+def test_the_title_of_the_header_wins_over_a_heading_in_the_body(vault: Vault, key: str) -> None:
     (vault.root / "n").mkdir()
     (vault.root / "n/a.md").write_text(
         f"---\n{key}: Tee\n---\n\n# Überschrift\n\nÄÖÜ: title, title.\n", encoding="utf-8"
@@ -597,7 +598,7 @@ def rank_from_reasons(hit: Hit) -> float:
     return float((sum(reason.score for reason in scored) / weight) ** RELEVANCE_EXPONENT * factor)
 
 
-def test_explain_tells_what_each_word_counts(example: Vault) -> None:
+def test_explain_lists_the_weight_of_each_word(example: Vault) -> None:
     hit = example.search("peanut allergy", explain=True)[0]
 
     texts = [reason.text for reason in hit.why]
@@ -622,7 +623,7 @@ def test_explain_tells_what_each_word_counts(example: Vault) -> None:
         ("people/emma", '"product designer" alice', {}, "a phrase of the question is not in it"),
     ],
 )
-def test_explain_miss_tells_why_a_memory_is_not_returned(
+def test_explain_miss_returns_why_a_memory_is_not_a_hit(
     example: Vault, ref: str, question: str, options: dict[str, Any], words: str
 ) -> None:
     reasons = example.explain_miss(ref, question, **options)
@@ -630,7 +631,7 @@ def test_explain_miss_tells_why_a_memory_is_not_returned(
     assert any(words in reason.text for reason in reasons), reasons
 
 
-# --- scopes hear nothing of others ----------------------------------------------------------------------
+# --- scopes are isolated ------------------------------------------------------------------------------
 
 
 def test_a_memory_outside_a_scope_supersedes_nothing_in_it(vault: Vault) -> None:
@@ -641,7 +642,7 @@ def test_a_memory_outside_a_scope_supersedes_nothing_in_it(vault: Vault) -> None
     assert mine.path not in paths(vault, "gate code")
 
 
-def test_a_scope_is_not_told_which_words_others_use(vault: Vault) -> None:
+def test_explain_miss_in_a_scope_does_not_reveal_words_outside(vault: Vault) -> None:
     mine = vault.add("A green boat.", "actors/alice")
     vault.add("A trip to Zanzibar.", "actors/bob")
     alice = vault.scope("/actors/alice")
@@ -651,24 +652,24 @@ def test_a_scope_is_not_told_which_words_others_use(vault: Vault) -> None:
     assert [text.replace("zanzibar", "quux") for text in texts[0]] == texts[1]
 
 
-def test_a_scope_sees_a_move_across_its_border_as_coming_or_going(vault: Vault) -> None:
+def test_a_scope_sees_a_move_across_its_border_as_a_creation_or_removal(vault: Vault) -> None:
     added = vault.add("A green boat.", "actors/alice")
-    told: list[Change] = []
-    vault.scope("/actors/alice").subscribe(told.append)
+    changes: list[Change] = []
+    vault.scope("/actors/alice").subscribe(changes.append)
     other: list[Change] = []
     vault.scope("/actors/bob").subscribe(other.append)
 
     moved = vault.move(added.id, "/actors/bob")
     vault.search("boat")
 
-    assert told == [Change("removed", added.path)]
+    assert changes == [Change("removed", added.path)]
     assert other == [Change("created", moved.path)]
 
 
-# --- ids ------------------------------------------------------------------------------------------------
+# --- ids ----------------------------------------------------------------------------------------------
 
 
-def test_an_id_names_the_memory_and_not_its_conflict_copy_after_a_search_too(vault: Vault) -> None:
+def test_an_id_resolves_to_the_memory_and_not_its_conflict_copy_even_after_a_search(vault: Vault) -> None:
     added = vault.add("Tea.", "facts")
     copy = vault.root / added.path.replace(".md", ".conflict-20261117T010101Z.md")
     copy.write_bytes((vault.root / added.path).read_bytes())
@@ -678,7 +679,7 @@ def test_an_id_names_the_memory_and_not_its_conflict_copy_after_a_search_too(vau
 
 
 @pytest.mark.parametrize("ref", ["\ud800x", "m-" + "0" * 26, "x" * 5000, "a=b"])
-def test_a_name_that_nobody_has_is_not_found_after_a_search_too(vault: Vault, ref: str) -> None:
+def test_an_unknown_reference_is_not_found_even_after_a_search(vault: Vault, ref: str) -> None:
     vault.add("Tea.", "facts")
     vault.search("tea")
 
@@ -686,11 +687,11 @@ def test_a_name_that_nobody_has_is_not_found_after_a_search_too(vault: Vault, re
         vault.read(ref)
 
 
-# --- prefixes -------------------------------------------------------------------------------------------
+# --- prefixes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_a_prefix_stands_for_many_words_and_for_stems_shorter_than_itself(vault: Vault, published: bool) -> None:
+def test_a_prefix_matches_many_words_and_stems_shorter_than_itself(vault: Vault, published: bool) -> None:
     vault.search("x")
     for number in range(100):
         vault.add(f"zz{number:03}q is here", "n")
@@ -705,7 +706,7 @@ def test_a_prefix_stands_for_many_words_and_for_stems_shorter_than_itself(vault:
     assert rank_from_reasons(hit) == pytest.approx(hit.rank, rel=0.1)
 
 
-def test_what_is_pending_does_not_make_a_hit_less_relevant(vault: Vault) -> None:
+def test_unpublished_memories_do_not_lower_the_relevance_of_a_hit(vault: Vault) -> None:
     vault.add("Alice likes tea.", namespace="/facts")
     vault.search("zebra")  # publishes an index of one memory
     for number in range(30):
@@ -741,7 +742,7 @@ def test_relevance_is_the_same_before_and_after_changes_are_published(
     assert pending == {body: pytest.approx(relevance, abs=0.06) for body, relevance in relevances().items()}
 
 
-def test_an_edited_memory_counts_once_while_it_is_pending(tmp_path: Path) -> None:
+def test_an_edited_memory_counts_once_while_it_is_unpublished(tmp_path: Path) -> None:
     with Vault.init(tmp_path / "vault") as vault:
         vault.add_many(
             {"text": f"The lamp of room {number} is {'old' if number % 2 else 'new'}."} for number in range(40)

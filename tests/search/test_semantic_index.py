@@ -1,4 +1,4 @@
-"""Search by meaning: what is said in other words is found, at once and under every filter; without it nothing is."""
+"""Semantic search: paraphrases are found at once and under every filter; without it, numpy is not even imported."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ from memfs.search.semantic.nearest_vectors import live_rows
 from memfs.search.semantic.vector_file import VECTORS_DIR
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
-PARAPHRASES = {  # what words alone do not find
+PARAPHRASES = {  # questions that a search by words does not answer
     "which nuts make him ill?": "facts/bob/allergic-to-peanuts.md",
     "what beverage does he have at breakfast?": "preferences/bob/drinks-sencha.md",
     "caffeine habits": "preferences/bob/drinks-sencha.md",
@@ -48,96 +48,98 @@ def paths(vault: Vault, question: str, **options: Any) -> list[str]:
 
 
 @pytest.fixture
-def by_words(example: Path) -> Vault:
+def lexical(example: Path) -> Vault:
     return Vault(example, clock=lambda: NOW)
 
 
 @pytest.fixture
-def by_meaning(example: Path) -> Vault:
+def semantic(example: Path) -> Vault:
     return Vault(example, clock=lambda: NOW, embedder=default_embedder())
 
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Iterator[Vault]:
-    """An empty vault that is searched by meaning."""
+    """An empty vault with semantic search."""
     Vault.init(tmp_path / "vault")
     with Vault(tmp_path / "vault", embedder=default_embedder()) as made:
         yield made
 
 
-# --- what is found
+# --- hits
 
 
 @pytest.mark.parametrize("question", PARAPHRASES)
-def test_what_is_said_in_other_words_is_found(by_words: Vault, by_meaning: Vault, question: str) -> None:
-    assert PARAPHRASES[question] not in paths(by_words, question, limit=5)
-    assert PARAPHRASES[question] in paths(by_meaning, question, limit=5)
+def test_a_paraphrase_is_found(lexical: Vault, semantic: Vault, question: str) -> None:
+    assert PARAPHRASES[question] not in paths(lexical, question, limit=5)
+    assert PARAPHRASES[question] in paths(semantic, question, limit=5)
 
 
-def test_what_words_find_is_still_found_no_later(by_words: Vault, by_meaning: Vault) -> None:
+def test_hits_of_a_search_lexical_do_not_rank_lower(lexical: Vault, semantic: Vault) -> None:
     def shares(vault: Vault) -> float:
         found = [(paths(vault, question), path) for question, path in QUESTIONS.items()]
         return sum(1 / (hits.index(path) + 1) for hits, path in found if path in hits)
 
-    assert shares(by_meaning) >= shares(by_words)
+    assert shares(semantic) >= shares(lexical)
 
 
-def test_the_relevance_of_what_words_find_does_not_fall(by_words: Vault, by_meaning: Vault) -> None:
+def test_the_relevance_of_hits_lexical_does_not_fall(lexical: Vault, semantic: Vault) -> None:
     fallen = []
     for question in (*QUESTIONS, *PARAPHRASES, *CODING):
-        meant = {hit.memory.path: hit.relevance for hit in by_meaning.search(question, limit=1000)}
-        found = by_words.search(question, limit=1000)
-        fallen += [(question, hit.memory.path) for hit in found if meant.get(hit.memory.path, 0) < hit.relevance - 1e-6]
+        relevance = {hit.memory.path: hit.relevance for hit in semantic.search(question, limit=1000)}
+        found = lexical.search(question, limit=1000)
+        fallen += [
+            (question, hit.memory.path) for hit in found if relevance.get(hit.memory.path, 0) < hit.relevance - 1e-6
+        ]
 
     assert fallen == []
 
 
-def test_a_floor_of_relevance_lets_what_means_alike_through(by_meaning: Vault) -> None:
-    found = [path in paths(by_meaning, question, min_relevance=0.2) for question, path in PARAPHRASES.items()]
+def test_min_relevance_keeps_similar_memories(semantic: Vault) -> None:
+    found = [path in paths(semantic, question, min_relevance=0.2) for question, path in PARAPHRASES.items()]
 
     assert sum(found) >= 0.6 * len(found)
-    assert all(hit.relevance >= 0.2 for hit in by_meaning.search("railway or aircraft?", min_relevance=0.2))
+    assert all(hit.relevance >= 0.2 for hit in semantic.search("railway or aircraft?", min_relevance=0.2))
 
 
 @pytest.mark.parametrize("number", [15, 1000, 5000])
-def test_the_floor_cuts_questions_about_something_else(tmp_path: Path, by_meaning: Vault, number: int) -> None:
+def test_min_relevance_drops_the_hits_of_off_topic_questions(tmp_path: Path, semantic: Vault, number: int) -> None:
     fill(tmp_path / "people", number)
     with Vault(tmp_path / "people", embedder=default_embedder()) as people:
-        for vault in (people, by_meaning):
+        for vault in (people, semantic):
             answered = [question for question in CODING if vault.search(question, min_relevance=0.2)]
 
             assert len(answered) <= 2, answered
 
 
-def test_why_and_why_not_are_told(by_meaning: Vault) -> None:
-    hit = by_meaning.search("bad teeth", explain=True)[0]
-    missed = by_meaning.explain_miss("people/claire.md", "bad teeth")
-    cut = by_meaning.explain_miss("notes/dentist.md", "bad teeth", min_relevance=0.9)
+def test_explain_and_explain_miss_show_the_similarity(semantic: Vault) -> None:
+    hit = semantic.search("bad teeth", explain=True)[0]
+    missed = semantic.explain_miss("people/claire.md", "bad teeth")
+    cut = semantic.explain_miss("notes/dentist.md", "bad teeth", min_relevance=0.9)
 
     assert hit.memory.path == "notes/dentist.md"
     assert [reason.score > 0 for reason in hit.why if reason.text.startswith("means alike: 0.4")] == [True]
     assert any(reason.text.startswith("means alike: 0.0") for reason in missed)
     assert missed[0].text == "it has none of the words of the question"
     assert "is below 0.90" in cut[0].text
-    assert by_meaning.explain_miss("notes/dentist.md", "bad teeth")[0].text.startswith("it is hit 1")
+    assert semantic.explain_miss("notes/dentist.md", "bad teeth")[0].text.startswith("it is hit 1")
 
 
-def test_a_phrase_or_a_prefix_is_a_matter_of_words(by_meaning: Vault) -> None:
-    assert paths(by_meaning, "teet*") == []
-    assert "notes/dentist.md" in paths(by_meaning, '"bad teeth"')  # which no memory has: its words are looked for
+def test_a_phrase_or_a_prefix_is_searched_lexical_only(semantic: Vault) -> None:
+    assert paths(semantic, "teet*") == []
+    assert "notes/dentist.md" in paths(semantic, '"bad teeth"')  # which no memory has: its words are looked for
 
 
 @pytest.mark.parametrize("question", ["", "   ", "?!", "\ud800", "東京", "x" * 5000, "the of", "🦷", "\0"])
-def test_any_text_is_a_question(by_meaning: Vault, question: str, caplog: pytest.LogCaptureFixture) -> None:
-    by_meaning.search(question)
+def test_any_text_is_a_question(semantic: Vault, question: str, caplog: pytest.LogCaptureFixture) -> None:
+    semantic.search(question)
 
     assert caplog.records == []
 
 
-# --- always right at once
+# --- freshness
 
 
-def test_a_changed_file_means_what_it_says_now(vault: Vault) -> None:
+def test_a_changed_file_is_compared_with_its_new_text(vault: Vault) -> None:
     vault.add(BUILD, "/facts")
     file = vault.root / "facts" / "a.md"
     file.write_text(SUSHI, encoding="utf-8")
@@ -150,7 +152,7 @@ def test_a_changed_file_means_what_it_says_now(vault: Vault) -> None:
     assert paths(vault, "musical instrument") == []
 
 
-def test_what_is_pending_and_what_is_published_are_found_alike(vault: Vault) -> None:
+def test_unpublished_and_published_memories_are_found_alike(vault: Vault) -> None:
     vault.add_many({"text": f"Note {number} of the gardener.", "namespace": "/notes"} for number in range(30))
     vault.sync()
     vault.add(SUSHI, "/facts")
@@ -163,7 +165,7 @@ def test_what_is_pending_and_what_is_published_are_found_alike(vault: Vault) -> 
     assert before[0][1] > 0.1
 
 
-def test_a_memory_that_moved_is_found_where_it_is(vault: Vault) -> None:
+def test_a_moved_memory_is_found_at_its_new_path(vault: Vault) -> None:
     added = vault.add(SUSHI, "/facts")
     vault.sync()
     moved = vault.move(added.path, "/food")
@@ -173,7 +175,7 @@ def test_a_memory_that_moved_is_found_where_it_is(vault: Vault) -> None:
     assert paths(vault, "favourite fish dish") == [moved.path]
 
 
-def test_what_another_process_wrote_is_found_at_once(vault: Vault) -> None:
+def test_a_memory_of_another_process_is_found_at_once(vault: Vault) -> None:
     vault.add(BUILD, "/facts")
     vault.search("anything")
     code = "import sys; from memfs import Vault; print(Vault(sys.argv[1]).add(sys.argv[2], '/facts').path)"
@@ -182,7 +184,7 @@ def test_what_another_process_wrote_is_found_at_once(vault: Vault) -> None:
     assert paths(vault, "favourite fish dish") == [done.stdout.strip()]
 
 
-def test_vectors_are_made_once(tmp_path: Path) -> None:
+def test_each_text_is_embedded_once(tmp_path: Path) -> None:
     Vault.init(tmp_path / "vault")
     embedder = Counting()
     with Vault(tmp_path / "vault", embedder=embedder) as vault:
@@ -198,19 +200,19 @@ def test_vectors_are_made_once(tmp_path: Path) -> None:
     )
 
 
-def test_a_sync_embeds_all_and_tells_how_far_it_is(tmp_path: Path) -> None:
+def test_a_sync_embeds_all_memories_and_reports_progress(tmp_path: Path) -> None:
     fill(tmp_path, 50)
     with Vault(tmp_path) as vault:
         vault.sync()
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     with Vault(tmp_path, embedder=default_embedder()) as vault:
-        vault.sync(lambda done, total: told.append((done, total)))
+        vault.sync(lambda done, total: progress.append((done, total)))
 
-    assert told[-1] == (50, 50)
+    assert progress[-1] == (50, 50)
     assert (tmp_path / STATE_DIR / VECTORS_DIR).is_dir()
 
 
-def test_what_is_removed_leaves_no_vector(vault: Vault) -> None:
+def test_a_removed_memory_leaves_no_vector(vault: Vault) -> None:
     kept = vault.add(BUILD, "/facts")
     removed = vault.add(SUSHI, "/facts")
     vault.sync()
@@ -224,7 +226,7 @@ def test_what_is_removed_leaves_no_vector(vault: Vault) -> None:
     assert paths(vault, "is the server fine?") == [kept.path]
 
 
-def test_vectors_out_of_use_do_not_pile_up(tmp_path: Path) -> None:
+def test_unused_vectors_do_not_accumulate(tmp_path: Path) -> None:
     Vault.init(tmp_path / "vault")
     with Vault(tmp_path / "vault", embedder=Counting()) as vault:
         added = vault.add("Tea at noon.", "/notes")
@@ -242,7 +244,7 @@ def test_vectors_out_of_use_do_not_pile_up(tmp_path: Path) -> None:
 # --- filters
 
 
-def test_a_filter_holds_for_what_means_alike(vault: Vault) -> None:
+def test_filters_apply_to_similar_memories(vault: Vault) -> None:
     vault.add(SUSHI, "/facts/alice", type="fact", tags=["food"])
     vault.add("Bob likes sashimi.", "/facts/bob", type="preference")
     vault.add("Carol likes nigiri.", "/facts/carol", expires="2020-01-01")
@@ -264,7 +266,7 @@ def test_a_filter_holds_for_what_means_alike(vault: Vault) -> None:
         vault.sync()
 
 
-def test_a_narrow_filter_finds_what_many_others_stand_before(tmp_path: Path) -> None:
+def test_a_narrow_filter_finds_a_memory_behind_many_nearer_ones(tmp_path: Path) -> None:
     Vault.init(tmp_path / "vault")
     with Vault(tmp_path / "vault", embedder=default_embedder()) as vault:
         vault.add_many({"text": f"Sushi, sashimi, maki, no. {n}.", "namespace": "/menu"} for n in range(400))
@@ -281,7 +283,7 @@ OCEAN = ("Bob: We went to the ocean with the children.", "Bob: They built castle
 OFFICE = ("Bob: We printed the invoices.", "Bob: They built castles of sand.", "Ada: The printer jams.")
 
 
-def test_what_was_said_around_a_memory_belongs_to_what_it_means(vault: Vault) -> None:
+def test_the_messages_around_a_memory_count_for_its_similarity(vault: Vault) -> None:
     for place, talk in (("office", OFFICE), ("ocean", OCEAN)):
         for number, text in enumerate(talk, 1):
             vault.add(text, f"/chat/{place}", source=f"session s-1, message {number}")
@@ -294,7 +296,7 @@ def test_what_was_said_around_a_memory_belongs_to_what_it_means(vault: Vault) ->
         vault.sync()
 
 
-def test_a_question_answers_less_than_what_is_said(vault: Vault) -> None:
+def test_a_message_that_is_a_question_ranks_below_a_statement(vault: Vault) -> None:
     for number, text in enumerate(("Ada: Do you like the sea?", "Bob: I do like the sea."), 1):
         vault.add(text, "/chat", source=f"session s-{number}, message 1")
     hits = vault.search("is the ocean liked?", explain=True)
@@ -303,10 +305,10 @@ def test_a_question_answers_less_than_what_is_said(vault: Vault) -> None:
     assert [reason.score < 0 for reason in hits[1].why if reason.text == "asks something itself"] == [True]
 
 
-# --- settings, and where it cannot be had
+# --- settings, and missing packages
 
 
-def test_the_setting_turns_it_on(example: Path) -> None:
+def test_the_setting_turns_semantic_search_on(example: Path) -> None:
     with (example / "memfs.yaml").open("a", encoding="utf-8") as settings:
         settings.write("retrieval:\n  semantic: true\n")
     with Vault(example) as vault:
@@ -320,7 +322,7 @@ def script(code: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 
 
-def test_without_it_nothing_of_numpy_is_imported_and_nothing_is_kept(example: Path) -> None:
+def test_without_semantic_search_numpy_is_not_imported_and_no_vectors_are_kept(example: Path) -> None:
     done = script(
         "from memfs import Vault\n"
         "with Vault(sys.argv[1]) as vault:\n"
@@ -343,7 +345,7 @@ def test_without_it_nothing_of_numpy_is_imported_and_nothing_is_kept(example: Pa
 
 
 @pytest.mark.parametrize("missing", ["numpy", "wordllama", "tokenizers"])
-def test_where_the_extra_is_missing_words_alone_are_searched_and_that_is_said_once(example: Path, missing: str) -> None:
+def test_without_the_extra_the_search_is_lexical_and_warns_once(example: Path, missing: str) -> None:
     with (example / "memfs.yaml").open("a", encoding="utf-8") as settings:
         settings.write("retrieval:\n  semantic: true\n")
     done = script(
@@ -369,7 +371,7 @@ def test_where_the_extra_is_missing_words_alone_are_searched_and_that_is_said_on
 COMMAND = "from memfs.cli.main import main; print('exit code', main(sys.argv[1:]), file=sys.stderr)"
 
 
-def test_the_command_searches_by_meaning_when_it_is_told_to(example: Path) -> None:
+def test_the_command_has_an_option_for_semantic_search(example: Path) -> None:
     where = ("--vault", example, "--json")
     words = json.loads(script(COMMAND, "search", "bad", "teeth", *where).stdout)
     hits = json.loads(script(COMMAND, "search", "--semantic", "--explain", "bad", "teeth", *where).stdout)
@@ -381,24 +383,24 @@ def test_the_command_searches_by_meaning_when_it_is_told_to(example: Path) -> No
     assert any(reason["text"].startswith("means alike: 0.0") for reason in missed["reasons"])
 
 
-def test_the_command_refuses_what_is_not_installed_and_status_tells_of_it(example: Path) -> None:
+def test_the_command_refuses_missing_packages_and_status_shows_them(example: Path) -> None:
     without = "sys.modules['wordllama'] = None\n" + COMMAND
     refused = script(without, "search", "--semantic", "bad teeth", "--vault", example)
     with (example / "memfs.yaml").open("a", encoding="utf-8") as settings:
         settings.write("retrieval:\n  semantic: true\n")
     warned = script(without, "search", "peanut", "allergy", "--paths", "--vault", example)
-    told = script(without, "status", "--vault", example)
+    status = script(without, "status", "--vault", example)
     fine = script(COMMAND, "status", "--vault", example)
 
     assert "hint: Install it: pip install 'memfs-vault[semantic]'.\nexit code 2" in refused.stderr
     assert warned.stdout == "facts/bob/allergic-to-peanuts.md\npeople/bob.md\n"
     assert warned.stderr.count("memfs: warning: search by meaning is not installed") == 1
-    assert "  meaning    not installed: by words alone\n" in told.stdout
-    assert "pip install" in told.stdout
+    assert "  meaning    not installed: by words alone\n" in status.stdout
+    assert "pip install" in status.stdout
     assert f"  meaning    by {default_embedder().name}\n" in fine.stdout
 
 
-def test_vectors_that_nobody_can_read_any_more_go_with_what_is_removed(example: Path) -> None:
+def test_removing_a_memory_without_numpy_deletes_all_vectors(example: Path) -> None:
     with Vault(example, embedder=default_embedder()) as vault:
         vault.search("bad teeth")
     script(
@@ -410,11 +412,11 @@ def test_vectors_that_nobody_can_read_any_more_go_with_what_is_removed(example: 
     assert not (example / STATE_DIR / VECTORS_DIR).exists()
 
 
-# --- embedders of others
+# --- custom embedders
 
 
 class Counting:
-    """An embedder of letters, which notes what it is given; lists will do."""
+    """An embedder that counts letters, returns lists and records its texts."""
 
     name = "letters"
 
@@ -431,7 +433,7 @@ class Counting:
         return found if self.answers is None else self.answers
 
 
-def test_any_embedder_will_do(tmp_path: Path) -> None:
+def test_a_custom_embedder_is_used(tmp_path: Path) -> None:
     Vault.init(tmp_path / "vault")
     with Vault(tmp_path / "vault", embedder=Counting()) as vault:
         vault.add("tattoo", "/notes")
@@ -442,7 +444,7 @@ def test_any_embedder_will_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answers", [[[1.0] * 8], [1.0], "nonsense", [], None])
-def test_an_embedder_that_fails_leaves_words_and_is_told(
+def test_an_embedder_that_fails_is_reported_and_the_search_is_lexical(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, answers: Any
 ) -> None:
     Vault.init(tmp_path / "vault")
@@ -469,53 +471,53 @@ def test_an_embedder_that_fails_leaves_words_and_is_told(
 
 
 @pytest.mark.parametrize("damage", ["gone", "halved", "zeroed", "noise"])
-def test_damaged_vectors_are_made_anew(by_meaning: Vault, damage: str) -> None:
-    assert paths(by_meaning, "bad teeth", limit=1) == ["notes/dentist.md"]
-    [file] = (by_meaning.root / STATE_DIR / VECTORS_DIR).iterdir()
+def test_damaged_vectors_are_embedded_again(semantic: Vault, damage: str) -> None:
+    assert paths(semantic, "bad teeth", limit=1) == ["notes/dentist.md"]
+    [file] = (semantic.root / STATE_DIR / VECTORS_DIR).iterdir()
     data = file.read_bytes()
     if damage == "gone":
         file.unlink()
     else:
         file.write_bytes({"halved": data[: len(data) // 2], "zeroed": bytes(len(data)), "noise": data[::-1]}[damage])
 
-    assert paths(by_meaning, "bad teeth", limit=1) == ["notes/dentist.md"]
-    assert paths(Vault(by_meaning.root, embedder=default_embedder()), "bad teeth", limit=1) == ["notes/dentist.md"]
+    assert paths(semantic, "bad teeth", limit=1) == ["notes/dentist.md"]
+    assert paths(Vault(semantic.root, embedder=default_embedder()), "bad teeth", limit=1) == ["notes/dentist.md"]
 
 
-def test_a_vault_that_takes_no_vectors_is_searched_by_meaning(example: Path) -> None:
+def test_semantic_search_works_where_vectors_cannot_be_written(example: Path) -> None:
     (example / STATE_DIR).mkdir()
     (example / STATE_DIR / VECTORS_DIR).write_text("somebody's file")
 
     assert paths(Vault(example, embedder=default_embedder()), "bad teeth", limit=1) == ["notes/dentist.md"]
 
 
-def test_git_sees_no_vector(by_meaning: Vault, git: Any) -> None:
-    git(by_meaning.root, "init", "-q")
-    git(by_meaning.root, "add", "-A")
-    git(by_meaning.root, "commit", "-qm", "all")
-    by_meaning.search("bad teeth")
+def test_git_ignores_the_vectors(semantic: Vault, git: Any) -> None:
+    git(semantic.root, "init", "-q")
+    git(semantic.root, "add", "-A")
+    git(semantic.root, "commit", "-qm", "all")
+    semantic.search("bad teeth")
 
-    assert (by_meaning.root / STATE_DIR / VECTORS_DIR).is_dir()
-    assert git(by_meaning.root, "status", "--porcelain") == ""
-
-
-# --- what a memory's meaning is taken from
+    assert (semantic.root / STATE_DIR / VECTORS_DIR).is_dir()
+    assert git(semantic.root, "status", "--porcelain") == ""
 
 
-def test_a_name_that_is_made_of_the_text_says_nothing_more(vault: Vault) -> None:
-    ours = vault.read(vault.add("Tea at noon. Every day.", "/notes").path)
+# --- the text that is embedded
+
+
+def test_a_file_name_made_of_the_text_is_not_embedded(vault: Vault) -> None:
+    untitled = vault.read(vault.add("Tea at noon. Every day.", "/notes").path)
     second = vault.read(vault.add("Tea at noon. Every day!", "/notes").path)
     titled = vault.read(vault.add("At noon.", "/notes", title="Tea time", tags=["drinks"]).path)
     (vault.root / "notes" / "five_o-clock.md").write_text("Milk first.\n", encoding="utf-8")
 
-    assert embedding_text(ours).split("\n") == ["", "Tea at noon. Every day."]
+    assert embedding_text(untitled).split("\n") == ["", "Tea at noon. Every day."]
     assert second.path.endswith("-2.md")
     assert embedding_text(second).startswith("\nTea")
     assert embedding_text(titled).split("\n")[:3] == ["", "Tea time", "drinks"]
     assert embedding_text(vault.read("notes/five_o-clock.md")).startswith("five o-clock\nMilk")
 
 
-def test_rows_of_what_is_gone_are_not_compared(vault: Vault) -> None:
+def test_rows_of_deleted_memories_are_not_compared(vault: Vault) -> None:
     vault.add_many({"text": f"Note {number}.", "namespace": "/notes"} for number in range(60))
     vault.sync()
     for memory in vault.list("/notes")[:20]:

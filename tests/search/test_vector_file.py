@@ -1,4 +1,4 @@
-"""Vectors in `.memfs/vectors`: what was kept comes back, and whatever is wrong with the file costs making some anew."""
+"""Vectors in `.memfs/vectors`: they are read back, and damage only costs embedding some texts again."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ from memfs.search.semantic.vector_file import (
     vector_files,
 )
 
-SIZE = 20  # no multiple of eight
+SIZE = 20  # not a multiple of eight
 NAME = file_name("a/model", SIZE)
 WIDTH = 8 * (2 + 3)
 
@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / STATE_DIR / VECTORS_DIR / NAME
 
 
-def made(number: int, seed: int = 1) -> Floats:
+def random_vectors(number: int, seed: int = 1) -> Floats:
     return unit_vectors(np.random.default_rng(seed).standard_normal((number, SIZE)))
 
 
@@ -52,8 +52,8 @@ def opened(root: int) -> VectorFile:
     return vectors
 
 
-def whole(root: int, wanted: Floats) -> list[int]:
-    """The keys that have a vector, from 1 on; each is the one that was kept."""
+def whole_records(root: int, wanted: Floats) -> list[int]:
+    """Return the keys from 1 on that have a vector, after a check that it is the wanted one."""
     vectors, keys = opened(root), key_array(range(1, len(wanted) + 1))
     there = vectors.contains(root, keys)
     taken = unit_vectors(vectors.take(keys))
@@ -62,30 +62,30 @@ def whole(root: int, wanted: Floats) -> list[int]:
     return [int(key) for key in keys[there]]
 
 
-# --- what is kept
+# --- keeping vectors
 
 
-def test_vectors_come_back_to_every_process(root: int) -> None:
-    wanted = made(5)
+def test_vectors_are_read_by_every_process(root: int) -> None:
+    wanted = random_vectors(5)
     first = opened(root)
     first.add(root, [1, 2, 3], wanted[:3])
     first.add(root, [4, 5], wanted[3:])
 
-    assert whole(root, wanted) == [1, 2, 3, 4, 5]
+    assert whole_records(root, wanted) == [1, 2, 3, 4, 5]
     assert unit_vectors(first.take(key_array([4])))[0] @ wanted[3] > 0.999
     assert first.records == 5
 
 
 def test_a_key_without_a_vector_has_none(root: int) -> None:
     vectors = opened(root)
-    vectors.add(root, [7], made(1))
+    vectors.add(root, [7], random_vectors(1))
 
     assert vectors.contains(root, key_array([6, 7, 8])).tolist() == [False, True, False]
     assert not vectors.take(key_array([6])).any()
     assert vectors.contains(root, key_array([])).tolist() == []
 
 
-def test_a_text_without_words_has_a_vector_of_nothing(root: int) -> None:
+def test_a_text_without_words_has_a_zero_vector(root: int) -> None:
     vectors = opened(root)
     vectors.add(root, [1], np.zeros((1, SIZE), np.float32))
 
@@ -93,8 +93,8 @@ def test_a_text_without_words_has_a_vector_of_nothing(root: int) -> None:
     assert not opened(root).take(key_array([1])).any()
 
 
-def test_what_another_process_appends_is_seen_when_it_is_wanted(root: int) -> None:
-    wanted = made(4)
+def test_vectors_that_another_process_appends_are_found(root: int) -> None:
+    wanted = random_vectors(4)
     first, second = opened(root), opened(root)
     first.add(root, [1, 2], wanted[:2])
     second.refresh(root)
@@ -108,7 +108,7 @@ def test_what_another_process_appends_is_seen_when_it_is_wanted(root: int) -> No
     assert np.all(np.vecdot(unit_vectors(second.take(key_array([1, 2, 3, 4]))), wanted) > 0.999)
 
 
-def test_many_processes_keep_vectors_at_once(tmp_path: Path, root: int) -> None:
+def test_many_processes_add_vectors_at_once(tmp_path: Path, root: int) -> None:
     code = (
         "import sys, numpy as np; from memfs.fs.files import open_root\n"
         "from memfs.search.semantic.vector_file import VectorFile\n"
@@ -126,18 +126,18 @@ def test_many_processes_keep_vectors_at_once(tmp_path: Path, root: int) -> None:
     assert vectors.take(keys).argmax(axis=1).tolist() == [key % SIZE for key in range(1, 161)]
 
 
-def test_more_than_is_held_beside_the_file_is_read_from_it(root: int) -> None:
-    wanted = made(9000)
+def test_many_added_vectors_are_read_from_the_file_and_not_held_in_memory(root: int) -> None:
+    wanted = random_vectors(9000)
     vectors = opened(root)
     for start in range(0, 9000, 3000):
         vectors.add(root, range(start + 1, start + 3001), wanted[start : start + 3000])
 
     assert len(vectors._added) < 5000
     assert vectors.contains(root, key_array(range(1, 9001))).all()
-    assert whole(root, wanted) == list(range(1, 9001))
+    assert whole_records(root, wanted) == list(range(1, 9001))
 
 
-def test_keys_of_many_are_those_of_each() -> None:
+def test_keys_computed_in_bulk_equal_single_keys() -> None:
     paths, contents = ["a.md", "facts/ü.md"], [b"12345678", b"\xff" * 8]
 
     keys = [key_of(path, content) for path, content in zip(paths, contents, strict=True)]
@@ -146,43 +146,43 @@ def test_keys_of_many_are_those_of_each() -> None:
     assert len({*keys, key_of("b.md", contents[0])}) == 3
 
 
-# --- what is let go of
+# --- removing vectors
 
 
-def test_vectors_of_what_is_gone_are_dropped(root: int, file: Path) -> None:
-    wanted = made(100)
+def test_keep_only_drops_all_other_vectors(root: int, file: Path) -> None:
+    wanted = random_vectors(100)
     vectors = opened(root)
     vectors.add(root, range(1, 101), wanted)
-    vectors.add(root, range(1, 51), wanted[:50])  # once more
+    vectors.add(root, range(1, 51), wanted[:50])  # duplicates
     other = opened(root)
     assert other.contains(root, key_array([77])).all()
 
     vectors.keep_only(root, key_array([3, 1, 2, 4000]))
     assert file.stat().st_size == 3 * WIDTH
-    assert whole(root, wanted) == [1, 2, 3]
-    assert other.contains(root, key_array([77])).all()  # what it has open stays as it is
+    assert whole_records(root, wanted) == [1, 2, 3]
+    assert other.contains(root, key_array([77])).all()  # the file that it mapped stays as it was
     other.refresh(root)
     assert not other.contains(root, key_array([77])).any()
     assert os.listdir(file.parent) == [NAME]
 
 
-def test_files_of_models_that_nobody_used_for_long_are_removed(root: int, file: Path) -> None:
+def test_files_of_models_that_were_not_used_lately_are_removed(root: int, file: Path) -> None:
     for number in range(MAX_FILES + 2):
         name = file_name(f"model {number}", SIZE)
-        VectorFile(name, SIZE).add(root, [1], made(1))
+        VectorFile(name, SIZE).add(root, [1], random_vectors(1))
         os.utime(file.parent / name, (1000 + number, 1000 + number))
-    given_up, in_the_making = file.parent / ".x.1", file.parent / ".x.2"
-    given_up.write_bytes(b"")
-    os.utime(given_up, (1000, 1000))
-    in_the_making.write_bytes(b"")
-    opened(root).add(root, [1], made(1))
+    abandoned, unfinished = file.parent / ".x.1", file.parent / ".x.2"
+    abandoned.write_bytes(b"")
+    os.utime(abandoned, (1000, 1000))
+    unfinished.write_bytes(b"")
+    opened(root).add(root, [1], random_vectors(1))
 
-    kept = sorted(path.name for path in file.parent.iterdir())
-    assert kept == sorted([".x.2", NAME, *(file_name(f"model {number}", SIZE) for number in (3, 4))])
-    assert sorted(vector_files(root)) == [(name, SIZE) for name in kept[1:]]
+    remaining = sorted(path.name for path in file.parent.iterdir())
+    assert remaining == sorted([".x.2", NAME, *(file_name(f"model {number}", SIZE) for number in (3, 4))])
+    assert sorted(vector_files(root)) == [(name, SIZE) for name in remaining[1:]]
 
 
-# --- what may be wrong
+# --- damage
 
 
 def flip(file: Path, at: int) -> None:
@@ -224,8 +224,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], int]] = {
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "opened afterwards"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_damaged_is_missing_and_can_be_made_anew(root: int, file: Path, damage: str, *, is_open: bool) -> None:
-    wanted, keys = made(10), key_array(range(1, 11))
+def test_a_damaged_record_is_missing_and_can_be_readded(root: int, file: Path, damage: str, *, is_open: bool) -> None:
+    wanted, keys = random_vectors(10), key_array(range(1, 11))
     opened(root).add(root, range(1, 11), wanted)
     vectors = opened(root) if is_open else VectorFile(NAME, SIZE)
     if is_open:
@@ -237,16 +237,16 @@ def test_what_is_damaged_is_missing_and_can_be_made_anew(root: int, file: Path, 
     there = vectors.contains(root, keys)
     assert there.sum() == left
     assert np.all(np.vecdot(unit_vectors(vectors.take(keys)), wanted)[there] > 0.999)
-    vectors.add(root, keys[~there].tolist() or [11], wanted[~there] if left < 10 else made(1))
+    vectors.add(root, keys[~there].tolist() or [11], wanted[~there] if left < 10 else random_vectors(1))
     assert vectors.contains(root, keys).all()
-    assert whole(root, wanted) == list(range(1, 11))
+    assert whole_records(root, wanted) == list(range(1, 11))
 
 
-def test_where_the_disk_takes_none_they_last_as_long_as_the_process(tmp_path: Path, root: int) -> None:
+def test_vectors_that_cannot_be_written_last_as_long_as_the_process(tmp_path: Path, root: int) -> None:
     (tmp_path / STATE_DIR).mkdir()
     (tmp_path / STATE_DIR / VECTORS_DIR).write_text("a file of somebody")
     vectors = opened(root)
-    vectors.add(root, [1, 2], made(2))
+    vectors.add(root, [1, 2], random_vectors(2))
     vectors.refresh(root)
     vectors.keep_only(root, key_array([2]))
 
@@ -260,12 +260,12 @@ def test_nothing_is_written_through_a_symlink(tmp_path: Path, root: int) -> None
     outside.mkdir()
     (tmp_path / STATE_DIR).mkdir()
     (tmp_path / STATE_DIR / VECTORS_DIR).symlink_to(outside)
-    opened(root).add(root, [1], made(1))
+    opened(root).add(root, [1], random_vectors(1))
 
     assert list(outside.iterdir()) == []
 
 
-def test_a_process_that_is_killed_while_it_writes_leaves_whole_vectors(tmp_path: Path, root: int) -> None:
+def test_a_writer_that_is_killed_leaves_whole_vectors(tmp_path: Path, root: int) -> None:
     code = (
         "import sys, numpy as np; from memfs.fs.files import open_root\n"
         "from memfs.search.semantic.vector_file import VectorFile\n"
@@ -284,27 +284,25 @@ def test_a_process_that_is_killed_while_it_writes_leaves_whole_vectors(tmp_path:
             while not opened(root).records and time.monotonic() < deadline:
                 pass
             running.kill()
-        opened(root).add(root, [10**9], made(1))
+        opened(root).add(root, [10**9], random_vectors(1))
 
     keys = key_array([10**9])
     assert opened(root).contains(root, keys).all()
 
 
-# --- the nearest
-
-Near = tuple[NearestVectors, Floats]
+# --- nearest neighbours
 
 
-def nearest(root: int, number: int, *, exact: int) -> Near:
-    wanted, vectors = made(number), opened(root)
+def index_of_random_vectors(root: int, number: int, *, exact: int) -> tuple[NearestVectors, Floats]:
+    wanted, vectors = random_vectors(number), opened(root)
     vectors.add(root, range(1, number + 1), wanted)
     return NearestVectors(vectors, np.arange(number) * 2, key_array(range(1, number + 1)), exact=exact), wanted
 
 
 @pytest.mark.parametrize("exact", [0, 1000], ids=["by signs", "all compared"])
-def test_the_nearest_come_first(root: int, exact: int) -> None:
-    near, wanted = nearest(root, 300, exact=exact)
-    question = made(1, seed=2)[0]
+def test_the_nearest_rows_come_first(root: int, exact: int) -> None:
+    near, wanted = index_of_random_vectors(root, 300, exact=exact)
+    question = random_vectors(1, seed=2)[0]
     order = np.argsort(-(wanted @ question))
 
     assert near.nearest(question, 5, -1.0) == (order[:5] * 2).tolist()
@@ -314,8 +312,8 @@ def test_the_nearest_come_first(root: int, exact: int) -> None:
 
 
 @pytest.mark.parametrize("exact", [0, 1000], ids=["by signs", "all compared"])
-def test_the_nearest_of_some_rows(root: int, exact: int) -> None:
-    near, wanted = nearest(root, 300, exact=exact)
+def test_only_the_given_rows_are_compared(root: int, exact: int) -> None:
+    near, wanted = index_of_random_vectors(root, 300, exact=exact)
     question = wanted[7]
 
     assert near.nearest(question, 1, 0.9, [0, 14, 16]) == [14]
@@ -323,18 +321,18 @@ def test_the_nearest_of_some_rows(root: int, exact: int) -> None:
     assert near.nearest(question, 5, -1.0, []) == []
 
 
-def test_signs_find_nearly_all_that_are_nearest_among_many(root: int) -> None:
-    near, wanted = nearest(root, 6000, exact=0)
+def test_signs_find_nearly_all_nearest_rows(root: int) -> None:
+    near, wanted = index_of_random_vectors(root, 6000, exact=0)
     found = []
-    for question in made(20, seed=3):
+    for question in random_vectors(20, seed=3):
         right = set((np.argsort(-(wanted @ question))[:10] * 2).tolist())
         found.append(len(right & set(near.nearest(question, 10, -1.0))))
 
     assert sum(found) >= 0.95 * 200
 
 
-def test_vectors_of_rows_and_of_rows_that_have_none(root: int) -> None:
-    near, wanted = nearest(root, 10, exact=1000)
+def test_rows_without_a_vector_have_a_zero_vector(root: int) -> None:
+    near, wanted = index_of_random_vectors(root, 10, exact=1000)
     found = near.vectors_of([2, 3, 18, -1])
 
     assert found[0] @ wanted[1] > 0.999
@@ -344,14 +342,14 @@ def test_vectors_of_rows_and_of_rows_that_have_none(root: int) -> None:
     assert NearestVectors(opened(root), np.empty(0, np.int64), key_array([])).nearest(wanted[0], 3, 0.0) == []
 
 
-def test_what_is_no_number_counts_as_nothing() -> None:
+def test_nan_and_infinity_count_as_zero() -> None:
     units = unit_vectors([[3.0, 4.0], [float("nan"), 0.0], [float("inf"), 1.0]])
 
     assert units.tolist() == pytest.approx(np.array([[0.6, 0.8], [0.0, 0.0], [0.0, 1.0]]))
     assert unit_vectors([1.0, 0.0]).shape == (1, 2)
 
 
-def test_a_blend_has_shares_of_others() -> None:
+def test_a_blend_adds_shares_of_other_vectors() -> None:
     vectors = unit_vectors([[1.0, 0.0], [0.0, 1.0]])
     found = blend(vectors, [(0.5, [1, -1]), (0.25, [-1, -1])])
 

@@ -15,7 +15,7 @@ def test_everything_is_optional(text: str) -> None:
     assert set(load(text)) <= {"version"}
 
 
-def test_what_is_set_is_answered_and_nothing_else() -> None:
+def test_only_the_keys_that_are_set_are_returned() -> None:
     text = "version: 1\nactor: alice\nnamespaces:\n  facts: /facts/{actorId}\n  log: '/log/{session_id}'\n"
 
     assert load(text) == {
@@ -71,7 +71,7 @@ def test_what_is_set_is_answered_and_nothing_else() -> None:
         ("a:\n\t- b\n", "memfs.yaml:2: "),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, reason: str) -> None:
+def test_an_error_names_its_place_and_reason(text: str, reason: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(text)
 
@@ -91,14 +91,14 @@ def test_a_vault_is_not_opened_with_wrong_settings(tmp_path: Path) -> None:
     assert Vault(tmp_path).settings == {}
 
 
-def test_settings_that_a_person_wrote_in_any_encoding_are_read(tmp_path: Path) -> None:
+def test_settings_in_any_encoding_are_read(tmp_path: Path) -> None:
     (tmp_path / "memfs.yaml").write_bytes("\ufeffversion: 1\r\nactor: zoë\r\n".encode())
 
     assert Vault(tmp_path).settings == {"version": 1, "actor": "zoë"}
 
 
 @pytest.mark.parametrize("kind", ["directory", "link", "dangling"])
-def test_settings_that_are_no_file_are_not_followed(tmp_path: Path, kind: str) -> None:
+def test_settings_that_are_not_a_regular_file_are_ignored(tmp_path: Path, kind: str) -> None:
     (tmp_path / "elsewhere.yaml").write_text("version: 7\n")
     root = tmp_path / "vault"
     root.mkdir()

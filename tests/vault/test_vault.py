@@ -1,4 +1,4 @@
-"""The behaviour of a Vault, verb by verb, on real directories, mounts and git repositories."""
+"""The behaviour of each method of Vault, on real directories, mounts and git repositories."""
 
 import gc
 import json
@@ -37,10 +37,10 @@ def paths(vault: Vault, namespace: str | None = None, *, archived: bool = False)
     return [memory.path for memory in vault.list(namespace, archived=archived)]
 
 
-# --- a vault --------------------------------------------------------------------------------------------
+# --- a vault ------------------------------------------------------------------------------------------
 
 
-def test_init_makes_a_directory_a_vault(tmp_path: Path) -> None:
+def test_init_turns_a_directory_into_a_vault(tmp_path: Path) -> None:
     vault = Vault.init(tmp_path / "deep/new")
 
     assert {path.name for path in vault.root.iterdir()} == {"memfs.yaml", ".gitignore", ".gitattributes", ".memfs"}
@@ -48,7 +48,7 @@ def test_init_makes_a_directory_a_vault(tmp_path: Path) -> None:
     assert vault.settings == {"version": 1}
 
 
-def test_init_of_a_folder_that_exists_changes_no_file_of_it(example: Path, snapshot: Snapshot) -> None:
+def test_init_of_an_existing_directory_changes_no_file_in_it(example: Path, snapshot: Snapshot) -> None:
     (example / ".gitignore").write_text("mine\n")
     (example / "memfs.yaml").unlink()
     before = snapshot(example)
@@ -61,7 +61,7 @@ def test_init_of_a_folder_that_exists_changes_no_file_of_it(example: Path, snaps
     assert set(after) - set(before) == {"memfs.yaml"}
 
 
-def test_opening_and_reading_a_folder_touches_nothing(tmp_path: Path, snapshot: Snapshot) -> None:
+def test_opening_and_reading_a_directory_changes_nothing(tmp_path: Path, snapshot: Snapshot) -> None:
     (tmp_path / "a.md").write_text("Text.")
     before = snapshot(tmp_path)
     with Vault(tmp_path) as vault:
@@ -73,7 +73,7 @@ def test_opening_and_reading_a_folder_touches_nothing(tmp_path: Path, snapshot: 
     assert snapshot(tmp_path) == before
 
 
-def test_where_there_is_no_directory_there_is_no_vault(tmp_path: Path) -> None:
+def test_a_missing_directory_is_not_a_vault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("Text.")
 
     for path in (tmp_path / "missing", tmp_path / "file"):
@@ -108,7 +108,7 @@ def test_a_vault_that_is_closed_can_still_be_used_and_leaves_no_temporary_file(v
 
 
 def test_a_vault_holds_no_descriptor_when_it_is_closed(tmp_path: Path) -> None:
-    gc.collect()  # what other tests left open
+    gc.collect()  # closes the descriptors that other tests left open
     open_before = len(os.listdir("/proc/self/fd"))
     for _ in range(30):
         with Vault(tmp_path) as vault:
@@ -123,10 +123,10 @@ def test_a_vault_holds_no_descriptor_when_it_is_closed(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == open_before
 
 
-# --- add ------------------------------------------------------------------------------------------------
+# --- add ----------------------------------------------------------------------------------------------
 
 
-def test_add_answers_with_what_is_on_disk(vault: Vault) -> None:
+def test_add_returns_what_is_on_disk(vault: Vault) -> None:
     added = vault.add("Alice likes tuna.", "/preferences/alice", type="preference", tags=["food"], importance=3)
 
     assert (added.outcome, added.path) == ("created", "preferences/alice/alice-likes-tuna.md")
@@ -136,13 +136,13 @@ def test_add_answers_with_what_is_on_disk(vault: Vault) -> None:
     assert memory.body == "Alice likes tuna."
 
 
-def test_add_without_a_namespace_is_at_the_root(vault: Vault) -> None:
+def test_add_without_a_namespace_writes_at_the_root(vault: Vault) -> None:
     assert vault.add("Tea.").path == "tea.md"
     assert vault.add("Tea.", "/").outcome == "duplicate"
     assert vault.add("Read me.", title="README").path != "README.md"
 
 
-def test_the_same_text_in_a_namespace_is_there_once(vault: Vault) -> None:
+def test_the_same_text_is_added_once_per_namespace(vault: Vault) -> None:
     first = vault.add("Tea at five.\nAlways.", "n", importance=3)
 
     for text in ("Tea at five.\nAlways.", "Tea at five.\nAlways.\n", "Tea at five.\r\nAlways."):
@@ -153,7 +153,7 @@ def test_the_same_text_in_a_namespace_is_there_once(vault: Vault) -> None:
     assert vault.read(first.id).header.importance == 3
 
 
-def test_a_text_that_a_person_wrote_or_took_away_counts_as_it_is_now(vault: Vault) -> None:
+def test_duplicates_are_found_among_the_files_as_they_are_now(vault: Vault) -> None:
     (vault.root / "n").mkdir()
     (vault.root / "n/mine.md").write_text("---\ntags: [a]\n---\nTea.\n")
 
@@ -173,7 +173,7 @@ def test_two_vaults_of_one_process_see_each_other_s_texts_and_names(tmp_path: Pa
     assert len(one.list("n")) == 200
 
 
-def test_free_names_are_counted_on(vault: Vault) -> None:
+def test_taken_file_names_are_numbered(vault: Vault) -> None:
     written = [vault.add(f"Tea\n\n{number}", "n").path for number in range(4)]
 
     assert written == ["n/tea.md", "n/tea-2.md", "n/tea-3.md", "n/tea-4.md"]
@@ -228,7 +228,7 @@ def test_any_value_comes_back_as_it_went_in(vault: Vault) -> None:
         assert type(got) in (type(value), tuple)
 
 
-# --- read -----------------------------------------------------------------------------------------------
+# --- read ---------------------------------------------------------------------------------------------
 
 
 def test_a_memory_is_read_by_id_and_by_path_with_or_without_ending(vault: Vault) -> None:
@@ -249,7 +249,7 @@ def test_an_id_is_found_however_it_is_written(vault: Vault, line: str) -> None:
     assert vault.read("café").path == "a.md"
 
 
-def test_an_id_is_followed_when_a_person_moves_the_file(vault: Vault) -> None:
+def test_an_id_is_found_after_a_person_moved_the_file(vault: Vault) -> None:
     added = vault.add("Tea.", "a")
     (vault.root / "b").mkdir()
     (vault.root / added.path).rename(vault.root / "b/renamed.md")
@@ -270,7 +270,7 @@ def test_two_files_with_one_id_are_a_problem(vault: Vault) -> None:
     assert vault.read(added.id).body == "Tea."
 
 
-def test_a_listing_is_by_path_and_below_a_namespace(vault: Vault) -> None:
+def test_list_is_sorted_by_path_and_limited_to_a_namespace(vault: Vault) -> None:
     for namespace in ("b", "a/x", "a", "a2"):
         vault.add("Tea.", namespace)
 
@@ -279,7 +279,7 @@ def test_a_listing_is_by_path_and_below_a_namespace(vault: Vault) -> None:
     assert paths(vault, "nothing") == []
 
 
-# --- update ---------------------------------------------------------------------------------------------
+# --- update -------------------------------------------------------------------------------------------
 
 
 def test_update_sets_keys_and_none_removes_one(vault: Vault) -> None:
@@ -292,7 +292,7 @@ def test_update_sets_keys_and_none_removes_one(vault: Vault) -> None:
     assert vault.update(added.id, importance=None).outcome == "unchanged"
 
 
-def test_update_answers_with_the_new_stamp(vault: Vault) -> None:
+def test_update_returns_the_new_stamp(vault: Vault) -> None:
     added = vault.add("Tea.", "n")
     written = vault.update(added.id, importance=2)
 
@@ -319,7 +319,7 @@ def test_tags_are_added_and_removed(vault: Vault) -> None:
     assert vault.update(added.id, remove_tags=["nothing"]).outcome == "unchanged"
 
 
-def test_a_write_that_names_another_stamp_is_refused(vault: Vault) -> None:
+def test_a_write_with_a_stale_stamp_is_refused(vault: Vault) -> None:
     added = vault.add("Tea.", "n")
     old = vault.read(added.id).stamp
     vault.update(added.id, importance=2)
@@ -339,7 +339,7 @@ def test_a_write_that_names_another_stamp_is_refused(vault: Vault) -> None:
         vault.update(added.id, importance=3, seen="nonsense")
 
 
-def test_a_stamp_is_a_text_and_back(vault: Vault) -> None:
+def test_a_stamp_survives_conversion_to_text(vault: Vault) -> None:
     stamp = vault.read(vault.add("Tea.", "n").id).stamp
 
     assert Stamp.parse(str(stamp)) == stamp
@@ -381,7 +381,7 @@ def test_update_does_not_empty_a_memory(vault: Vault, body: str) -> None:
     assert (vault.read(added.id).body, vault.read(added.id).stamp) == ("Tea.", added.stamp)
 
 
-def test_appends_of_many_threads_are_all_there(vault: Vault) -> None:
+def test_concurrent_appends_of_many_threads_all_arrive(vault: Vault) -> None:
     added = vault.add("Start.", "n")
     threads = [
         threading.Thread(target=lambda name=name: [vault.append(added.id, f"{name}-{n}") for n in range(10)])
@@ -396,7 +396,7 @@ def test_appends_of_many_threads_are_all_there(vault: Vault) -> None:
     assert sorted(lines[1:]) == sorted(f"{name}-{n}" for name in range(6) for n in range(10))
 
 
-# --- forget, remove, move -------------------------------------------------------------------------------
+# --- forget, remove, move -----------------------------------------------------------------------------
 
 
 def test_forget_moves_to_the_archive_where_it_stays_readable(vault: Vault) -> None:
@@ -411,7 +411,7 @@ def test_forget_moves_to_the_archive_where_it_stays_readable(vault: Vault) -> No
     assert vault.update(added.id, importance=2).path == forgotten.path
 
 
-def test_a_name_that_is_taken_in_the_archive_is_counted_on(vault: Vault) -> None:
+def test_a_name_that_is_taken_in_the_archive_is_numbered(vault: Vault) -> None:
     forgotten = [vault.forget(vault.add(f"Tea\n\n{number}", "n").id).path for number in range(3)]
 
     assert forgotten == ["archive/n/tea.md", "archive/n/tea-2.md", "archive/n/tea-3.md"]
@@ -449,7 +449,7 @@ def test_move_to_a_namespace_or_to_a_path_keeps_the_id_and_the_versions(vault: V
     assert paths(vault) == ["top.md"]
 
 
-def test_a_move_to_where_it_is_loses_nothing(vault: Vault) -> None:
+def test_a_move_to_its_own_path_loses_nothing(vault: Vault) -> None:
     added = vault.add("Tea.", "n")
     with pytest.raises(MemoryExistsError):
         vault.move(added.id, "n")
@@ -469,7 +469,7 @@ def test_a_move_to_a_name_that_is_not_allowed_is_refused(vault: Vault, to: str) 
     assert vault.read(added.id).path == "n/tea.md"
 
 
-def test_the_answer_to_a_move_of_a_file_without_id_leads_to_it(vault: Vault) -> None:
+def test_a_move_of_a_file_without_id_returns_its_new_path(vault: Vault) -> None:
     (vault.root / "bob.md").write_text("Bob.\n")
 
     moved = vault.move("bob", "people")
@@ -489,10 +489,10 @@ def test_a_file_of_any_name_can_be_forgotten_removed_and_renamed(vault: Vault, n
     assert len(vault.list(archived=True)) == 2
 
 
-# --- versions -------------------------------------------------------------------------------------------
+# --- versions -----------------------------------------------------------------------------------------
 
 
-def test_restore_brings_back_the_version_before(vault: Vault) -> None:
+def test_restore_brings_back_the_previous_version(vault: Vault) -> None:
     added = vault.add("One.", "n")
     vault.update(added.id, body="Two.")
     vault.update(added.id, body="Three.")
@@ -517,7 +517,7 @@ def test_a_person_s_text_that_memfs_replaced_can_be_restored(vault: Vault) -> No
 
 
 @pytest.mark.parametrize("gone", ["unlink", "rmtree"])
-def test_a_memory_that_somebody_deleted_is_restored_by_its_path(vault: Vault, gone: str) -> None:
+def test_a_deleted_memory_is_restored_by_its_path(vault: Vault, gone: str) -> None:
     added = vault.add("One.", "a/b")
     vault.update(added.id, importance=2)
     data = (vault.root / added.path).read_bytes()
@@ -529,7 +529,7 @@ def test_a_memory_that_somebody_deleted_is_restored_by_its_path(vault: Vault, go
     assert (vault.root / added.path).read_bytes() == data
 
 
-def test_there_is_nothing_to_restore_where_nothing_differs(vault: Vault) -> None:
+def test_restore_refuses_when_no_version_differs(vault: Vault) -> None:
     added = vault.add("One.", "n")
 
     with pytest.raises(MemoryNotFoundError):
@@ -559,14 +559,14 @@ def test_the_history_of_a_memory_that_changes_often_is_bounded(vault: Vault) -> 
     assert len(vault.versions(added.id)) >= 10
 
 
-# --- many -----------------------------------------------------------------------------------------------
+# --- batches ------------------------------------------------------------------------------------------
 
 
 def outcomes(results: list[Written | MemfsError]) -> list[str]:
     return [result.outcome if isinstance(result, Written) else type(result).__name__ for result in results]
 
 
-def test_add_many_has_a_result_an_item(vault: Vault) -> None:
+def test_add_many_has_one_result_per_item(vault: Vault) -> None:
     results = vault.add_many(
         [
             {"text": "One.", "namespace": "n", "importance": 3},
@@ -588,7 +588,7 @@ def test_add_many_has_a_result_an_item(vault: Vault) -> None:
     assert paths(vault) == ["five.md", "n/one.md"]
 
 
-def test_update_many_and_forget_many_have_a_result_an_item(vault: Vault) -> None:
+def test_update_many_and_forget_many_have_one_result_per_item(vault: Vault) -> None:
     one, two = vault.add("One.", "n", tags=["a"]), vault.add("Two.", "m")
     results = vault.update_many(
         [
@@ -623,7 +623,7 @@ def test_update_many_and_forget_many_have_a_result_an_item(vault: Vault) -> None
     ],
     ids=str,
 )
-def test_a_bad_item_costs_its_own_result_alone(vault: Vault, bad: dict[Any, Any]) -> None:
+def test_a_bad_item_only_affects_its_own_result(vault: Vault, bad: dict[Any, Any]) -> None:
     added = vault.add("One.", "n")
 
     results = vault.update_many([{"ref": added.id, **bad}, {"ref": added.id, "importance": 3}])
@@ -635,7 +635,7 @@ def test_a_bad_item_costs_its_own_result_alone(vault: Vault, bad: dict[Any, Any]
     assert outcomes(vault.forget_many([bad.get("ref", bad), added.id]))[1:] == ["archived"]
 
 
-def test_a_batch_that_is_cut_short_by_its_source_keeps_what_was_done(vault: Vault) -> None:
+def test_a_batch_whose_source_fails_keeps_the_finished_writes(vault: Vault) -> None:
     def source() -> Iterator[dict[str, str]]:
         yield {"text": "One."}
         raise RuntimeError("the source broke")
@@ -645,7 +645,7 @@ def test_a_batch_that_is_cut_short_by_its_source_keeps_what_was_done(vault: Vaul
     assert paths(vault) == ["one.md"]
 
 
-def test_a_scope_takes_the_same_verbs(vault: Vault) -> None:
+def test_a_scope_has_the_same_methods(vault: Vault) -> None:
     alice = vault.scope("facts/alice/")
     added = alice.add("Tea.")
 
@@ -665,7 +665,7 @@ def test_a_scope_takes_the_same_verbs(vault: Vault) -> None:
         vault.scope("/archive/facts")
 
 
-# --- other processes ------------------------------------------------------------------------------------
+# --- other processes ----------------------------------------------------------------------------------
 
 HOLD = """
 import sys
@@ -680,7 +680,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def holder(vault: Vault) -> Iterator["subprocess.Popen[str]"]:
-    """Another process that holds the lock of /n until it is told to stop."""
+    """Another process that holds the lock of /n until its input ends."""
     vault.add("Tea.", "n")
     command = [sys.executable, "-c", HOLD, str(vault.root / "n")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -690,7 +690,7 @@ def holder(vault: Vault) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def test_a_writer_gives_up_when_another_one_holds_the_namespace(
+def test_a_writer_times_out_when_another_one_holds_the_namespace(
     vault: Vault, holder: "subprocess.Popen[str]", snapshot: Snapshot
 ) -> None:
     hasty = Vault(vault.root, lock_timeout=0.2)
@@ -710,7 +710,7 @@ def test_a_writer_gives_up_when_another_one_holds_the_namespace(
     assert hasty.read("n/tea.md").body == "Tea."
 
 
-def test_a_writer_goes_on_when_the_holder_is_killed(vault: Vault, holder: "subprocess.Popen[str]") -> None:
+def test_a_writer_continues_when_the_lock_holder_is_killed(vault: Vault, holder: "subprocess.Popen[str]") -> None:
     patient = Vault(vault.root, lock_timeout=30)
     written: list[Written] = []
     thread = threading.Thread(target=lambda: written.append(patient.add("Coffee.", "n")))
@@ -730,7 +730,7 @@ for number in range(20):
 """
 
 
-def test_processes_that_add_the_same_texts_make_each_once(vault: Vault, run_script: Script) -> None:
+def test_processes_that_add_the_same_texts_write_each_once(vault: Vault, run_script: Script) -> None:
     (vault.root / "shared.md").write_text("Start.\n")
     threads = [threading.Thread(target=run_script, args=(ADDS, vault.root, name)) for name in range(3)]
     for thread in threads:
@@ -743,11 +743,11 @@ def test_processes_that_add_the_same_texts_make_each_once(vault: Vault, run_scri
     assert sorted(lines) == sorted(f"{name}-{number}" for name in range(3) for number in range(20))
 
 
-# --- a vault that cannot be written ---------------------------------------------------------------------
+# --- a vault that cannot be written -------------------------------------------------------------------
 
 WRITES = """
 vault = Vault(sys.argv[1])
-said = [memory.path for memory in vault.list()] + [vault.read("n/tea.md").body] + [len(vault.check())]
+results = [memory.path for memory in vault.list()] + [vault.read("n/tea.md").body] + [len(vault.check())]
 for attempt in [
     lambda: vault.add("Coffee.", "n"),
     lambda: vault.add("Coffee.", "new"),
@@ -762,16 +762,16 @@ for attempt in [
 ]:
     try:
         answer = attempt()
-        said.append(type(answer).__name__)
+        results.append(type(answer).__name__)
     except errors.MemfsError as error:
-        said.append(type(error).__name__)
+        results.append(type(error).__name__)
 vault.close()
-print(json.dumps(said))
+print(json.dumps(results))
 """
 
 
 @pytest.mark.parametrize("state", ["with state", "without state"])
-def test_a_vault_of_somebody_else_can_be_read_and_is_not_written(
+def test_a_vault_of_another_user_can_be_read_and_is_not_written(
     public_path: Path, run_script: Script, snapshot: Snapshot, state: str
 ) -> None:
     root = public_path / "vault"
@@ -786,7 +786,7 @@ def test_a_vault_of_somebody_else_can_be_read_and_is_not_written(
     done = run_script(WRITES, root, ordinary=True)
 
     assert done.returncode == 0, done.stderr[-2000:]
-    init = "Vault" if state == "with state" else "ReadOnlyError"  # where nothing is missing nothing is written
+    init = "Vault" if state == "with state" else "ReadOnlyError"  # with state, init has nothing to write
     assert json.loads(done.stdout) == ["n/tea.md", "Tea.", 0, *["ReadOnlyError"] * 9, init]
     assert snapshot(root) == before
 
@@ -810,7 +810,7 @@ def test_a_vault_on_a_read_only_mount_can_be_read_and_is_not_written(
 
 
 def fill(root: Path) -> Path:
-    """Take every byte that is left."""
+    """Fill the disk."""
     filler = root / ".filler"
     with open(filler, "wb", buffering=0) as file:
         for size in (1 << 16, 1 << 12, 1):
@@ -821,7 +821,9 @@ def fill(root: Path) -> Path:
     return filler
 
 
-def test_a_full_disk_is_said_loses_nothing_and_the_vault_goes_on_by_itself(mount_tmpfs: Callable[[str], Path]) -> None:
+def test_a_full_disk_is_reported_loses_nothing_and_writes_resume_later(
+    mount_tmpfs: Callable[[str], Path],
+) -> None:
     root = mount_tmpfs("size=1m")
     with Vault.init(root) as vault:
         kept = {vault.add(f"Text {number}.", "n").id: f"Text {number}." for number in range(5)}
@@ -846,7 +848,7 @@ def test_a_full_disk_is_said_loses_nothing_and_the_vault_goes_on_by_itself(mount
     assert os.listdir(root / ".memfs/tmp") == []
 
 
-def test_what_is_acknowledged_while_a_disk_fills_up_is_there(mount_tmpfs: Callable[[str], Path]) -> None:
+def test_writes_acknowledged_while_a_disk_fills_up_are_there(mount_tmpfs: Callable[[str], Path]) -> None:
     root = mount_tmpfs("size=1m")
     acknowledged: dict[str, str] = {}
     with Vault.init(root) as vault:
@@ -862,7 +864,7 @@ def test_what_is_acknowledged_while_a_disk_fills_up_is_there(mount_tmpfs: Callab
     assert {memory.id: memory.body for memory in Vault(root).list()} == acknowledged
 
 
-def test_a_full_disk_refuses_to_begin_a_vault(mount_tmpfs: Callable[[str], Path]) -> None:
+def test_init_on_a_full_disk_is_refused(mount_tmpfs: Callable[[str], Path]) -> None:
     root = mount_tmpfs("size=1m,nr_inodes=4")
     (root / "a").touch()
     (root / "b").touch()
@@ -874,10 +876,10 @@ def test_a_full_disk_refuses_to_begin_a_vault(mount_tmpfs: Callable[[str], Path]
         Vault(root).add("Text.", "n")
 
 
-# --- a state directory that comes and goes --------------------------------------------------------------
+# --- directories that disappear -----------------------------------------------------------------------
 
 
-def test_the_state_directory_may_go_between_any_two_writes(vault: Vault) -> None:
+def test_the_state_directory_may_be_deleted_between_any_two_writes(vault: Vault) -> None:
     added = vault.add("Tea.", "n")
     for step in range(1, 6):
         shutil.rmtree(vault.root / ".memfs")
@@ -898,7 +900,7 @@ def test_the_state_directory_may_go_between_any_two_writes(vault: Vault) -> None
     assert len(vault.list(archived=True)) == 6
 
 
-def test_a_namespace_may_go_between_any_two_writes(vault: Vault) -> None:
+def test_a_namespace_may_be_deleted_between_any_two_writes(vault: Vault) -> None:
     for step in range(5):
         assert vault.add("Tea.", "a/b").outcome == "created", step
         shutil.rmtree(vault.root / "a")
@@ -906,7 +908,7 @@ def test_a_namespace_may_go_between_any_two_writes(vault: Vault) -> None:
             vault.update("a/b/tea.md", importance=2)
 
 
-def test_a_vault_that_is_gone_is_said_and_one_that_is_back_is_used(vault: Vault) -> None:
+def test_a_missing_vault_is_reported_and_used_again_when_it_is_back(vault: Vault) -> None:
     vault.add("Tea.", "n")
     vault.root.rename(vault.root.with_name("elsewhere"))
 
@@ -924,7 +926,7 @@ def test_a_vault_that_is_gone_is_said_and_one_that_is_back_is_used(vault: Vault)
     assert vault.add("Coffee.", "n").outcome == "created"
 
 
-# --- the clock ------------------------------------------------------------------------------------------
+# --- the clock ----------------------------------------------------------------------------------------
 
 
 def test_times_come_from_the_clock_and_are_written_in_utc(tmp_path: Path) -> None:
@@ -941,7 +943,7 @@ def test_times_come_from_the_clock_and_are_written_in_utc(tmp_path: Path) -> Non
     assert vault.read(added.id).created == (now - timedelta(days=1)).replace(microsecond=0)
 
 
-# --- the example vault ----------------------------------------------------------------------------------
+# --- the example vault --------------------------------------------------------------------------------
 
 
 def test_the_example_vault_has_one_problem_and_many_memories(example: Path) -> None:
@@ -971,7 +973,7 @@ def test_every_memory_of_the_example_vault_takes_a_one_line_update(example: Path
     assert len(git(example, "diff", "--numstat").splitlines()) == len(stats) - len(headed)
 
 
-# --- git ------------------------------------------------------------------------------------------------
+# --- git ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -1031,7 +1033,7 @@ def test_branches_that_add_and_update_different_memories_merge_clean(tracked: Va
     ],
     ids=lambda commands: " ".join(command[0] for command in commands),
 )
-def test_what_git_threw_away_is_restored(tracked: Vault, git: Git, commands: list[list[str]]) -> None:
+def test_a_memory_that_git_discarded_is_restored(tracked: Vault, git: Git, commands: list[list[str]]) -> None:
     changed = tracked.update("facts/alice/alice-likes-tea.md", body="alice likes coffee.").path
     added = tracked.add("Never committed.", "facts/new").path
     acknowledged = {path: (tracked.root / path).read_bytes() for path in (changed, added)}
@@ -1046,7 +1048,7 @@ def test_what_git_threw_away_is_restored(tracked: Vault, git: Git, commands: lis
             assert (vault.root / path).read_bytes() == data
 
 
-def test_a_vault_goes_on_while_git_takes_its_state_away(tracked: Vault, git: Git) -> None:
+def test_a_vault_keeps_working_while_git_deletes_its_state(tracked: Vault, git: Git) -> None:
     for step in range(1, 6):
         tracked.update("facts/bob/bob-likes-tea.md", importance=step)
         git(tracked.root, "clean", "-fdxq")
@@ -1069,7 +1071,7 @@ def test_a_clone_of_a_vault_is_a_vault(tracked: Vault, git: Git, tmp_path: Path)
         assert git(copy.root, "status", "--porcelain") == " M facts/bob/bob-likes-tea.md\n"
 
 
-def test_create_writes_a_whole_file_under_a_name_that_is_free(vault: Vault) -> None:
+def test_create_writes_a_whole_file_under_a_free_name(vault: Vault) -> None:
     written = vault.create("people/Bob.md", "---\nid: bob\n---\n\nBob builds Atlas.\n")
 
     assert (written.id, written.path, written.outcome) == ("bob", "people/Bob.md", "created")
@@ -1081,6 +1083,6 @@ def test_create_writes_a_whole_file_under_a_name_that_is_free(vault: Vault) -> N
 
 
 @pytest.mark.parametrize("path", ["bob.txt", "../bob.md", "archive/bob.md", "README.md", "sessions/bob.md", "", ".md"])
-def test_create_refuses_a_path_that_holds_no_memory(vault: Vault, path: str) -> None:
+def test_create_refuses_a_path_that_cannot_hold_a_memory(vault: Vault, path: str) -> None:
     with pytest.raises(InvalidNamespaceError):
         vault.create(path, "Bob.")
