@@ -1,7 +1,7 @@
-"""Files and directories: stamped read, durable write, atomic exchange, walk.
+"""Files and directories: read with a stamp, durable write, atomic exchange, directory walk.
 
 Every path is opened one component at a time, relative to an open directory and without following symlinks,
-so nothing outside the root can be reached, whatever is swapped in meanwhile.
+so nothing outside the root can be reached, even if a component is replaced by a symlink meanwhile.
 """
 
 import errno
@@ -29,8 +29,8 @@ from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_utf8_encodabl
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 STATE_DIR = ".memfs"
-PARTIAL_MODE = 0o200
-OPEN_ATTEMPTS = 100
+PARTIAL_MODE = 0o200  # of a file that is not yet complete
+OPEN_ATTEMPTS = 100  # while another process deletes directories that we create
 DIRECTORY_FLAGS = (
     os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )
@@ -40,18 +40,19 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS
 
 
 class FileContent(NamedTuple):
-    """The bytes of a file, and what the system said of it just before they were read."""
+    """The bytes of a file, and its status just before they were read."""
 
     data: bytes
     status: os.stat_result
 
     @property
     def mode(self) -> int:
+
         return stat.S_IMODE(self.status.st_mode)
 
 
 class DirectoryListing(NamedTuple):
-    """The memory files of one directory, which is open as `folder` until the walk goes on."""
+    """The memory files of one directory; its descriptor `fd` is open until the walk continues."""
 
     fd: int
     prefix: str
@@ -60,35 +61,35 @@ class DirectoryListing(NamedTuple):
 
 
 def raw_digest(data: bytes) -> bytes:
-    """Eight bytes that tell a content from others."""
+    """Return a digest of eight bytes."""
     return hashlib.blake2b(data, digest_size=8).digest()
 
 
 def digest(data: bytes) -> str:
-    """A short name for a content."""
+    """Return a digest of 16 hex digits."""
     return raw_digest(data).hex()
 
 
 def path_as_file_name(path: str) -> str:
-    """A vault path as one file name, readable where it is not too long for that."""
+    """Return a vault path as one file name; a long one is cut, so the name need not be unique."""
     name = quote(path, safe=" ")
     return name if len(name) <= 180 else f"{name[:150]}~"
 
 
 def stamp_after_rename(written: os.stat_result, named: os.stat_result) -> Stamp:
-    """The stamp of a file we wrote and then named; if somebody saved it since, one that differs from the file's."""
+    """Return the stamp of a file that we wrote and then named; if another process saved it since, it does not match."""
     return Stamp.from_stat(written)._replace(ctime_ns=named.st_ctime_ns)
 
 
-def fine_timestamp_device(place: str) -> int:
-    """The device of a directory, if a file on it that was looked at, and then changes, always has another stamp; else
-    -1."""
+def fine_timestamp_device(directory: str) -> int:
+    """Return the device of a directory if its timestamps are fine enough that a write after a stat always changes the
+    stamp; -1 if they are not."""
     try:
-        fd = os.open(place, os.O_RDWR | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
+        fd = os.open(directory, os.O_RDWR | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError:
         return -1
     try:
-        is_fine = all(_changes_ctime(fd) for _ in range(3))  # one of them may be right when a clock ticks
+        is_fine = all(_changes_ctime(fd) for _ in range(3))  # a coarse clock may tick during one of them
         return os.fstat(fd).st_dev if is_fine else -1
     except OSError:
         return -1
@@ -97,6 +98,7 @@ def fine_timestamp_device(place: str) -> int:
 
 
 def _changes_ctime(fd: int) -> bool:
+    """Return whether a write changes the ctime of a file that was written just before."""
     os.write(fd, b"1")
     before = os.fstat(fd).st_ctime_ns
     os.write(fd, b"2")
@@ -104,7 +106,7 @@ def _changes_ctime(fd: int) -> bool:
 
 
 def translate_os_error(path: str, error: OSError) -> StorageError:
-    """An error of the operating system, in words that a person can do something about."""
+    """Return our error for one of the operating system, with a hint for the user."""
     reason = error.strerror or str(error)
     if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
         return ReadOnlyError(path, reason)
@@ -117,7 +119,7 @@ def translate_os_error(path: str, error: OSError) -> StorageError:
 
 
 def open_root(root: Path | str) -> int:
-    """Open the vault's own directory."""
+    """Open the root directory of a vault. Raises VaultNotFoundError or ReadOnlyError."""
     try:
         return os.open(root, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
     except (FileNotFoundError, NotADirectoryError):
@@ -127,9 +129,9 @@ def open_root(root: Path | str) -> int:
 
 
 def open_directory_fd(root: int, segments: tuple[str, ...], *, create: bool = False) -> int:
-    """Open a directory below an open one; `create` makes what is missing, durably."""
+    """Open a directory below an open one; `create` durably creates missing directories. The caller closes it."""
     for _ in range(OPEN_ATTEMPTS if create else 0):
-        with suppress(FileNotFoundError):  # git may remove an empty directory as soon as it is made
+        with suppress(FileNotFoundError):  # git may remove an empty directory as soon as it is created
             return _descend(root, segments, create=True)
     return _descend(root, segments, create=create)
 
@@ -150,7 +152,7 @@ def _descend(root: int, segments: tuple[str, ...], *, create: bool) -> int:
 
 @contextmanager
 def open_directory(root: int, segments: tuple[str, ...], *, create: bool = False) -> Iterator[int]:
-    """Have a directory below an open one open."""
+    """Open a directory below an open one for the block; `create` durably creates missing directories."""
     fd = open_directory_fd(root, segments, create=create)
     try:
         yield fd
@@ -159,7 +161,7 @@ def open_directory(root: int, segments: tuple[str, ...], *, create: bool = False
 
 
 def is_directory_at(root: int, segments: tuple[str, ...], fd: int) -> bool:
-    """Tell whether an open directory is still the one with this name."""
+    """Return whether an open directory is still the one at this path."""
     try:
         return os.path.samestat(os.stat("/".join(segments) or ".", dir_fd=root), os.fstat(fd))
     except FileNotFoundError:
@@ -183,7 +185,7 @@ def _open_segment(parent: int, segment: str, segments: tuple[str, ...], *, creat
 
 
 def spelling_on_disk(root: int, segments: tuple[str, ...]) -> tuple[str, ...]:
-    """The segments as they are spelled on disk, where they differ in case or normal form; the rest as given."""
+    """Return the segments in the case and normal form of the names on disk; those that do not exist stay as given."""
     for depth, segment in enumerate(segments):
         try:
             with open_directory(root, segments[:depth]) as parent:
@@ -197,10 +199,10 @@ def spelling_on_disk(root: int, segments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[DirectoryListing]:
-    """Every directory from here down that may hold memories, sorted."""
-    waiting = [segments]
-    while waiting:
-        segments = waiting.pop()
+    """Yield the listing of each directory from here down that may contain memories, sorted by path."""
+    pending = [segments]
+    while pending:
+        segments = pending.pop()
         prefix = "".join(f"{segment}/" for segment in segments)
         if len(segments) > MAX_DEPTH and len(segments) > MAX_DEPTH + (fold(segments[0]) == ARCHIVE):
             yield DirectoryListing(-1, prefix, [], [(prefix.rstrip("/"), f"more than {MAX_DEPTH} directories deep")])
@@ -216,11 +218,11 @@ def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -
             continue
         if not segments:
             below = [name for name in below if fold(name) not in ({SESSIONS} if archived else {SESSIONS, ARCHIVE})]
-        waiting += [(*segments, name) for name in reversed(below)]
+        pending += [(*segments, name) for name in reversed(below)]
 
 
 def _list_directory(fd: int, prefix: str) -> tuple[DirectoryListing, list[str]]:
-    """Sort what is in a directory: memory files, what only looks like one, and directories."""
+    """Return the listing of a directory, and its subdirectories; what only looks like a memory file is unreadable."""
     names, below, unreadable = [], [], []
     with os.scandir(fd) as entries:
         for entry in entries:
@@ -243,12 +245,12 @@ def _list_directory(fd: int, prefix: str) -> tuple[DirectoryListing, list[str]]:
 
 
 def read(parent: int, name: str, limit: int = MAX_FILE_BYTES) -> FileContent:
-    """Read a regular file; OSError EFBIG or EINVAL if it is too large or not one."""
+    """Read a regular file. Raises OSError: EFBIG if it is too large, EINVAL if it is not a regular file."""
     return FileContent(*read_as_tuple(parent, name, limit))
 
 
 def read_as_tuple(parent: int, name: str, limit: int = MAX_FILE_BYTES) -> tuple[bytes, os.stat_result]:
-    """As `read`, but as a plain tuple, which costs less to make: for many files."""
+    """Read a file as `read` does, but return a plain tuple, which is cheaper for many files."""
     return _read_and_close(os.open(name, READ_FLAGS, dir_fd=parent), limit)
 
 
@@ -277,7 +279,7 @@ def _read_and_close(fd: int, limit: int) -> tuple[bytes, os.stat_result]:
 
 @contextmanager
 def open_file(parent: int, name: str) -> Iterator[int]:
-    """Open a file for reading."""
+    """Open a file for reading in the block."""
     fd = os.open(name, READ_FLAGS, dir_fd=parent)
     try:
         yield fd
@@ -286,7 +288,7 @@ def open_file(parent: int, name: str) -> Iterator[int]:
 
 
 def read_fd(fd: int, limit: int = MAX_FILE_BYTES) -> FileContent:
-    """Read an open file from its start."""
+    """Read an open file from its start. Raises OSError as `read` does."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
@@ -294,7 +296,7 @@ def read_fd(fd: int, limit: int = MAX_FILE_BYTES) -> FileContent:
         raise OSError(errno.EFBIG, f"larger than {limit // (1024 * 1024)} MiB")
     os.lseek(fd, 0, os.SEEK_SET)
     data = os.read(fd, status.st_size + 1)
-    if len(data) != status.st_size:  # it is being written
+    if len(data) != status.st_size:  # another process is writing it
         while len(data) <= limit and (more := os.read(fd, 1 << 20)):
             data += more
         if len(data) > limit:
@@ -305,7 +307,7 @@ def read_fd(fd: int, limit: int = MAX_FILE_BYTES) -> FileContent:
 def write(
     parent: int, name: str, data: bytes, *, like: FileContent | None = None, durable: bool = True
 ) -> os.stat_result:
-    """Write a new file, with the mode and owner of `like`; until it is whole such a file has mode 0200."""
+    """Write a new file with the mode and owner of `like`; until it is complete, such a file has mode 0200."""
     fd = os.open(name, _CREATE_FLAGS, 0o666 if like is None else PARTIAL_MODE, dir_fd=parent)
     try:
         write_all(fd, data, like=like, durable=durable)
@@ -318,10 +320,10 @@ def write(
 
 
 def write_all(fd: int, data: bytes, *, like: FileContent | None = None, durable: bool = True) -> None:
-    """Write an open new file."""
-    done = os.write(fd, data)
-    while done < len(data):
-        done += os.write(fd, data[done:])
+    """Write all data to an open new file, with the mode and owner of `like`."""
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, data[written:])
     if like:
         if os.geteuid() == 0:
             os.fchown(fd, like.status.st_uid, like.status.st_gid)
@@ -331,22 +333,22 @@ def write_all(fd: int, data: bytes, *, like: FileContent | None = None, durable:
 
 
 def link_unnamed_file(fd: int, parent: int, name: str) -> None:
-    """Give a file that was opened without a name one, which must be free."""
+    """Give a name to a file that was opened without one. Raises FileExistsError."""
     os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=parent, follow_symlinks=True)
 
 
 def rename_without_replacing(parent: int, name: str, to_parent: int, to_name: str) -> None:
-    """Rename to a name that must be free: FileExistsError if it is not."""
+    """Rename a file without replacing another one. Raises FileExistsError."""
     if not rename_with_flags(parent, name, to_parent, to_name, RENAME_NOREPLACE):
         os.link(name, to_name, src_dir_fd=parent, dst_dir_fd=to_parent, follow_symlinks=False)
         os.unlink(name, dir_fd=parent)
 
 
 def exchange(parent: int, name: str, with_parent: int, with_name: str) -> None:
-    """Swap two files in one step.
+    """Exchange two files atomically.
 
-    Where the file system cannot, the first replaces the second, which is linked aside before: a save by
-    rename in between is lost.
+    Where the file system cannot do that, the first replaces the second, which is linked to another name before; a save
+    by rename in between is lost.
     """
     if not rename_with_flags(parent, name, with_parent, with_name, RENAME_EXCHANGE):
         os.link(with_name, name + ".out", src_dir_fd=with_parent, dst_dir_fd=parent, follow_symlinks=False)
@@ -355,14 +357,14 @@ def exchange(parent: int, name: str, with_parent: int, with_name: str) -> None:
 
 
 class DirectorySync:
-    """Directories whose new entries must reach the disk: each at once, or a batch of them by `flush`."""
+    """Directories whose new entries must be synced to disk: each one at once, or all of them as a batch by `flush`."""
 
     def __init__(self, *, batch: bool = False) -> None:
         self._batch = batch
         self._open: dict[int, int] = {}
 
     def sync(self, fd: int) -> None:
-        """Make a directory's entries durable, now or with the batch."""
+        """Make the entries of a directory durable, now or with the batch."""
         if not self._batch:
             os.fsync(fd)
         elif (inode := os.fstat(fd).st_ino) not in self._open:
@@ -379,7 +381,7 @@ class DirectorySync:
 
 
 def encode_text(text: str, subject: str) -> bytes:
-    """Text as bytes; refused before the disk is touched if it cannot be stored."""
+    """Return a text as bytes. Raises InvalidMemoryError if it cannot be stored, before anything is written."""
     if not isinstance(text, str):
         raise InvalidMemoryError(subject, f"{short_repr(text)} is not a text")
     if subject == "text" and not text.strip():

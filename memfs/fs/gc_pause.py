@@ -1,6 +1,6 @@
-"""Pause: the garbage collector stands still while a great many values are made that all stay, or go by themselves.
+"""Pause the garbage collector while many objects are created that all stay, or that are freed by reference counting.
 
-It would look at them, and at all else that the process holds, again and again, and find nothing.
+Collections would scan them and everything else in the process again and again, and find nothing to free.
 """
 
 import gc
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 
 from memfs.after_fork import after_fork
 
-_pausing_threads: set[int] = set()  # threads that found the collector running, and stopped it
+_pausing_threads: set[int] = set()  # threads that found the collector enabled, and disabled it
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Have no collection in the block; at its end, the collector runs if it did at its beginning.
+    """Disable the garbage collector in the block, and enable it at the end if it was enabled before.
 
-    Of several threads whoever is first to end lets it run: the others are slower then, and nothing else.
+    If several threads pause it, the first to finish enables it: the others get slower, nothing else.
     """
     if not gc.isenabled():
         yield
@@ -32,11 +32,9 @@ def gc_paused() -> Iterator[None]:
         _pausing_threads.discard(thread)
 
 
+@after_fork
 def _resume_in_child() -> None:
-    """Have it run in a child where the thread that would let it is not there."""
+    """Enable the collector in a forked child: the thread that would do so exists only in the parent."""
     if _pausing_threads:
         _pausing_threads.clear()
         gc.enable()
-
-
-after_fork(_resume_in_child)

@@ -1,4 +1,4 @@
-"""Places: files of ours in the state directory that stay open between uses."""
+"""A cache of open file handles, for files of memfs (logs, locks) that are used again and again."""
 
 import errno
 import os
@@ -8,54 +8,59 @@ from contextlib import suppress
 from memfs.after_fork import Mutex
 from memfs.fs.files import FILE_FLAGS, OPEN_ATTEMPTS, open_directory
 
-MAX_STALE_HANDLES = 16  # descriptors of files that are gone which stay open where threads share them
+MAX_STALE_HANDLES = 16  # where threads share descriptors: how many of replaced files stay open
 
 
 class HandleCache:
-    """Files in a directory below the root that stay open between uses; both are made anew when they were deleted, or
-    others are in their place. What is gone is closed, for it may be large, or erased; where threads share a descriptor,
-    some of these stay open, as another thread may be using one for a moment."""
+    """The files of one directory below the root that stay open between uses.
+
+    A file or directory that was deleted or replaced is opened, and if necessary created, again. The handle of the old
+    file is closed, because the file may be large, or was erased on purpose. Where threads share handles, the last
+    `max_stale` old ones stay open, because another thread may still be using one.
+    """
 
     def __init__(self, *segments: str, max_stale: int = 0) -> None:
         self.segments, self._prefix = segments, "".join(f"{segment}/" for segment in segments)
-        self._open: dict[str, tuple[int, int, int]] = {}  # descriptor, device and inode
-        self._stale: list[int] = []  # descriptors, the oldest first, of files that are not there any more
+        self._open: dict[str, tuple[int, int, int]] = {}  # name -> descriptor, device and inode
+        self._stale: list[int] = []  # descriptors of files that were deleted or replaced, the oldest first
         self._max_stale = max_stale
         self._mutex = Mutex()
         self._pid = os.getpid()
 
     def open(self, root: int, name: str, flags: int) -> int:
-        """The descriptor of a file, which belongs to the place."""
+        """Return the descriptor of a file, opening it if necessary. The cache owns it: do not close it."""
         with self._mutex:
             fd = self.cached_fd(name, self._prefix + name, root)
             if fd < 0:
                 fd = self._open_file(root, name, flags)
-                self._retire(name)  # not before: a new file would get its inode
+                self._retire(name)  # only now: before, a new file could get the inode of the old one
                 status = os.fstat(fd)
                 self._open[name] = fd, status.st_dev, status.st_ino
             return fd
 
     def cached_fd(self, name: str, path: str, root: int | None = None) -> int:
-        """The descriptor of a file that is open already, and still at this path; else -1."""
-        if self._pid != os.getpid():  # a fork shares descriptors, and with them locks
+        """Return the descriptor of a file that is open and still at this path; -1 if there is none."""
+        if self._pid != os.getpid():  # after a fork: shared descriptors also share locks
             self.close()
             self._pid = os.getpid()
         fd, device, inode = self._open.get(name, (-1, 0, 0))
         if fd < 0:
             return -1
         try:
-            there = os.stat(path, dir_fd=root, follow_symlinks=False)
+            current = os.stat(path, dir_fd=root, follow_symlinks=False)
         except OSError:
             return -1
-        return fd if there.st_ino == inode and there.st_dev == device else -1  # a vault may be in the place of another
+        return fd if current.st_ino == inode and current.st_dev == device else -1  # the vault may have been replaced
 
     def _retire(self, name: str) -> None:
+        """Move the handle of a replaced file to the stale ones, and close the oldest of these."""
         if name in self._open:
             self._stale.append(self._open.pop(name)[0])
         if len(self._stale) > self._max_stale:
             os.close(self._stale.pop(0))
 
     def close(self) -> None:
+        """Close all files; the next use opens them again."""
         with self._mutex:
             files = [*self._stale, *(fd for fd, *_ in self._open.values())]
             self._open, self._stale = {}, []
@@ -63,7 +68,7 @@ class HandleCache:
                 os.close(fd)
 
     def __del__(self) -> None:
-        with suppress(Exception):  # of a vault that nobody closed
+        with suppress(Exception):  # the vault was not closed explicitly
             self.close()
 
     def _open_file(self, root: int, name: str, flags: int) -> int:
@@ -80,7 +85,7 @@ class HandleCache:
 
 
 def _open_regular(parent: int, name: str, flags: int) -> int:
-    """Open a regular file; -1 if something else is in its place."""
+    """Open a regular file; return -1 if something else has its name."""
     try:
         fd = os.open(name, flags | FILE_FLAGS, 0o666, dir_fd=parent)
     except OSError as error:
@@ -94,7 +99,7 @@ def _open_regular(parent: int, name: str, flags: int) -> int:
 
 
 def _remove_obstacle(parent: int, name: str) -> None:
-    """Have out of the way what stands in the place of a file of ours; a directory with something in it is kept."""
+    """Remove what has the name of a file of ours; a directory is renamed, so that its content is kept."""
     try:
         os.unlink(name, dir_fd=parent)
     except (IsADirectoryError, PermissionError):

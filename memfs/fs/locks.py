@@ -1,7 +1,6 @@
-"""Locks on open directories, and leases that tell who else has a file open. The only importer of filelock.
+"""Locks on open files and directories, and leases that show whether another process has a file open.
 
-A lock is the kernel's, the one that filelock takes: here by the call itself, where there is `flock`, by filelock where
-there is not.
+The only importer of filelock. Locks are those of the kernel: taken by `flock` where it exists, elsewhere by filelock.
 """
 
 import errno
@@ -19,11 +18,11 @@ if sys.platform == "win32":
         return lock_descriptor(fd, blocking=False)
 
     def try_lock_shared(fd: int) -> bool:
-        """Take a lock if it is free: there is no sharing."""
+        """Take a lock if it is free, exclusively: this system has no shared locks."""
         return lock_descriptor(fd, blocking=False)
 
     def release(fd: int) -> None:
-        """Let a lock go."""
+        """Release a lock."""
         unlock_descriptor(fd)
 else:
     import fcntl
@@ -34,12 +33,12 @@ else:
         """Take a lock if it is free; it is held until the descriptor is closed."""
         try:
             fcntl.flock(fd, _EXCLUSIVE)
-        except (BlockingIOError, PermissionError):  # the latter on some file systems
+        except (BlockingIOError, PermissionError):  # some file systems raise the latter
             return False
         return True
 
     def try_lock_shared(fd: int) -> bool:
-        """Take a lock together with all who share it, if nobody has it alone."""
+        """Take a lock together with other shared holders, unless it is held exclusively."""
         try:
             fcntl.flock(fd, _SHARED)
         except (BlockingIOError, PermissionError):
@@ -47,49 +46,50 @@ else:
         return True
 
     def release(fd: int) -> None:
-        """Let a lock go."""
+        """Release a lock."""
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-POLL_SECONDS = 0.001  # seconds between two tries for a lock
+POLL_SECONDS = 0.001  # between two attempts to take a lock
 
 
-def acquire(fd: int, gate: int, what: str, timeout: float, deadline: float) -> None:
-    """Lock an open directory; LockTimeoutError if that is not to be had by the deadline.
+def acquire(fd: int, queue: int, name: str, timeout: float, deadline: float) -> None:
+    """Lock an open directory. Raises LockTimeoutError if the lock is not free by the deadline.
 
-    Whoever waits for it stands at the gate, so that the one who just let go queues up again behind them.
+    `queue` is the lock queue: a file that a waiting writer locks first, so that a writer that just released the
+    directory cannot overtake those that wait. `name` and `timeout` are for the error.
     """
-    while not try_lock(gate):
-        _wait(what, timeout, deadline)
+    while not try_lock(queue):
+        _wait(name, timeout, deadline)
     try:
         while not try_lock(fd):
-            _wait(what, timeout, deadline)
+            _wait(name, timeout, deadline)
     finally:
-        release(gate)
+        release(queue)
 
 
-def _wait(what: str, timeout: float, deadline: float) -> None:
+def _wait(name: str, timeout: float, deadline: float) -> None:
     if time.monotonic() > deadline:
-        raise LockTimeoutError(what, timeout)
+        raise LockTimeoutError(name, timeout)
     time.sleep(POLL_SECONDS)
 
 
 def is_locked(fd: int) -> bool:
-    """Tell whether somebody holds the lock; who asks holds up nobody else who asks."""
+    """Return whether a process holds the lock. The check takes a shared lock, so concurrent checks do not interfere."""
     try:
-        taken = try_lock_shared(fd)
+        is_free = try_lock_shared(fd)
     except OSError:
-        taken = False
-    if taken:
+        is_free = False
+    if is_free:
         release(fd)
-    return not taken
+    return not is_free
 
 
 class Lease:
-    """A hold on an open file: while it lasts, whoever opens the file for writing waits.
+    """A read lease on an open file: while it is held, a process that opens the file for writing waits.
 
-    The kernel tells the holder by a signal, which is one that is ignored by default. Where there are no
-    leases, nobody is known to write, and nobody waits.
+    The kernel notifies the holder by a signal; we choose one that is ignored by default. Where there are no leases,
+    writers are not detected, and none waits.
     """
 
     def __init__(self, fd: int) -> None:
@@ -97,26 +97,29 @@ class Lease:
         self._held = False
 
     def take(self) -> bool:
-        """Take the lease; False while somebody has the file open for writing."""
-        answer = _try_lease(self._fd, "F_RDLCK")
-        self._held = answer is True
-        return answer is not False
+        """Take the lease; return False while a process has the file open for writing."""
+        granted = _try_lease(self._fd, "F_RDLCK")
+        self._held = granted is True
+        return granted is not False
 
     def has_waiting_writer(self) -> bool:
-        """Tell whether somebody waits."""
+        """Return whether a process waits to open the file for writing."""
         return self._held and fcntl.fcntl(self._fd, fcntl.F_GETLEASE) == fcntl.F_UNLCK
 
 
-def is_open_elsewhere(fd: int, *, by_writers: bool = False) -> bool | None:
-    """Tell whether somebody else has the open file open (for writing); None where nobody can tell."""
-    answer = _try_lease(fd, "F_RDLCK" if by_writers else "F_WRLCK")
-    if answer:
+def is_open_elsewhere(fd: int) -> bool | None:
+    """Return whether the file of a descriptor is also open elsewhere; None where the system has no leases."""
+    granted = _try_lease(fd, "F_WRLCK")
+    if granted:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return None if answer is None else not answer
+    return None if granted is None else not granted
 
 
 def _try_lease(fd: int, kind: str) -> bool | None:
-    """Take a lease, which is granted when nobody else has the file open; None where there are none."""
+    """Take a lease and return whether it was granted; None where the system has no leases.
+
+    A read lease is granted unless the file is open for writing, a write lease unless it is open elsewhere at all.
+    """
     try:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, getattr(fcntl, kind))

@@ -1,4 +1,4 @@
-"""Calls of Linux that Python does not have: rename with flags, and open without following any symlink on the way."""
+"""Linux system calls that Python lacks: rename with flags, and open without following any symlink of the path."""
 
 import ctypes
 import errno
@@ -27,7 +27,7 @@ _OPEN_HOW_SIZE = ctypes.sizeof(_OpenHow)
 
 
 def rename_with_flags(parent: int, name: str, to_parent: int, to_name: str, flags: int) -> bool:
-    """Rename with flags; False where there is no such call."""
+    """Rename with flags of renameat2; return False where the system or the file system does not support it."""
     call = _libc_function("renameat2")
     if call is None:
         return False
@@ -45,13 +45,13 @@ def _open_how(flags: int) -> Any:
 
 
 def open_beneath(root: int, path: str, flags: int) -> int | None:
-    """Open a file at a path below an open directory, with no symlink on the way; None where there is no such call."""
+    """Open a path below an open directory, following no symlink; return None where the system does not support it."""
     if _syscall is None:
         return None
     fd: int = _syscall(_OPENAT2_NUMBER, root, path.encode("utf-8", "surrogateescape"), _open_how(flags), _OPEN_HOW_SIZE)
     if fd >= 0:
         return fd
     code = ctypes.get_errno()
-    if code in {errno.ENOSYS, errno.EPERM, errno.EAGAIN}:  # an old kernel, a sandbox, a rename at the same time
+    if code in {errno.ENOSYS, errno.EPERM, errno.EAGAIN}:  # an old kernel, a sandbox, a concurrent rename
         return None
     raise OSError(code, os.strerror(code), path)
