@@ -11,6 +11,7 @@ from memfs.index.publisher import INDEX_DIR
 from memfs.index.row_table import IncompatibleIndexError, IndexDamagedError
 from memfs.index.tantivy_index import TantivyIndex, open_index
 from memfs.storage.memory_files import MemoryFiles
+from memfs.storage.part_formats import newer_parts
 from memfs.storage.stat_scan import read_all, read_one, scan
 
 REPAIRED = "It was rebuilt from the files."
@@ -38,7 +39,17 @@ def examine(fresh: Freshness, files: MemoryFiles, *, repair: bool) -> list[Probl
         faults += [fault for fault in remaining if fault not in faults]
     if fresh.published.trouble:
         hint = UNWRITABLE
-    return [Problem(path or f"{STATE_DIR}/{INDEX_DIR}", 1, fault, hint=hint) for path, fault in faults]
+    problems = [Problem(path or f"{STATE_DIR}/{INDEX_DIR}", 1, fault, hint=hint) for path, fault in faults]
+    return problems + _newer_parts(files)
+
+
+def _newer_parts(files: MemoryFiles) -> list[Problem]:
+    """Return a problem for each part of the state directory that a later memfs wrote; it is left alone."""
+    with files.opened() as root:
+        return [
+            Problem(error.place, 1, f"has format {error.found}, newer than this memfs ({error.known})", hint=error.hint)
+            for error in newer_parts(root)
+        ]
 
 
 def _faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_trouble: bool = True) -> Iterator[Fault]:

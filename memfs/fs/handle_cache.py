@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 
 from memfs.after_fork import Mutex
@@ -19,11 +20,12 @@ class HandleCache:
     `max_stale` old ones stay open, because another thread may still be using one.
     """
 
-    def __init__(self, *segments: str, max_stale: int = 0) -> None:
+    def __init__(self, *segments: str, max_stale: int = 0, check: Callable[[int], None] | None = None) -> None:
         self.segments, self._prefix = segments, "".join(f"{segment}/" for segment in segments)
         self._open: dict[str, tuple[int, int, int]] = {}  # name -> descriptor, device and inode
         self._stale: list[int] = []  # descriptors of files that were deleted or replaced, the oldest first
         self._max_stale = max_stale
+        self.check = check or _allow  # called with the root before a file is opened; raises to refuse it
         self._mutex = Mutex()
         self._pid = os.getpid()
 
@@ -72,6 +74,7 @@ class HandleCache:
             self.close()
 
     def _open_file(self, root: int, name: str, flags: int) -> int:
+        self.check(root)
         create = bool(flags & os.O_CREAT)
         for _ in range(OPEN_ATTEMPTS if create else 1):
             with open_directory(root, self.segments, create=create) as parent, suppress(FileNotFoundError):
@@ -82,6 +85,10 @@ class HandleCache:
                     break
                 _remove_obstacle(parent, name)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+
+def _allow(root: int) -> None:
+    """Refuse nothing."""
 
 
 def _open_regular(parent: int, name: str, flags: int) -> int:

@@ -6,6 +6,7 @@ derived: where it is missing or damaged, all memories are compared, and none is 
 
 import json
 import os
+import re
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,18 +14,20 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from memfs.data_types import Stamp
-from memfs.errors import LockTimeoutError
+from memfs.errors import LockTimeoutError, NewerSchemaError
 from memfs.fs.files import FILE_FLAGS, STATE_DIR, open_directory, read_fd, translate_os_error, write
 from memfs.fs.locks import POLL_SECONDS, try_lock
 from memfs.storage.state_dir import create_state_dir
 
 HUB_DIR = "hub"
 LOCK_TIMEOUT = 10.0  # seconds to wait for another push or pull of this vault
-HEADER = "memfs hub 1"
+FORMAT = 1
+HEADER = f"memfs hub {FORMAT}"
 REWRITE_RATIO = 2  # lines per memory above which the log is rewritten
 REWRITE_MIN_LINES = 1000  # lines that a log may have regardless of the ratio
 TAIL_BYTES = 1 << 16  # end of the log that is searched for the last position
 MAX_LOG_BYTES = 1 << 30
+_FIRST_LINE = re.compile(rb'[0-9a-f]{8} "memfs hub ([0-9]{1,9})"\n')
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE_FLAGS
 
 
@@ -54,6 +57,7 @@ class SyncState:
         self._directory, self._name = directory, name
         self._entries: dict[str, SyncedFile] | None = None
         self._lines = 0
+        self._check_format()
         self.position = self._read_last_position() or self._load()
 
     @property
@@ -105,6 +109,13 @@ class SyncState:
             self._entries[key] = new
 
     # --- the log
+
+    def _check_format(self) -> None:
+        """Raise NewerSchemaError if a later memfs wrote the log."""
+        with self._open() as fd:
+            found = _FIRST_LINE.match(os.pread(fd, 64, 0))
+        if found and int(found[1]) > FORMAT:
+            raise NewerSchemaError(f"{STATE_DIR}/{HUB_DIR}/{self._name}", int(found[1]), FORMAT)
 
     def _read_last_position(self) -> SyncPosition | None:
         """Read the position from the end of the log; None if the last line is not a position."""

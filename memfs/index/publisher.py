@@ -21,7 +21,7 @@ from memfs.fs.locks import release, try_lock
 from memfs.index.document_builder import build_document
 from memfs.index.generations import CURRENT, PURGE_MARKER, Generation
 from memfs.index.row_table import IncompatibleIndexError, IndexDamagedError
-from memfs.index.tantivy_index import Edit, TantivyIndex, index_in_memory, open_index, publish
+from memfs.index.tantivy_index import SCHEMA_VERSION, Edit, TantivyIndex, index_in_memory, open_index, publish
 from memfs.namespace import is_conflict_copy, is_utf8_encodable
 from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.stat_scan import RACY_STAMP, StampTuple, diff, is_racy, read_all, scan
@@ -161,6 +161,8 @@ class Publisher:
                     self.discard()
                 elif not self.is_current():
                     self.open_published()
+                if _has_newer_index(self.folder):
+                    raise OSError(errno.EEXIST, "a later memfs made it; pip install --upgrade memfs-vault")
                 if self._is_incompatible and self._had_index:
                     raise OSError(errno.EEXIST, "another version of memfs, or another language, uses this index")
                 self._publish(root, paths, progress, is_complete=is_complete)
@@ -308,3 +310,12 @@ def _reason(error: Exception) -> str:
     """Return why something failed, without temporary names, which differ each time."""
     found = _OS_ERROR.search(str(error))
     return getattr(error, "strerror", None) or (found[1] if found else str(error))
+
+
+def _has_newer_index(folder: str) -> bool:
+    """Return whether a later version of memfs published the index in this directory."""
+    try:
+        version = Generation.read(folder).index_format.partition("/")[0]
+    except IndexDamagedError:
+        return False
+    return version.isdecimal() and int(version) > SCHEMA_VERSION

@@ -12,9 +12,10 @@ from contextlib import suppress
 from urllib.parse import quote, unquote
 
 from memfs.after_fork import Mutex
-from memfs.errors import MemfsError
+from memfs.errors import MemfsError, NewerSchemaError
 from memfs.fs.files import STATE_DIR
 from memfs.fs.handle_cache import HandleCache
+from memfs.storage.part_formats import format_check, log_once
 
 JOURNAL_FILE = "journal"
 POSITION_LOST = -1  # stands for the inode if the position to read on from is unknown
@@ -26,7 +27,8 @@ class ChangeJournal:
     """The journal, and the position up to which this process has read it. Thread-safe."""
 
     def __init__(self) -> None:
-        self._handles = HandleCache(STATE_DIR)
+        self._check = format_check(JOURNAL_FILE)
+        self._handles = HandleCache(STATE_DIR, check=self._check)
         self._mutex = Mutex()
         self._inode = 0
         self._position = 0
@@ -64,6 +66,9 @@ class ChangeJournal:
                 data = os.pread(fd, status.st_size - self._position, self._position) if status.st_size else b""
                 data = data[: data.rfind(b"\n") + 1]  # the rest is still being written
                 self._position += len(data)
+            except NewerSchemaError as error:
+                log_once(error, "each search compares all files")
+                return None
             except (OSError, MemfsError):
                 is_known, self._inode, self._position = self._inode == 0, 0, 0
                 return [] if is_known else None
@@ -106,7 +111,8 @@ class ChangeJournal:
         a row cannot know whether there was one in between.
         """
         with self._mutex:
-            with suppress(OSError):
+            with suppress(OSError, NewerSchemaError):
+                self._check(root)
                 os.unlink(f"{STATE_DIR}/{JOURNAL_FILE}", dir_fd=root)
             self.create(root)
             self._inode, self._position = POSITION_LOST, 0  # the old journal may have had unread lines

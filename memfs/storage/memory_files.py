@@ -278,6 +278,7 @@ class MemoryFiles:
                 memory = _read(locked.root, segments)
             if seen is not None and seen != memory.stamp:
                 raise MemoryChangedError(path)
+            self.versions.check_format(locked.root)
             os.unlink(segments[-1], dir_fd=locked.parent)
             dirty.sync(locked.parent)
             self.versions.purge(locked.root, path)

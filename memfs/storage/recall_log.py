@@ -14,11 +14,12 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from memfs.after_fork import Mutex
-from memfs.errors import MemfsError
+from memfs.errors import MemfsError, NewerSchemaError
 from memfs.fs.files import STATE_DIR, open_directory, open_root, raw_digest, write
 from memfs.fs.handle_cache import HandleCache
 from memfs.fs.locks import release, try_lock, try_lock_shared
 from memfs.protocols import Clock, system_clock
+from memfs.storage.part_formats import format_check, log_once
 from memfs.storage.state_dir import create_state_dir
 
 DIRECTORY, LOG_FILE = "usage", "recalls"
@@ -69,7 +70,9 @@ class RecallLog:
     def __init__(self, root: str | os.PathLike[str], clock: Clock = system_clock) -> None:
         self._root, self._clock = os.fspath(root), clock
         self._path = os.path.join(self._root, STATE_DIR, DIRECTORY, LOG_FILE)
-        self._write_handles, self._read_handles = HandleCache(STATE_DIR, DIRECTORY), HandleCache(STATE_DIR, DIRECTORY)
+        check = format_check(DIRECTORY)
+        self._write_handles = HandleCache(STATE_DIR, DIRECTORY, check=check)
+        self._read_handles = HandleCache(STATE_DIR, DIRECTORY, check=check)
         self._mutex, self._read_mutex = Mutex(), Mutex()
         self.version = 0  # changes whenever this process learns of new recalls
         self._read_state: tuple[int, int] | None  # inode and size of the log at the last read
@@ -94,16 +97,24 @@ class RecallLog:
     def _append(self, kind: bytes, ids: Iterable[str]) -> None:
         seconds = int(self._clock().timestamp())
         data = b"\n" + _line(kind, b"%d" % seconds, *map(_encode_id, ids))  # the newline ends a torn line before it
-        with suppress(OSError, MemfsError), self._mutex:
-            fd = self._open_shared()
-            try:
-                os.write(fd, data)
-                is_due = _is_compaction_due(fd)
-            finally:
-                release(fd)
-            if is_due:
-                self._compact(fd)
+        try:
+            with self._mutex:
+                self._write(data)
+        except NewerSchemaError as error:
+            log_once(error, "recalls are not counted")
+        except (OSError, MemfsError):
+            pass
         self._refresh_at = 0.0
+
+    def _write(self, data: bytes) -> None:
+        fd = self._open_shared()
+        try:
+            os.write(fd, data)
+            is_due = _is_compaction_due(fd)
+        finally:
+            release(fd)
+        if is_due:
+            self._compact(fd)
 
     def _open_shared(self) -> int:
         """Open the log for appending, with a shared lock against compaction. Raise TimeoutError after LOCK_TIMEOUT."""

@@ -8,6 +8,7 @@ from memfs.data_types import modification_time
 from memfs.errors import VaultError
 from memfs.fs.files import FILE_FLAGS, STATE_DIR, digest, open_directory, write
 from memfs.fs.handle_cache import MAX_STALE_HANDLES, HandleCache
+from memfs.storage.part_formats import record_formats
 
 LAST_SCAN_FILE = "scanned"  # empty; its modification time is the time of the last scan
 _SUBDIRECTORIES = ("tmp", "locks", "late", "history", "index")
@@ -45,6 +46,7 @@ def create_state_dir(root: int) -> None:
                 pass
         with suppress(FileExistsError):
             write(state, ".gitignore", b"*\n", durable=False)
+        record_formats(state)
 
 
 def record_scan(root: int, moment: float) -> None:

@@ -18,11 +18,13 @@ from typing import NamedTuple
 
 from memfs.after_fork import Mutex
 from memfs.data_types import Version
-from memfs.errors import VersionNotFoundError
+from memfs.errors import NewerSchemaError, VersionNotFoundError
 from memfs.fs.files import STATE_DIR, digest, open_directory, raw_digest, write, write_all
 from memfs.fs.handle_cache import HandleCache
 from memfs.fs.locks import release, try_lock
+from memfs.storage.part_formats import format_check, log_once
 
+GIT_DIR = (".git", "memfs")
 MAX_VERSIONS = 20  # kept per memory
 MAX_AGE_DAYS = 30  # the newest version of a memory is kept at any age
 LOG_COUNT = 16
@@ -56,8 +58,8 @@ class Versions:
         self._mutex = Mutex()
         git = f"{root}/.git"
         is_git = os.path.isdir(git) and not os.path.islink(git)
-        history = HandleCache(STATE_DIR, "history")
-        self._logs = HandleCache(".git", "memfs") if is_git else history
+        history = HandleCache(STATE_DIR, "history", check=format_check("history"))
+        self._logs = HandleCache(*GIT_DIR, check=format_check("history", *GIT_DIR)) if is_git else history
         self._earlier_logs = history if is_git else None  # versions kept before the vault became a git work tree
         self._last_hashes: dict[str, str] = {}  # path -> hash of the version that this process kept last
 
@@ -68,6 +70,8 @@ class Versions:
             self._append(root, path, [record])
         except OSError as error:
             log.warning("%s: this version was not kept: %s", path, error.strerror)
+        except NewerSchemaError as error:
+            log_once(error, "versions are not kept")
         if len(self._last_hashes) > 10_000:
             self._last_hashes.clear()
         self._last_hashes[path] = record.hash
@@ -94,10 +98,15 @@ class Versions:
 
     def move(self, root: int, path: str, to: str) -> None:
         """Move the versions of a memory to its new path."""
-        if records := self._records(root, path):
-            with suppress(OSError):
+        with suppress(OSError, NewerSchemaError):
+            if records := self._records(root, path):
                 self._append(root, to, [record._replace(path=to) for record in records])
                 self.purge(root, path)
+
+    def check_format(self, root: int) -> None:
+        """Raise NewerSchemaError if a later memfs wrote the kept versions, which then cannot be dropped."""
+        for logs in (self._logs, self._earlier_logs) if self._earlier_logs else (self._logs,):
+            logs.check(root)
 
     def purge(self, root: int, path: str) -> None:
         """Drop every version of a memory."""

@@ -23,6 +23,7 @@ from memfs.errors import MemfsError
 from memfs.fs.files import FILE_FLAGS, READ_FLAGS, STATE_DIR, digest, open_directory, write_all
 from memfs.fs.locks import release, try_lock
 from memfs.namespace import slug
+from memfs.storage.part_formats import check_format
 from memfs.storage.state_dir import create_state_dir
 
 VECTORS_DIR = "vectors"
@@ -126,6 +127,7 @@ class VectorFile:
                 self._keys, self._record_of = keys[order], records[order]
 
     def _map(self, root: int) -> Keys:
+        check_format(root, VECTORS_DIR)
         with open_directory(root, (STATE_DIR, VECTORS_DIR)) as parent:
             fd = os.open(self.name, READ_FLAGS, dir_fd=parent)
         try:
@@ -265,6 +267,7 @@ def _locked_directory(root: int) -> Iterator[int]:
     """Yield a descriptor of the directory, locked against other writers; BlockingIOError after the lock timeout."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     create_state_dir(root)
+    check_format(root, VECTORS_DIR)
     with open_directory(root, (STATE_DIR, VECTORS_DIR), create=True) as parent:
         while not try_lock(parent):
             if time.monotonic() > deadline:

@@ -10,7 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memfs.errors import InvalidSetupError
+from memfs.errors import InvalidSetupError, NewerSchemaError
+from memfs.fs.files import STATE_DIR, open_root
+from memfs.storage.part_formats import check_format, log_once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +30,21 @@ def content_hash(text: str) -> bytes:
     return sha256(text.encode()).digest()
 
 
+def _has_known_format(folder: Path) -> bool:
+    """Return whether this version reads the cache; a cache in a vault has a format number."""
+    if folder.parent.name != STATE_DIR:
+        return True
+    root = open_root(folder.parent.parent)
+    try:
+        check_format(root, folder.name)
+    except NewerSchemaError as error:
+        log_once(error, "vectors are computed again in each process")
+        return False
+    finally:
+        os.close(root)
+    return True
+
+
 class VectorCache:
     """Vectors by the hash of their text. The file is only appended to or replaced; torn records are dropped."""
 
@@ -39,6 +56,7 @@ class VectorCache:
                 ignore.write("*\n")
         except OSError as error:
             raise InvalidSetupError("cache", f"{str(folder)!r}: {error.strerror}") from None
+        self._is_usable = _has_known_format(Path(folder))
         self._offset = 0  # bytes of the file that were read
         self._vectors: dict[bytes, Any] = {}
 
@@ -49,6 +67,8 @@ class VectorCache:
 
     def append(self, vectors: Mapping[bytes, "Vectors"]) -> None:
         """Append vectors. A failed write is ignored: the vectors are computed again."""
+        if not self._is_usable:
+            return
         data = b"".join(_pack(key, vector.tobytes()) for key, vector in vectors.items())
         with suppress(OSError):
             fd = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -59,6 +79,8 @@ class VectorCache:
 
     def remove(self, hashes: Collection[bytes]) -> None:
         """Replace the file by one without some vectors."""
+        if not self._is_usable:
+            return
         self._read()
         self._replace({key: vector for key, vector in self._vectors.items() if key not in hashes})
 
@@ -72,6 +94,8 @@ class VectorCache:
 
     def _read(self) -> None:
         """Read the appended records; the whole file if it was replaced by a shorter one. Repair a damaged file."""
+        if not self._is_usable:
+            return
         try:
             with open(self._file, "rb") as file:
                 if os.fstat(file.fileno()).st_size < self._offset:
