@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.measure import Row, Times
 from benchmarks.place import Place
 from memfs import Vault
-from memfs.agent.conversation_state import Attachment
+from memfs.agent.conversation_state import ConversationState
 from memfs.agent.manager import MemoryManager
 from memfs.stores.agent.vault_store import VaultStore
 
@@ -29,7 +29,7 @@ def rows(place: Place) -> list[Row]:
     ]
 
 
-async def _rounds(chat: Attachment, questions: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
+async def _rounds(chat: ConversationState, questions: Sequence[str]) -> tuple[list[float], list[float], list[float]]:
     await chat.inject(_asked(questions[0]))  # opens the index
     turns, gaps, idle = [], [], []
     for _ in range(ROUNDS):
@@ -41,7 +41,7 @@ async def _rounds(chat: Attachment, questions: Sequence[str]) -> tuple[list[floa
     return turns, gaps, idle
 
 
-async def _longest_gap(chat: Attachment | None, questions: Sequence[str]) -> float:
+async def _longest_gap(chat: ConversationState | None, questions: Sequence[str]) -> float:
     """The longest time between two heartbeats, while the questions are injected or while nothing happens."""
     gaps: list[float] = []
     heart = asyncio.create_task(_beat(gaps))

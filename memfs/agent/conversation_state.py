@@ -1,4 +1,4 @@
-"""An attachment: what a manager is to one agent, or to one conversation of a loop of one's own."""
+"""ConversationState: records one conversation for a MemoryManager, and injects memories into its model calls."""
 
 import asyncio
 import logging
@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from memfs.agent.extraction_queue.coordinator import Coordinator
-from memfs.agent.injection import SECONDS, InjectionContext, wants
-from memfs.agent.messages import Message, appended, plain
+from memfs.agent.injection import DEFAULT_MAX_SECONDS, InjectionContext, should_inject
+from memfs.agent.messages import Message, append_text, as_mappings
 from memfs.agent.triggers import TriggerContext
 from memfs.errors import InvalidArgumentsError, short_repr
 from memfs.stores.agent.protocol import MemoryStore
@@ -19,68 +19,73 @@ if TYPE_CHECKING:
 log = logging.getLogger("memfs.agent")
 
 
-class Attachment:
-    """Hears the turns of one agent, and tells it what is remembered.
+class ConversationState:
+    """The state of one conversation, or of one agent, on a manager. Its other name is `memfs.agent.Attachment`.
 
-    A loop calls `record` with each message, `inject` before the model, and `end_turn` when it has answered.
+    An agent loop calls `record` with each message, `inject` before the model, and `end_turn` after its reply.
     """
 
     def __init__(self, manager: "MemoryManager", coordinator: Coordinator | None, agent: Any = None) -> None:
         self._manager, self._agent = manager, agent
         self.coordinator = coordinator
-        self._at_turn_end: list[Callable[[], None]] = []
-        self._at_message: list[Callable[[Message], None]] = []
+        self._turn_end_listeners: list[Callable[[], None]] = []
+        self._message_listeners: list[Callable[[Message], None]] = []
 
     def listen(self, store: MemoryStore, trigger: Any, context: type[TriggerContext] = TriggerContext) -> None:
-        """Have a trigger say when a store is to get its turns."""
+        """Attach a trigger that decides when the turns are saved to a store."""
         coordinator = self.coordinator
         assert coordinator is not None
         trigger.attach(
-            context(self._agent, lambda: coordinator.schedule(store), self._at_turn_end.append, self._at_message.append)
+            context(
+                self._agent,
+                lambda: coordinator.schedule(store),
+                self._turn_end_listeners.append,
+                self._message_listeners.append,
+            )
         )
 
     def record(self, message: Message) -> None:
-        """Take a message of the conversation down."""
-        message = plain(message)
+        """Record a message of the conversation; raise InvalidArgumentsError if it is not a message."""
+        message = as_mappings(message)
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             reason = f"{short_repr(message)} is no message; give {{'role': 'user', 'content': ...}}"
             raise InvalidArgumentsError("record", reason)
         if self.coordinator is not None:
             self.coordinator.record(message)
-        for listener in self._at_message:
-            _tell(listener, message)
+        for listener in self._message_listeners:
+            _call_listener(listener, message)
 
     async def inject(self, messages: Sequence[Message]) -> list[Message]:
-        """The conversation as the model should see it for this call; the one that was given stays as it is."""
+        """Return the messages to send to the model for this call, with memories; `messages` is not changed."""
         if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
             raise InvalidArgumentsError("inject", f"{short_repr(messages)} is not a list of messages")
         text = await self.context(messages)
-        return appended(messages, text) if text else list(messages)
+        return append_text(messages, text) if text else list(messages)
 
     async def context(self, messages: Sequence[Message]) -> str | None:
-        """The text to tell the model before this call, or None. Never raises."""
+        """Return the text with memories for this model call, or None. Never raises."""
         config = self._manager.injection
         if config is None:
             return None
         try:
-            seen = [plain(message) for message in messages]
+            mappings = [as_mappings(message) for message in messages]
             state = getattr(self._agent, "state", None)
-            if not wants(config, InjectionContext(seen, state, self._agent)):
+            if not should_inject(config, InjectionContext(mappings, state, self._agent)):
                 return None
-            async with asyncio.timeout(config.get("max_seconds", SECONDS)):
-                return await self._manager.injector.provide(seen, config)
+            async with asyncio.timeout(config.get("max_seconds", DEFAULT_MAX_SECONDS)):
+                return await self._manager.injector.provide(mappings, config)
         except Exception as error:
             log.warning("skipping injection: %s", str(error) or type(error).__name__)
             return None
 
     def turn_ended(self) -> None:
-        """Tell the triggers; what they call for runs in the background."""
+        """Notify the triggers of the end of a turn; the saves they start run in the background."""
         self._manager.resume(self.coordinator)
-        for listener in self._at_turn_end:
-            _tell(listener)
+        for listener in self._turn_end_listeners:
+            _call_listener(listener)
 
     async def end_turn(self) -> None:
-        """Tell the triggers that the agent has answered, from within an event loop."""
+        """Notify the triggers of the end of a turn, from within an event loop."""
         self.turn_ended()
 
     async def flush(self) -> None:
@@ -89,7 +94,7 @@ class Attachment:
             await self.coordinator.flush()
 
     async def close(self) -> None:
-        """End the conversation: save its turns, and let go; what could not be saved waits in the vault."""
+        """End the conversation: save its turns and release its log; unsaved turns wait in the vault."""
         await self.flush()
         if self.coordinator is not None:
             self.coordinator.close()
@@ -103,9 +108,9 @@ class Attachment:
         await self.close()
 
 
-def _tell(listener: Callable[..., None], *what: Any) -> None:
-    """Tell a trigger; one that raises is not in the way of the agent, nor of other triggers."""
+def _call_listener(listener: Callable[..., None], *arguments: Any) -> None:
+    """Call a trigger; one that raises stops neither the agent nor the other triggers."""
     try:
-        listener(*what)
+        listener(*arguments)
     except Exception:
         log.warning("a trigger raised", exc_info=True)

@@ -1,38 +1,39 @@
-"""The ledger: what the agent was told of its own memory, so that it is not remembered once more. Pure."""
+"""EchoFilter: recognises facts that only repeat memories the agent was given, so they are not stored again. Pure."""
 
 import re
 from collections import deque
 from collections.abc import Iterable
 
-KEPT = 500  # texts that were told last
-_BETWEEN = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
-_MARKS = ".,;:!?…。！？\"'“”‘’()[]"
+MAX_TEXTS = 500  # that are remembered
+_SENTENCE_BOUNDARY = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+_PUNCTUATION = ".,;:!?…。！？\"'“”‘’()[]"
 
 Sentence = tuple[str, ...]
 
 
 class EchoFilter:
-    """The texts that were told last. A fact that is made of sentences of one of them is an echo.
+    """The texts that the agent was given last. A fact is an echo if all its sentences are in one of them.
 
-    The same words in another order, or fewer of them, may well say the opposite: that is a correction.
+    The same words in another order, or fewer of them, can mean the opposite: that is a correction, not an echo.
     """
 
     def __init__(self) -> None:
-        self._told: deque[frozenset[Sentence]] = deque(maxlen=KEPT)
+        self._recent: deque[frozenset[Sentence]] = deque(maxlen=MAX_TEXTS)
 
-    def note(self, texts: Iterable[str]) -> None:
+    def record(self, texts: Iterable[str]) -> None:
+        """Record texts that the agent was given."""
         for text in texts:
-            sentences = _sentences(text)
-            if sentences and sentences not in self._told:
-                self._told.append(sentences)
+            sentences = _split_sentences(text)
+            if sentences and sentences not in self._recent:
+                self._recent.append(sentences)
 
     def is_echo(self, text: str) -> bool:
-        """Tell whether every sentence of a text was in one text that was told."""
-        sentences = _sentences(text)
-        return bool(sentences) and any(sentences <= told for told in list(self._told))
+        """Return whether every sentence of a text is in one of the recorded texts."""
+        sentences = _split_sentences(text)
+        return bool(sentences) and any(sentences <= recorded for recorded in list(self._recent))
 
 
-def _sentences(text: str) -> frozenset[Sentence]:
-    """The sentences of a text as words, without case and marks around them."""
-    words = ((word.strip(_MARKS) for word in one.split()) for one in _BETWEEN.split(text.casefold()))
+def _split_sentences(text: str) -> frozenset[Sentence]:
+    """Return the sentences of a text as tuples of case-folded words without punctuation around them."""
+    words = ((word.strip(_PUNCTUATION) for word in part.split()) for part in _SENTENCE_BOUNDARY.split(text.casefold()))
     return frozenset(filter(None, (tuple(filter(None, sentence)) for sentence in words)))

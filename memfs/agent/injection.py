@@ -1,4 +1,4 @@
-"""Injection: memories that are told to the model for one call, and never become part of the conversation."""
+"""Injection: memories that are added to one model call, and never become part of the conversation."""
 
 import asyncio
 import logging
@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memfs.agent.echo_filter import EchoFilter
-from memfs.agent.messages import Message, is_user_turn, question_of, tokens
-from memfs.agent.telemetry import Telemetry, quietly
+from memfs.agent.messages import Message, estimate_tokens, is_user_turn, search_query
+from memfs.agent.telemetry import Telemetry, call_safely
 from memfs.argument_checks import check_keys
 from memfs.errors import InvalidSetupError
 
 log = logging.getLogger("memfs.agent")
-ENTRIES = 5
-TOKENS = 1000  # that all memories of a call may take together
-LEAST = 50  # tokens of a piece that is worth telling
-FLOOR = 0.2
-SECONDS = 5.0  # after which a model is called without
-KEYS = ("trigger", "max_entries", "query", "format", "min_relevance", "max_tokens", "max_seconds", "pinned")
-_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+DEFAULT_MAX_ENTRIES = 5
+DEFAULT_MAX_TOKENS = 1000  # of all memories of a call together
+MIN_PIECE_TOKENS = 50  # share of the budget that an entry gets at least
+DEFAULT_MIN_RELEVANCE = 0.2
+DEFAULT_MAX_SECONDS = 5.0  # after which the model is called without memories
+CONFIG_KEYS = ("trigger", "max_entries", "query", "format", "min_relevance", "max_tokens", "max_seconds", "pinned")
+_UNSAFE_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 Search = Callable[[str, int], Awaitable[Sequence[Any]]]
 
 
 @dataclass
 class InjectionContext:
-    """What a trigger of one's own looks at."""
+    """The argument of a custom `trigger`."""
 
     messages: list[Message]
     state: Any = None
@@ -35,31 +35,31 @@ class InjectionContext:
 
 @dataclass
 class QueryContext:
-    """What a query of one's own is made from."""
+    """The argument of a custom `query`."""
 
     messages: list[Message]
 
 
 @dataclass
 class FormatContext:
-    """What a format of one's own renders."""
+    """The argument of a custom `format`."""
 
     entries: list[Any]
 
 
-def check(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Refuse what injection does not know."""
-    check_keys("injection", config, *KEYS)
+def check_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a valid injection config; raise InvalidSetupError for unknown keys and wrong values."""
+    check_keys("injection", config, *CONFIG_KEYS)
     for key, low in (("max_entries", 1), ("max_tokens", 1)):
         value = config.get(key, low)
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
             raise InvalidSetupError("injection", f"{key} must be a whole number from {low}, got {value!r}")
-    seconds = config.get("max_seconds", SECONDS)
+    seconds = config.get("max_seconds", DEFAULT_MAX_SECONDS)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
         raise InvalidSetupError("injection", f"max_seconds must be a number above 0, got {seconds!r}")
-    floor = config.get("min_relevance", FLOOR)
-    if not isinstance(floor, int | float) or isinstance(floor, bool) or not 0 <= floor <= 1:
-        raise InvalidSetupError("injection", f"min_relevance must be from 0 to 1, got {floor!r}")
+    relevance = config.get("min_relevance", DEFAULT_MIN_RELEVANCE)
+    if not isinstance(relevance, int | float) or isinstance(relevance, bool) or not 0 <= relevance <= 1:
+        raise InvalidSetupError("injection", f"min_relevance must be from 0 to 1, got {relevance!r}")
     if not isinstance(pinned := config.get("pinned", True), bool):
         raise InvalidSetupError("injection", f"pinned must be True or False, got {pinned!r}")
     for key in ("query", "format"):
@@ -71,8 +71,8 @@ def check(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return config
 
 
-def wants(config: Mapping[str, Any], context: Any) -> bool:
-    """Tell whether memories are told before this model call; a trigger that raises says no."""
+def should_inject(config: Mapping[str, Any], context: Any) -> bool:
+    """Return whether memories are added to this model call; a trigger that raises counts as False."""
     trigger: Any = config.get("trigger") or "userTurn"
     if trigger == "userTurn":
         return is_user_turn(context.messages)
@@ -87,60 +87,63 @@ def wants(config: Mapping[str, Any], context: Any) -> bool:
 
 @dataclass
 class Injector:
-    """Looks up what to tell, and puts it in words."""
+    """Searches the memories for a model call and renders them."""
 
     search: Search
     pinned: Callable[[int], Awaitable[Sequence[Any]]]
-    ledger: EchoFilter
+    echo_filter: EchoFilter
     telemetry: Telemetry
 
     async def provide(self, messages: Sequence[Message], config: Mapping[str, Any]) -> str | None:
-        """The text to tell before a model call, or None. What a callback raises skips it."""
-        most = config.get("max_entries") or ENTRIES
-        span = quietly(self.telemetry.start, "inject", max_entries=most)
+        """Return the text to add to a model call, or None; a callback that raises skips the injection."""
+        max_entries = config.get("max_entries") or DEFAULT_MAX_ENTRIES
+        span = call_safely(self.telemetry.start, "inject", max_entries=max_entries)
         outcome = {"injected": False, "entry_count": 0, "format_error": False}
         try:
             with self.telemetry.current(span):
-                return await self._provide(messages, config, most, outcome)
+                return await self._provide(messages, config, max_entries, outcome)
         finally:
-            quietly(self.telemetry.end, "inject", span, **outcome)
+            call_safely(self.telemetry.end, "inject", span, **outcome)
 
     async def _provide(
-        self, messages: Sequence[Message], config: Mapping[str, Any], most: int, outcome: dict[str, Any]
+        self, messages: Sequence[Message], config: Mapping[str, Any], max_entries: int, outcome: dict[str, Any]
     ) -> str | None:
         query = _query(messages, config)
         if query is None or not query.strip():
             return None
-        half = (most + 1) // 2 if config.get("pinned", True) else 0
-        pinned, hits = await asyncio.gather(self.pinned(half) if half else _nothing(), self.search(query, most))
-        found = select([*pinned[:half], *hits], config.get("min_relevance", FLOOR))[:most]
-        entries = within(found, config.get("max_tokens", TOKENS))
+        half = (max_entries + 1) // 2 if config.get("pinned", True) else 0
+        pinned, hits = await asyncio.gather(
+            self.pinned(half) if half else _no_entries(), self.search(query, max_entries)
+        )
+        min_relevance = config.get("min_relevance", DEFAULT_MIN_RELEVANCE)
+        found = select([*pinned[:half], *hits], min_relevance)[:max_entries]
+        entries = fit_budget(found, config.get("max_tokens", DEFAULT_MAX_TOKENS))
         if not entries:
             return None
         try:
-            form = config.get("format")
-            text: str = form(FormatContext(entries)) if form is not None else render(entries)
+            custom_format = config.get("format")
+            text: str = custom_format(FormatContext(entries)) if custom_format is not None else render(entries)
         except Exception as error:
             log.warning("injection format raised, skipping injection: %s", error)
             outcome["format_error"] = True
             return None
         if not text:
             return None
-        self.ledger.note(entry.content for entry in found)
+        self.echo_filter.record(entry.content for entry in found)
         outcome |= {"injected": True, "entry_count": len(entries)}
         return text
 
 
-async def _nothing() -> Sequence[Any]:
+async def _no_entries() -> Sequence[Any]:
     return ()
 
 
 def _query(messages: Sequence[Message], config: Mapping[str, Any]) -> str | None:
-    own = config.get("query")
-    if own is None:
-        return question_of(messages)
+    custom_query = config.get("query")
+    if custom_query is None:
+        return search_query(messages)
     try:
-        query: str | None = own(QueryContext(list(messages)))
+        query: str | None = custom_query(QueryContext(list(messages)))
     except Exception as error:
         log.warning("injection query raised, skipping injection: %s", error)
         return None
@@ -148,7 +151,7 @@ def _query(messages: Sequence[Message], config: Mapping[str, Any]) -> str | None
 
 
 def interleave(found: Sequence[Sequence[Any]]) -> list[Any]:
-    """What several stores found, in turns: of each store's next the most relevant first."""
+    """Return the entries of several stores in turns: the first of each store, then the second; the relevant first."""
     merged: list[Any] = []
     for rank in range(max(map(len, found), default=0)):
         heads = [entries[rank] for entries in found if rank < len(entries)]
@@ -156,69 +159,69 @@ def interleave(found: Sequence[Sequence[Any]]) -> list[Any]:
     return merged
 
 
-def select(entries: Iterable[Any], floor: float) -> list[Any]:
-    """The entries worth telling: above the floor, or pinned; each memory once."""
+def select(entries: Iterable[Any], min_relevance: float) -> list[Any]:
+    """Return the entries that are relevant enough or pinned, each memory once."""
     chosen: dict[object, Any] = {}
     for entry in entries:
-        if getattr(entry, "pinned", False) or _relevance(entry, 1.0) >= floor:
+        if getattr(entry, "pinned", False) or _relevance(entry, 1.0) >= min_relevance:
             chosen.setdefault(_identity(entry), entry)
     return list(chosen.values())
 
 
 def _identity(entry: Any) -> object:
-    """What two of the same memory have in common; other ids than ours may be those of another store too."""
+    """Return a key that two entries of one memory share; ids that are not ours are unique in their store only."""
     name = getattr(entry, "id", None)
     return entry.content if not name else name if name.startswith("m-") else (entry.store_name, name)
 
 
-def within(entries: Sequence[Any], budget: int) -> list[Any]:
-    """The entries within a budget of tokens: a long one is cut, and says so; what has no room is left out."""
+def fit_budget(entries: Sequence[Any], budget: int) -> list[Any]:
+    """Return the entries within a budget of tokens: a long entry is cut and marked, one that does not fit left out."""
     chosen = []
-    for at, entry in enumerate(entries):
-        share = max(budget // (len(entries) - at), min(budget, LEAST))
-        is_short = len(entry.content) <= share * 4 and _size(entry.content) <= share
+    for position, entry in enumerate(entries):
+        share = max(budget // (len(entries) - position), min(budget, MIN_PIECE_TOKENS))
+        is_short = len(entry.content) <= share * 4 and _rendered_tokens(entry.content) <= share
         content = entry.content if is_short else _cut(entry, share)
         if content:
             chosen.append(replace(entry, content=content))
-            budget -= _size(content)
+            budget -= _rendered_tokens(content)
     return chosen
 
 
 def _cut(entry: Any, share: int) -> str:
-    """The beginning of an entry and a mark; nothing if there is only room for the mark."""
+    """Return the beginning of an entry and a mark; an empty text if only the mark fits."""
     name = getattr(entry, "id", None)
     mark = f" [cut: {len(entry.content):,} characters" + (f"; the whole is memory {name}]" if name else "]")
     text: str = entry.content[: share * 4]
-    while text and _size(text) + _size(mark) > share:
+    while text and _rendered_tokens(text) + _rendered_tokens(mark) > share:
         text = text[: int(len(text) * 0.9)]
     return text.rstrip() + mark if text.strip() else ""
 
 
-def _size(text: str) -> int:
-    """Tokens of a text as it is rendered."""
-    return tokens(_escaped(text))
+def _rendered_tokens(text: str) -> int:
+    """Return the estimated tokens of a text as it is rendered."""
+    return estimate_tokens(_escape(text))
 
 
 def render(entries: Iterable[Any], tag: str = "memory") -> str:
-    """Entries as the model is told them. What they say is data: no mark of theirs ends the block."""
-    return "\n".join([f"<{tag}>", *(_entry(entry) for entry in entries), f"</{tag}>"])
+    """Return entries as the text for the model, between tags. Contents are escaped: none can end the block."""
+    return "\n".join([f"<{tag}>", *(_render_entry(entry) for entry in entries), f"</{tag}>"])
 
 
-def _entry(entry: Any) -> str:
-    source = f' source="{_quoted(entry.store_name)}"' if entry.store_name else ""
-    name = f' id="{_quoted(entry.id)}"' if getattr(entry, "id", None) else ""
-    return f"<entry{source}{name}>{_escaped(entry.content)}</entry>"
+def _render_entry(entry: Any) -> str:
+    source = f' source="{_escape_attribute(entry.store_name)}"' if entry.store_name else ""
+    name = f' id="{_escape_attribute(entry.id)}"' if getattr(entry, "id", None) else ""
+    return f"<entry{source}{name}>{_escape(entry.content)}</entry>"
 
 
-def _escaped(text: str) -> str:
-    """A text that ends no tag, without signs that a model's service may refuse the call for."""
-    return _UNFIT.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def _escape(text: str) -> str:
+    """Return a text without tags, and without characters for which a model's service may refuse the call."""
+    return _UNSAFE_CHARACTERS.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _quoted(text: str) -> str:
-    return _escaped(text).replace('"', "&quot;").replace("'", "&#39;")
+def _escape_attribute(text: str) -> str:
+    return _escape(text).replace('"', "&quot;").replace("'", "&#39;")
 
 
-def _relevance(entry: Any, unknown: float) -> float:
+def _relevance(entry: Any, default: float) -> float:
     relevance = getattr(entry, "relevance", None)
-    return unknown if relevance is None else float(relevance)
+    return default if relevance is None else float(relevance)

@@ -1,4 +1,4 @@
-"""The tools of a manager: search, add, and one tool for all."""
+"""The tools of a MemoryManager: search, add, and one tool that combines several."""
 
 import asyncio
 import logging
@@ -18,29 +18,29 @@ log = logging.getLogger("memfs.agent")
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
 TEXTS = {"type": "array", "items": {"type": "string"}}
-SEARCH = (
+SEARCH_DESCRIPTION = (
     "Look up what is remembered from earlier conversations: facts, preferences, decisions. Use it when the answer may "
     "depend on something that was said or learned before."
 )
-ADD = (
+ADD_DESCRIPTION = (
     "Remember something for later conversations: a fact, a preference, a decision. Use it when the user says "
     "something worth knowing next time. One entry is one fact that can be understood on its own."
 )
 
 
 def search_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequence[MemoryStore]) -> Tool:
-    """The tool that searches."""
+    """Return the tool that searches the stores."""
     names = [store.name for store in stores]
 
     async def search_memory(
         query: str, max_search_results: int | None = None, stores: list[str] | None = None
     ) -> list[dict[str, Any]]:
-        options: dict[str, Any] = {"stores": targets(names, stores)}
+        options: dict[str, Any] = {"stores": allowed_stores(names, stores)}
         if max_search_results is not None:
             options["max_search_results"] = max_search_results
         found = await manager.search(query, options)
-        manager.ledger.note(entry.content for entry in found)
-        return [told(entry) for entry in found]
+        manager.echo_filter.record(entry.content for entry in found)
+        return [entry_as_json(entry) for entry in found]
 
     parameters = object_schema(
         "query",
@@ -48,8 +48,8 @@ def search_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Seq
         max_search_results={**NUMBER, "description": "The most results that each store gives."},
         stores={**TEXTS, "description": "Names of the stores to search; leave it out for all."},
     )
-    text = _described(
-        config.get("description") or SEARCH,
+    text = _with_store_list(
+        config.get("description") or SEARCH_DESCRIPTION,
         "Available memory stores",
         "You can target one or more memory stores by name, or leave out stores to search all.",
         stores,
@@ -58,13 +58,13 @@ def search_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Seq
 
 
 def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequence[MemoryStore]) -> Tool:
-    """The tool that adds."""
+    """Return the tool that adds memories."""
     names = [store.name for store in stores]
 
     async def add_memory(entries: list[str], stores: list[str] | None = None) -> dict[str, int]:
         if not entries:
             raise InvalidArgumentsError("add_memory", "requires at least one entry")
-        chosen = targets(names, stores)
+        chosen = allowed_stores(names, stores)
         if not config.get("wait_for_writes", True):
             await manager.accept(entries, chosen)
             return {"accepted": len(entries)}
@@ -72,7 +72,7 @@ def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequen
             *(manager.add(entry, {"stores": chosen}) for entry in entries), return_exceptions=True
         )
         if failures := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
-            reasons = flattened(failures)
+            reasons = flatten_errors(failures)
             raise manager.aggregate(f"MemoryManager: failed to add {len(failures)} of {len(entries)} entries", reasons)
         return {"stored": len(entries)}
 
@@ -81,12 +81,12 @@ def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequen
         entries={
             "type": "array",
             "items": {**TEXT, "minLength": 1},
-            "description": "What to remember, a fact an entry.",
+            "description": "What to remember, one fact per entry.",
         },
         stores={**TEXTS, "description": "Names of the stores to add to; leave it out for all."},
     )
-    text = _described(
-        config.get("description") or ADD,
+    text = _with_store_list(
+        config.get("description") or ADD_DESCRIPTION,
         "Available writable stores",
         "You can target a specific store by name, or leave out stores to add to all.",
         stores,
@@ -94,20 +94,20 @@ def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequen
     return Tool(config.get("name") or "add_memory", text, parameters, add_memory, writes=True)
 
 
-def noted(tool: Tool, ledger: EchoFilter) -> Tool:
-    """A tool of which the ledger knows what it told."""
+def with_echo_filter(tool: Tool, echo_filter: EchoFilter) -> Tool:
+    """Return a tool whose results are recorded in the echo filter."""
 
     async def run(**arguments: Any) -> Any:
-        answer = await tool.run(**arguments)
-        told = answer if isinstance(answer, list) else [answer]
-        ledger.note(one["content"] for one in told if "content" in one)
-        return answer
+        result = await tool.run(**arguments)
+        entries = result if isinstance(result, list) else [result]
+        echo_filter.record(entry["content"] for entry in entries if "content" in entry)
+        return result
 
     return replace(tool, run=run)
 
 
 def single_tool(tools: Sequence[Tool], name: str = "memory") -> Tool:
-    """One tool in the place of several: the first word of their names, but for "memory", is the action."""
+    """Return one tool that combines several; an action is the first word of a tool's name, without "memory_"."""
     actions = {tool.name.removeprefix("memory_").partition("_")[0]: tool for tool in tools}
     if len(actions) < len(tools):
         raise InvalidSetupError("tools", f"two tools of one action: {', '.join(tool.name for tool in tools)}")
@@ -125,36 +125,36 @@ def single_tool(tools: Sequence[Tool], name: str = "memory") -> Tool:
     return Tool(name, text, object_schema("action", **properties), memory, writes=any(tool.writes for tool in tools))
 
 
-def name_of(tool: Any) -> str:
-    """The name of a tool, ours or one that a framework made."""
+def tool_name(tool: Any) -> str:
+    """Return the name of a tool, ours or one that a framework made."""
     return tool.name if isinstance(tool, Tool) else str(getattr(tool, "tool_name", tool))
 
 
-def described(tool: Any, shape: str) -> dict[str, Any]:
-    """A tool in the shape of a framework; one that Strands made says how it is called in its `tool_spec`."""
+def tool_spec(tool: Any, shape: str) -> dict[str, Any]:
+    """Return the description of a tool in the shape of a framework; a tool of Strands has its own in `tool_spec`."""
     if hasattr(tool, "spec"):
         return dict(tool.spec(shape))
     spec = tool.tool_spec
     return Tool(spec["name"], spec["description"], spec["inputSchema"]["json"], tool).spec(shape)
 
 
-def no_clashes(names: Sequence[str]) -> None:
-    """Refuse two tools of one name."""
+def check_unique_names(names: Sequence[str]) -> None:
+    """Raise InvalidSetupError if two tools have the same name."""
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidSetupError("tools", f"two tools have the name {twice[0]!r}")
 
 
-def targets(scope: Sequence[str], asked: Sequence[str] | None) -> list[str]:
-    """The stores a model may target of those it asks for; others are left out with a warning."""
-    if asked is None:
+def allowed_stores(scope: Sequence[str], requested: Sequence[str] | None) -> list[str]:
+    """Return the requested stores that a tool may use, all if None; others are left out with a warning."""
+    if requested is None:
         return list(scope)
-    if not asked:
+    if not requested:
         raise InvalidArgumentsError("stores", "is empty; name a store, or leave it out for all")
-    inside = [name for name in asked if name in scope]
-    outside = [name for name in asked if name not in scope]
+    inside = [name for name in requested if name in scope]
+    outside = [name for name in requested if name not in scope]
     if not inside:
         raise InvalidArgumentsError(
-            f"stores {', '.join(asked)}",
+            f"stores {', '.join(requested)}",
             f"none of the requested memory stores are available; there are: {', '.join(scope)}",
         )
     if outside:
@@ -162,8 +162,8 @@ def targets(scope: Sequence[str], asked: Sequence[str] | None) -> list[str]:
     return inside
 
 
-def told(entry: Any) -> dict[str, Any]:
-    """An entry as a model sees it."""
+def entry_as_json(entry: Any) -> dict[str, Any]:
+    """Return an entry as a JSON object for the model."""
     value: dict[str, Any] = {"content": entry.content}
     if entry.store_name:
         value["store_name"] = entry.store_name
@@ -172,12 +172,12 @@ def told(entry: Any) -> dict[str, Any]:
     return value
 
 
-def flattened(errors: Sequence[BaseException]) -> list[BaseException]:
-    """The errors themselves, out of those that hold several."""
-    inner = (flattened(error.errors) if isinstance(error, AggregateMemoryError) else [error] for error in errors)
+def flatten_errors(errors: Sequence[BaseException]) -> list[BaseException]:
+    """Return the errors, with the inner errors in place of each AggregateMemoryError."""
+    inner = (flatten_errors(error.errors) if isinstance(error, AggregateMemoryError) else [error] for error in errors)
     return [error for several in inner for error in several]
 
 
-def _described(text: str, heading: str, advice: str, stores: Sequence[MemoryStore]) -> str:
+def _with_store_list(text: str, heading: str, advice: str, stores: Sequence[MemoryStore]) -> str:
     lines = [f"- {store.name}: {store.description}" for store in stores if store.description]
     return "\n\n".join([text, f"{heading}:\n" + "\n".join(lines), advice]) if lines else text

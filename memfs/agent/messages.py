@@ -1,7 +1,7 @@
-"""Messages of a conversation, in the shapes agents have them. Pure.
+"""Messages of a conversation in the shapes of several frameworks. Pure.
 
-A message is a mapping with `role` and `content`; content is text or a list of blocks. A block is known by its
-`type` (OpenAI, Anthropic) or by its one key (Strands). Nothing here changes a message: what is cut is a copy.
+A message is a mapping with `role` and `content`; content is text or a list of blocks. The kind of a block is its `type`
+(OpenAI, Anthropic) or its only key (Strands). No function changes a message: the results are copies.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any
 Message = Mapping[str, Any]
 Block = Mapping[str, Any]
 
-_KINDS = {  # the words of other frameworks for what Strands calls so
+_KINDS = {  # the kinds of other frameworks, and Strands' name for them
     "input_text": "text",
     "output_text": "text",
     "tool_use": "toolUse",
@@ -23,31 +23,31 @@ _KINDS = {  # the words of other frameworks for what Strands calls so
     "thinking": "reasoningContent",
     "reasoning": "reasoningContent",
 }
-_WIDE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 
 
 def kind_of(block: Block | str) -> str:
-    """What a block is: text, toolUse, toolResult, image and so on."""
+    """Return the kind of a block: text, toolUse, toolResult, image and so on."""
     if not isinstance(block, Mapping):
         return "text"
     named = block.get("type")
     if isinstance(named, str):
-        ending = re.search("tool_(?:use|result)$", named)  # of tools that a vendor runs itself there are many
+        ending = re.search("tool_(?:use|result)$", named)  # vendors have many more for tools that they run themselves
         return _KINDS.get(ending[0] if ending else named, named)
     return next(iter(block), "")
 
 
-def plain(thing: Any) -> Any:
-    """A message, or a block, as mappings all through: the clients of models have objects for them."""
-    known = thing.model_dump(exclude_none=True) if hasattr(thing, "model_dump") else thing
-    content = known.get("content") if isinstance(known, Mapping) else None
+def as_mappings(value: Any) -> Any:
+    """Return a message or a block with mappings in place of the objects that the clients of models use."""
+    message = value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
+    content = message.get("content") if isinstance(message, Mapping) else None
     if isinstance(content, list) and any(hasattr(block, "model_dump") for block in content):
-        return {**known, "content": [plain(block) for block in content]}
-    return known
+        return {**message, "content": [as_mappings(block) for block in content]}
+    return message
 
 
-def copied(message: Message) -> Message:
-    """A message that stays as it is, whatever becomes of the one that was given and of its blocks."""
+def copy_message(message: Message) -> Message:
+    """Return a copy of a message and its blocks, which later changes of the original do not affect."""
     content = message.get("content")
     if not isinstance(content, list | tuple):
         return dict(message)
@@ -55,7 +55,7 @@ def copied(message: Message) -> Message:
 
 
 def blocks_of(message: Message) -> Sequence[Block]:
-    """The blocks of a message; a text is one block."""
+    """Return the blocks of a message; a text is one block."""
     content = message.get("content")
     given = content if isinstance(content, list | tuple) else [content] if content else ()
     blocks: list[Block] = [block if isinstance(block, Mapping) else {"text": str(block)} for block in given]
@@ -66,41 +66,41 @@ def blocks_of(message: Message) -> Sequence[Block]:
 
 
 def text_of(message: Message) -> str:
-    """The words of a message, without what tools said and were told."""
+    """Return the text of a message, without tool calls and tool results."""
     texts = (block.get("text") for block in blocks_of(message) if kind_of(block) == "text")
     return "\n".join(text for text in texts if isinstance(text, str) and text).strip()
 
 
-def without(message: Message, kinds: Iterable[str]) -> Message | None:
-    """A message without blocks of these kinds; None if nothing is left of it."""
-    left_out = frozenset(kinds)
+def without_kinds(message: Message, kinds: Iterable[str]) -> Message | None:
+    """Return a message without blocks of these kinds; None if it has no other blocks."""
+    excluded = frozenset(kinds)
     content = message.get("content")
     blocks = blocks_of(message)
-    kept = [block for block in blocks if kind_of(block) not in left_out]
+    kept = [block for block in blocks if kind_of(block) not in excluded]
     if not kept:
         return None
     if len(kept) == len(blocks):
         return message
     if isinstance(content, str):
         return {"role": message["role"], "content": content}
-    shown = [
-        block for block in (content if isinstance(content, list | tuple) else ()) if kind_of(block) not in left_out
+    remaining = [
+        block for block in (content if isinstance(content, list | tuple) else ()) if kind_of(block) not in excluded
     ]
-    cut: dict[str, Any] = {"role": message["role"], "content": shown}
+    cut: dict[str, Any] = {"role": message["role"], "content": remaining}
     if message.get("metadata") is not None:
         cut["metadata"] = message["metadata"]
     return cut
 
 
 def is_user_turn(messages: Sequence[Message]) -> bool:
-    """Tell whether the last message is a person's, and not the answer of a tool."""
+    """Return whether the last message is from the user, and not the result of a tool."""
     if not messages or messages[-1].get("role") != "user":
         return False
     return all(kind_of(block) != "toolResult" for block in blocks_of(messages[-1]))
 
 
-def question_of(messages: Sequence[Message]) -> str | None:
-    """What to look up for the next model call: the person's last words, or the agent's own on a turn without one."""
+def search_query(messages: Sequence[Message]) -> str | None:
+    """Return the query for the next model call: the user's last text or, if it is not a user turn, the agent's."""
     role = "user" if is_user_turn(messages) else "assistant"
     for message in reversed(messages):
         if message.get("role") == role:
@@ -109,15 +109,15 @@ def question_of(messages: Sequence[Message]) -> str | None:
 
 
 def transcript(messages: Iterable[Message]) -> str:
-    """A conversation as text, a line a turn."""
+    """Return a conversation as text, each turn as `role: text`."""
     return "\n".join(f"{message.get('role', 'unknown')}: {text_of(message)}" for message in messages)
 
 
-def appended(messages: Sequence[Message], text: str) -> list[Message]:
-    """The conversation with a text after the last words of the user; the one that was given stays as it is."""
-    for at in range(len(messages) - 1, -1, -1):
-        if (message := plain(messages[at])).get("role") == "user":
-            return [*messages[:at], _with_text(message, text), *messages[at + 1 :]]
+def append_text(messages: Sequence[Message], text: str) -> list[Message]:
+    """Return the conversation with a text appended to the last user message; `messages` is not changed."""
+    for position in range(len(messages) - 1, -1, -1):
+        if (message := as_mappings(messages[position])).get("role") == "user":
+            return [*messages[:position], _with_text(message, text), *messages[position + 1 :]]
     return list(messages)
 
 
@@ -133,7 +133,7 @@ def _with_text(message: Message, text: str) -> Message:
     return {**message, "content": [*blocks, block]}
 
 
-def tokens(text: str) -> int:
-    """About how many tokens a text is: four letters each, or one sign of a script without spaces."""
-    wide = 0 if text.isascii() else len(_WIDE.findall(text))
-    return wide + (len(text) - wide + 3) // 4
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text has: one per four letters, or per character of a script without spaces."""
+    unspaced = 0 if text.isascii() else len(_UNSPACED.findall(text))
+    return unspaced + (len(text) - unspaced + 3) // 4

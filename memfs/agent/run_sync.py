@@ -1,4 +1,4 @@
-"""Asynchronous work from code that is not."""
+"""Run asynchronous work from synchronous code, and wait for work across threads and event loops."""
 
 import asyncio
 import contextvars
@@ -9,89 +9,89 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-POLL = 0.005  # seconds between two looks at another loop
-SILENT = 2.0  # seconds after which a loop is taken to stand still: its thread waits for something else
-_held_up: set[asyncio.AbstractEventLoop] = set()  # loops whose thread is in `wait`
+POLL_SECONDS = 0.005  # between two checks of another loop
+UNRESPONSIVE_SECONDS = 2.0  # after which another loop counts as blocked: its thread waits for something else
+_blocked_in_wait: set[asyncio.AbstractEventLoop] = set()  # loops whose thread is in `wait`
 
 
 def wait(awaitable: Awaitable[T]) -> T:
-    """Run something asynchronous, and all that it begins, to its end; from any thread, in a loop of its own."""
+    """Run an awaitable, and all tasks it starts, to their end in an event loop of its own; from any thread."""
 
-    async def whole() -> T:
-        answer = await awaitable
+    async def run_all() -> T:
+        result = await awaitable
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(others)
-        return answer
+        return result
 
     try:
         outer = asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(whole())
-    answers: list[Any] = []
+        return asyncio.run(run_all())
+    results: list[Any] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            answers.append(asyncio.run(whole()))
+            results.append(asyncio.run(run_all()))
         except BaseException as error:
             errors.append(error)
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name="memfs-wait")
-    _held_up.add(outer)
+    _blocked_in_wait.add(outer)
     try:
         thread.start()
         thread.join()
     finally:
-        _held_up.discard(outer)
+        _blocked_in_wait.discard(outer)
     if errors:
         raise errors[0]
-    return answers[0]  # type: ignore[no-any-return]
+    return results[0]  # type: ignore[no-any-return]
 
 
-async def in_own_thread(function: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """Run what may take long in a thread of its own: the loop's few threads are for stores."""
+async def run_in_thread(function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    """Run a function that may take long in a thread of its own: the few threads of the loop are for stores."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(answer: Any, error: BaseException | None) -> None:
+    def resolve(result: Any, error: BaseException | None) -> None:
         if not done.done():
-            done.set_result(answer) if error is None else done.set_exception(error)
+            done.set_result(result) if error is None else done.set_exception(error)
 
     def run() -> None:
-        answer: Any = None
+        result: Any = None
         error: BaseException | None = None
         try:
-            answer = function(*arguments, **named)
-        except StopIteration:  # which no future takes
+            result = function(*arguments, **named)
+        except StopIteration:  # a future cannot hold it
             error = RuntimeError(f"{getattr(function, '__name__', 'the function')} raised StopIteration")
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(settle, answer, error)
+        with suppress(RuntimeError):  # the loop is closed: nothing awaits the result
+            loop.call_soon_threadsafe(resolve, result, error)
 
     threading.Thread(target=contextvars.copy_context().run, args=(run,), name="memfs-model", daemon=True).start()
     return await done
 
 
-async def ended(is_over: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
-    """Wait for what goes on in another loop, unless that stands still, or says nothing for a while."""
-    heard = time.monotonic()
+async def wait_for_other_loop(is_over: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
+    """Wait until work in another loop is over; give up if that loop is blocked or does not respond for a while."""
+    last_response = time.monotonic()
 
-    def answer() -> None:
-        nonlocal heard
-        heard = time.monotonic()
+    def respond() -> None:
+        nonlocal last_response
+        last_response = time.monotonic()
 
-    asked = 0.0
-    while not is_over() and not stands_still(loop) and time.monotonic() - heard < SILENT:
-        if time.monotonic() - asked > SILENT / 4:
-            asked = time.monotonic()
+    last_ping = 0.0
+    while not is_over() and not is_blocked(loop) and time.monotonic() - last_response < UNRESPONSIVE_SECONDS:
+        if time.monotonic() - last_ping > UNRESPONSIVE_SECONDS / 4:
+            last_ping = time.monotonic()
             with suppress(RuntimeError):  # it was closed
-                loop.call_soon_threadsafe(answer)
-        await asyncio.sleep(POLL)
+                loop.call_soon_threadsafe(respond)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def is_in_loop() -> bool:
-    """Tell whether an event loop runs in this thread."""
+    """Return whether an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -99,13 +99,13 @@ def is_in_loop() -> bool:
     return True
 
 
-def stands_still(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tell whether nothing goes on in a loop: it is stopped, closed, or held up by `wait`."""
-    return not loop.is_running() or loop in _held_up
+def is_blocked(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return whether a loop makes no progress: it is stopped, closed, or its thread is in `wait`."""
+    return not loop.is_running() or loop in _blocked_in_wait
 
 
-class Save:
-    """A save that runs, or waits for the one before it."""
+class SaveTask:
+    """A save that runs, or that waits for the save before it."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -116,12 +116,13 @@ class Save:
         return self.task is not None and self.task.done()
 
     def is_lost(self) -> bool:
+        """Return whether its loop was closed before it was done."""
         return not self.is_done and self.loop.is_closed()
 
-    async def finished(self) -> None:
-        """Wait for the end of it, whatever that is; one in a loop that stands still is not waited for."""
+    async def wait_done(self) -> None:
+        """Wait until it is done, failed or cancelled; give up if it is in another loop that is blocked."""
         if self.loop is asyncio.get_running_loop():
             if self.task is not None:
                 await asyncio.wait([self.task])
             return
-        await ended(lambda: self.is_done, self.loop)
+        await wait_for_other_loop(lambda: self.is_done, self.loop)

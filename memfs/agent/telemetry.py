@@ -1,4 +1,4 @@
-"""Spans of what the manager does: counts and names of stores; texts only where they are asked for."""
+"""OpenTelemetry spans of the manager: counts and store names; texts only if message content is captured."""
 
 import importlib.util
 import logging
@@ -8,45 +8,45 @@ from contextlib import contextmanager
 from typing import Any
 
 log = logging.getLogger("memfs.agent")
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # the setting that agents' telemetry has for texts
+CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # OpenTelemetry's setting for GenAI content
 
 
 def captures_content() -> bool:
-    """Tell whether texts are asked for."""
-    return os.environ.get(CAPTURE, "").strip().lower() in {"true", "1", "span_only", "span_and_event"}
+    """Return whether spans may hold texts."""
+    return os.environ.get(CAPTURE_VARIABLE, "").strip().lower() in {"true", "1", "span_only", "span_and_event"}
 
 
 class Telemetry:
-    """Spans memory.search, memory.add, memory.inject and memory.extract; none where opentelemetry is missing."""
+    """Spans memory.search, memory.add, memory.inject and memory.extract; none if opentelemetry is not installed."""
 
-    def start(self, kind: str, *, link: Any = None, content: str | None = None, **facts: Any) -> Any:
-        """Begin a span; `link` is one that it belongs to and that has ended."""
+    def start(self, kind: str, *, link: Any = None, content: str | None = None, **details: Any) -> Any:
+        """Start a span and return it; `link` is the context of an ended span that it belongs to."""
         if not importlib.util.find_spec("opentelemetry"):
             return None
         from opentelemetry import trace
 
         links = [trace.Link(link)] if link is not None else None
-        attributes = {"gen_ai.operation.name": f"memory.{kind}", **_attributes(facts)}
+        attributes = {"gen_ai.operation.name": f"memory.{kind}", **_attributes(details)}
         span = trace.get_tracer("memfs").start_span(f"memory.{kind}", links=links, attributes=attributes)
         if content is not None and captures_content():
             span.set_attribute("memory.content", content)
         return span
 
-    def end(self, kind: str, span: Any, *, error: BaseException | None = None, **facts: Any) -> None:
-        """End a span with what came of it."""
+    def end(self, kind: str, span: Any, *, error: BaseException | None = None, **details: Any) -> None:
+        """End a span with its outcome."""
         if span is None:
             return
         from opentelemetry.trace import StatusCode
 
-        facts.pop("entries", None)
-        span.set_attributes(_attributes(facts))
+        details.pop("entries", None)
+        span.set_attributes(_attributes(details))
         if error is not None:
             span.set_status(StatusCode.ERROR, type(error).__name__)
         span.end()
 
     @contextmanager
     def current(self, span: Any) -> Iterator[None]:
-        """Have what is done meanwhile be part of a span."""
+        """Make a span the current one inside the block."""
         if span is None:
             yield
             return
@@ -56,7 +56,7 @@ class Telemetry:
             yield
 
     def link(self) -> Any:
-        """The span that is open now, for one that begins when it has ended; None if there is none."""
+        """Return the context of the current span, to link a later span to it; None if no span is recording."""
         if not importlib.util.find_spec("opentelemetry"):
             return None
         from opentelemetry import trace
@@ -66,17 +66,17 @@ class Telemetry:
         return context if span.is_recording() and context.is_valid else None
 
 
-def quietly(do: Any, *arguments: Any, **facts: Any) -> Any:
-    """Do what must never be in the way of an agent."""
+def call_safely(function: Any, *arguments: Any, **details: Any) -> Any:
+    """Call a telemetry function; log what it raises and return None, because telemetry must not stop an agent."""
     try:
-        return do(*arguments, **facts)
+        return function(*arguments, **details)
     except Exception:
         log.debug("telemetry failed", exc_info=True)
         return None
 
 
-def _attributes(facts: dict[str, Any]) -> dict[str, Any]:
-    """Facts under the names that agents' telemetry has for them."""
+def _attributes(details: dict[str, Any]) -> dict[str, Any]:
+    """Return details under their attribute names; unknown ones and None are left out."""
     names = {
         "store": "memory.store.name",
         "limit": "memory.max_search_results",
@@ -90,7 +90,7 @@ def _attributes(facts: dict[str, Any]) -> dict[str, Any]:
         "filtered_count": "memory.message.filtered_count",
         "extractor": "memory.extractor",
     }
-    found = {names[name]: value for name, value in facts.items() if name in names and value is not None}
-    if "stores" in facts:
-        found |= {"memory.store.names": tuple(facts["stores"]), "memory.store.count": len(facts["stores"])}
+    found = {names[name]: value for name, value in details.items() if name in names and value is not None}
+    if "stores" in details:
+        found |= {"memory.store.names": tuple(details["stores"]), "memory.store.count": len(details["stores"])}
     return found

@@ -1,35 +1,35 @@
-"""Triggers: when the turns of a conversation are extracted. A trigger of one's own has a `name` and `attach`."""
+"""Triggers: they decide when the turns of a conversation are extracted. A custom one has a `name` and `attach`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from memfs.agent.messages import Message, text_of, tokens
+from memfs.agent.messages import Message, estimate_tokens, text_of
 from memfs.errors import InvalidSetupError
 
 
 @dataclass
 class TriggerContext:
-    """What a trigger is attached to: what it can listen to, and how it calls for an extraction."""
+    """The events that a trigger can subscribe to, and `fire`, which starts an extraction."""
 
-    agent: Any  # the framework's, or None
+    agent: Any  # the framework's agent, or None
     fire: Callable[[], None]
     on_turn_end: Callable[[Callable[[], None]], None] = lambda _: None
     on_message: Callable[[Callable[[Message], None]], None] = lambda _: None
 
 
 class Trigger(Protocol):
-    """Says when."""
+    """Decides when turns are extracted."""
 
     name: str
 
     def attach(self, context: Any) -> None:
-        """Listen, from now on, on behalf of one store of one agent."""
+        """Subscribe to the events of one agent on behalf of one store."""
         ...
 
 
 class InvocationTrigger:
-    """After every turn."""
+    """Fires after every turn."""
 
     name = "invocation"
 
@@ -38,12 +38,12 @@ class InvocationTrigger:
 
 
 class IntervalTrigger:
-    """After every so many turns."""
+    """Fires after every `turns` turns."""
 
     name = "interval"
 
     def __init__(self, turns: int) -> None:
-        self._turns = _positive(type(self).__name__, "turns", turns)
+        self._turns = _check_positive(type(self).__name__, "turns", turns)
 
     def attach(self, context: Any) -> None:
         count = 0
@@ -58,27 +58,27 @@ class IntervalTrigger:
 
 
 class EvictionTrigger:
-    """When the turns since the last time are about so many tokens: before they leave the model's window."""
+    """Fires when the turns since the last time have about `tokens` tokens: before they leave the model's window."""
 
     name = "eviction"
 
     def __init__(self, tokens: int) -> None:
-        self._tokens = _positive(type(self).__name__, "tokens", tokens)
+        self._tokens = _check_positive(type(self).__name__, "tokens", tokens)
 
     def attach(self, context: Any) -> None:
         count = 0
 
-        def came(message: Message) -> None:
+        def add_message(message: Message) -> None:
             nonlocal count
-            count += tokens(text_of(message))
+            count += estimate_tokens(text_of(message))
             if count >= self._tokens:
                 count = 0
                 context.fire()
 
-        context.on_message(came)
+        context.on_message(add_message)
 
 
-def _positive(kind: str, name: str, value: int) -> int:
+def _check_positive(kind: str, name: str, value: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InvalidSetupError(kind, f"{name} must be a positive integer, got {value}")
     return value

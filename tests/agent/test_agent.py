@@ -11,7 +11,7 @@ import pytest
 
 from memfs import Vault
 from memfs.agent import (
-    Attachment,
+    ConversationState,
     EvictionTrigger,
     IntervalTrigger,
     InvocationTrigger,
@@ -19,7 +19,7 @@ from memfs.agent import (
     ScriptedModel,
 )
 from memfs.agent.extraction.config import MessageFilter
-from memfs.agent.extraction_queue.coordinator import FAILURES
+from memfs.agent.extraction_queue.backoff import FAILURES_BEFORE_BACKOFF
 from memfs.agent.messages import text_of
 from memfs.agent.triggers import TriggerContext
 from memfs.errors import AggregateMemoryError, InvalidSetupError
@@ -123,15 +123,15 @@ def turns_of(manager: MemoryManager, *said: str) -> None:
     asyncio.run(talk())
 
 
-def say(chat: Attachment, *texts: str) -> None:
+def say(chat: ConversationState, *texts: str) -> None:
     for text in texts:
         chat.record(user(text))
 
 
-async def quiet(chat: Attachment) -> None:
+async def quiet(chat: ConversationState) -> None:
     """Wait for the saves that triggers called for."""
     assert chat.coordinator is not None
-    await chat.coordinator._quiet()
+    await chat.coordinator._wait_idle()
 
 
 # --- 1 to 4: construction
@@ -445,7 +445,7 @@ def test_a_store_that_failed_gets_the_same_turns_with_the_same_numbers_again() -
 
 
 def test_a_store_that_fails_often_is_tried_every_third_time_until_it_works(caplog: pytest.LogCaptureFixture) -> None:
-    store = Turns(failures=FAILURES + 1)
+    store = Turns(failures=FAILURES_BEFORE_BACKOFF + 1)
     manager = managed([store])
 
     async def talk(turns: int) -> list[int]:
@@ -459,21 +459,23 @@ def test_a_store_that_fails_often_is_tried_every_third_time_until_it_works(caplo
 
     chat = manager.attach()
     with caplog.at_level(logging.WARNING):
-        assert asyncio.run(talk(FAILURES)) == list(range(1, FAILURES + 1))
+        assert asyncio.run(talk(FAILURES_BEFORE_BACKOFF)) == list(range(1, FAILURES_BEFORE_BACKOFF + 1))
         assert asyncio.run(talk(3)) == [10, 10, 11]
         assert asyncio.run(talk(3)) == [11, 11, 12]
         assert asyncio.run(talk(2)) == [13, 14]
-    assert len(store.texts) == FAILURES + 8
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * (FAILURES - 1) + ["ERROR"] * 2
+    assert len(store.texts) == FAILURES_BEFORE_BACKOFF + 8
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * (FAILURES_BEFORE_BACKOFF - 1) + [
+        "ERROR"
+    ] * 2
 
 
 def test_a_flush_tries_a_store_that_is_left_alone() -> None:
-    store = Turns(failures=FAILURES)
+    store = Turns(failures=FAILURES_BEFORE_BACKOFF)
     manager = managed([store])
 
-    turns_of(manager, *("x" * (FAILURES - 1)))
+    turns_of(manager, *("x" * (FAILURES_BEFORE_BACKOFF - 1)))
     asyncio.run(manager.flush())
-    assert (manager.pending, len(store.texts)) == (0, FAILURES - 1)
+    assert (manager.pending, len(store.texts)) == (0, FAILURES_BEFORE_BACKOFF - 1)
 
 
 def test_a_failing_store_does_not_hold_up_another() -> None:

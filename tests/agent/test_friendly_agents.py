@@ -212,7 +212,7 @@ def test_a_message_is_remembered_as_it_was_when_it_was_recorded(vault: Vault) ->
             message["content"] += "<memory>Alice likes coffee.</memory>"
 
     asyncio.run(asyncio.wait_for(talk(), LIMIT))
-    assert "coffee" not in model.asked
+    assert "coffee" not in model.last_prompt
 
 
 def test_people_at_once_each_with_a_manager_of_their_own_are_told_their_own_only(vault: Vault) -> None:
@@ -246,5 +246,5 @@ def test_the_state_directory_can_go_between_two_turns(vault: Vault) -> None:
             chat.record(user("With milk."))
 
     asyncio.run(asyncio.wait_for(talk(), LIMIT))
-    assert "With milk." in model.asked
+    assert "With milk." in model.last_prompt
     assert bodies(vault) == {"Alice likes tea."}

@@ -19,10 +19,18 @@ from test_agent import LIMIT, Facts, Shelf, Turns, managed, turns_of, user
 
 from memfs import Vault
 from memfs.agent import EvictionTrigger, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
-from memfs.agent.echo_filter import KEPT, EchoFilter
+from memfs.agent.echo_filter import MAX_TEXTS, EchoFilter
 from memfs.agent.extraction.config import Fact
-from memfs.agent.injection import TOKENS, interleave, render, select, within
-from memfs.agent.messages import appended, is_user_turn, plain, question_of, text_of, tokens, without
+from memfs.agent.injection import DEFAULT_MAX_TOKENS, fit_budget, interleave, render, select
+from memfs.agent.messages import (
+    append_text,
+    as_mappings,
+    estimate_tokens,
+    is_user_turn,
+    search_query,
+    text_of,
+    without_kinds,
+)
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError
 from memfs.stores import Found, InMemoryStore, VaultStore
 
@@ -54,14 +62,14 @@ def block_of(text: str | None) -> list[tuple[str | None, str]]:
 def test_a_message_is_understood_in_each_shape(call: Any, result: Any) -> None:
     assert text_of(call) == "let me see"
     assert text_of(result) == ""
-    assert text_of(without(call, TOOLS) or {}) == "let me see"
-    assert "tool" not in str(without(call, TOOLS))
-    assert without(result, TOOLS) is None
+    assert text_of(without_kinds(call, TOOLS) or {}) == "let me see"
+    assert "tool" not in str(without_kinds(call, TOOLS))
+    assert without_kinds(result, TOOLS) is None
     assert is_user_turn([user("x"), call, user("y")])
     assert not is_user_turn([user("x"), call, result])
-    assert question_of([user("x"), call, result]) == "let me see"
-    assert question_of([user("x"), call, result, user("y")]) == "y"
-    assert without(call, ()) is call
+    assert search_query([user("x"), call, result]) == "let me see"
+    assert search_query([user("x"), call, result, user("y")]) == "y"
+    assert without_kinds(call, ()) is call
 
 
 @pytest.mark.parametrize(
@@ -80,7 +88,7 @@ def test_a_message_is_understood_in_each_shape(call: Any, result: Any) -> None:
 def test_what_is_told_stands_after_the_words_of_the_user(message: Any, last: Any) -> None:
     before = str(message)
 
-    shown = appended([message, OPENAI_CALL, OPENAI_RESULT], "M")
+    shown = append_text([message, OPENAI_CALL, OPENAI_RESULT], "M")
     content = shown[0]["content"]
     assert (content if isinstance(content, str) else content[-1]) == last
     assert shown[1:] == [OPENAI_CALL, OPENAI_RESULT]
@@ -88,9 +96,9 @@ def test_what_is_told_stands_after_the_words_of_the_user(message: Any, last: Any
 
 
 def test_nobody_to_tell_is_told_nothing() -> None:
-    assert appended([OPENAI_CALL], "M") == [OPENAI_CALL]
-    assert question_of([]) is None
-    assert question_of([{"role": "user", "content": [{"image": {}}]}]) is None
+    assert append_text([OPENAI_CALL], "M") == [OPENAI_CALL]
+    assert search_query([]) is None
+    assert search_query([{"role": "user", "content": [{"image": {}}]}]) is None
 
 
 def test_the_objects_of_clients_are_messages_too() -> None:
@@ -112,13 +120,13 @@ def test_the_objects_of_clients_are_messages_too() -> None:
     assert store.texts == ["where?", "Rome it is", "let me see"]
     assert shown[1] is answer
     assert "Alice drinks tea." in shown[3]["content"]
-    assert plain(turn)["content"][1]["type"] == "tool_use"
+    assert as_mappings(turn)["content"][1]["type"] == "tool_use"
 
 
 def test_tokens_are_about_right_for_any_script() -> None:
-    assert tokens("") == 0
-    assert tokens("four") == 1
-    assert tokens("東京タワー") == 5
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("four") == 1
+    assert estimate_tokens("東京タワー") == 5
 
 
 # --- 8: tools
@@ -376,30 +384,30 @@ def test_what_is_pinned_is_told_whatever_is_asked(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("text", ["word " * 120_000, "<" * 600_000, "&" * 600_000, "字" * 600_000, "x" * 600_000])
-@pytest.mark.parametrize("budget", [60, TOKENS])
+@pytest.mark.parametrize("budget", [60, DEFAULT_MAX_TOKENS])
 def test_a_long_memory_is_cut_to_the_budget_and_says_so(text: str, budget: int) -> None:
     entries = [Found(text, id=f"m-{number}") for number in range(5)]
 
-    kept = within(entries, budget)
+    kept = fit_budget(entries, budget)
     assert kept[0].content.endswith(" [cut: 600,000 characters; the whole is memory m-0]")
-    assert sum(tokens(text) for _, text in block_of(render(kept))) <= budget
-    assert sum(tokens(line.partition(">")[2]) for line in render(kept).splitlines()[1:-1]) <= budget + 5 * 3
+    assert sum(estimate_tokens(text) for _, text in block_of(render(kept))) <= budget
+    assert sum(estimate_tokens(line.partition(">")[2]) for line in render(kept).splitlines()[1:-1]) <= budget + 5 * 3
     assert len(kept) == (1 if budget == 60 else 5)
 
 
 def test_short_memories_leave_their_room_to_long_ones() -> None:
-    kept = within([Found("short"), Found("x" * 10_000)], 100)
+    kept = fit_budget([Found("short"), Found("x" * 10_000)], 100)
 
     assert kept[0].content == "short"
-    assert tokens(kept[1].content) > 90
-    assert within([Found("x" * 100)], 3) == []
+    assert estimate_tokens(kept[1].content) > 90
+    assert fit_budget([Found("x" * 100)], 3) == []
 
 
 def test_a_vault_with_a_huge_memory_tells_a_piece_of_it(vault: Vault) -> None:
     written = vault.add("Alice drinks green tea. " * 25_000)
 
     ((_, text),) = block_of(told(MemoryManager([VaultStore(vault)]), user("What tea does Alice drink?")))
-    assert tokens(text) <= TOKENS
+    assert estimate_tokens(text) <= DEFAULT_MAX_TOKENS
     assert f"memory {written.id}]" in text
 
 
@@ -407,13 +415,13 @@ def test_a_vault_with_a_huge_memory_tells_a_piece_of_it(vault: Vault) -> None:
 
 
 def test_what_was_told_is_an_echo() -> None:
-    ledger = EchoFilter()
-    ledger.note(["Alice lives in Rome. She drinks tea!\nHer dog is called Rex."])
+    echo_filter = EchoFilter()
+    echo_filter.record(["Alice lives in Rome. She drinks tea!\nHer dog is called Rex."])
 
-    assert ledger.is_echo("alice lives in  Rome")
-    assert ledger.is_echo("Her dog is called 'Rex'. Alice lives in Rome.")
-    assert not ledger.is_echo("")
-    assert not ledger.is_echo("...")
+    assert echo_filter.is_echo("alice lives in  Rome")
+    assert echo_filter.is_echo("Her dog is called 'Rex'. Alice lives in Rome.")
+    assert not echo_filter.is_echo("")
+    assert not echo_filter.is_echo("...")
 
 
 @pytest.mark.parametrize(
@@ -432,19 +440,19 @@ def test_what_was_told_is_an_echo() -> None:
     ],
 )
 def test_a_correction_is_no_echo(before: str, after: str) -> None:
-    ledger = EchoFilter()
-    ledger.note([before])
+    echo_filter = EchoFilter()
+    echo_filter.record([before])
 
-    assert ledger.is_echo(before)
-    assert not ledger.is_echo(after)
+    assert echo_filter.is_echo(before)
+    assert not echo_filter.is_echo(after)
 
 
 def test_the_ledger_holds_what_was_told_last() -> None:
-    ledger = EchoFilter()
-    ledger.note(f"Fact {number}." for number in range(KEPT + 1))
+    echo_filter = EchoFilter()
+    echo_filter.record(f"Fact {number}." for number in range(MAX_TEXTS + 1))
 
-    assert not ledger.is_echo("Fact 0.")
-    assert ledger.is_echo(f"Fact {KEPT}.")
+    assert not echo_filter.is_echo("Fact 0.")
+    assert echo_filter.is_echo(f"Fact {MAX_TEXTS}.")
 
 
 @pytest.mark.parametrize("way", ["inject", "search"])

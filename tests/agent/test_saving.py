@@ -14,8 +14,8 @@ import pytest
 from memfs import Vault
 from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
 from memfs.agent.extraction_queue.pending_log import PendingLog
-from memfs.agent.extraction_queue.turns import BATCH
-from memfs.agent.messages import text_of, tokens
+from memfs.agent.extraction_queue.turns import BATCH_TOKENS
+from memfs.agent.messages import estimate_tokens, text_of
 from memfs.stores import Found, InMemoryStore, VaultStore
 
 LIMIT = 30  # seconds that any wait may take
@@ -69,7 +69,7 @@ def test_a_long_backlog_is_saved_in_portions_that_a_model_can_take(vault: Vault)
 
     assert [text for portion in portions.portions[1:] for text in portion] == [word.strip() for word in words]
     assert len(portions.portions) > 3
-    assert max(sum(tokens(text) for text in portion) for portion in portions.portions) <= BATCH
+    assert max(sum(estimate_tokens(text) for text in portion) for portion in portions.portions) <= BATCH_TOKENS
     assert len(bodies(vault)) == 12
 
 
@@ -78,7 +78,7 @@ def test_a_turn_that_is_longer_than_a_portion_is_one(vault: Vault) -> None:
 
     async def main() -> None:
         async with MemoryManager([store_of(vault, portions)]) as manager:
-            said(manager.attach(), "short", "tea " * BATCH, "short again")
+            said(manager.attach(), "short", "tea " * BATCH_TOKENS, "short again")
 
     asyncio.run(main())
 
@@ -402,10 +402,10 @@ def test_a_turn_that_is_too_long_for_any_model_is_shown_in_part(vault: Vault) ->
 
     asyncio.run(main())
 
-    assert len(model.asked) < 60_000
-    assert "the beginning" in model.asked
-    assert "the end" in model.asked
-    assert "characters are left out" in model.asked
+    assert len(model.last_prompt) < 60_000
+    assert "the beginning" in model.last_prompt
+    assert "the end" in model.last_prompt
+    assert "characters are left out" in model.last_prompt
 
 
 def test_synchronous_models_leave_the_threads_of_the_loop_to_stores(vault: Vault) -> None:

@@ -203,7 +203,7 @@ def test_a_message_that_is_forgotten_while_a_model_reads_it_is_not_in_the_summar
     model = ScriptedModel([first, "without it"])
 
     assert working.create_summary(model) == "without it"
-    assert "Message 1 " not in model.asked
+    assert "Message 1 " not in model.last_prompt
 
 
 def test_a_summary_can_be_made_from_within_an_event_loop() -> None:

@@ -10,7 +10,8 @@ from test_pending_log import crash, facts_in, log_of, room, turn
 
 from memfs import Vault
 from memfs.agent import MemoryManager
-from memfs.agent.extraction_queue.pending_log import Waiting, drop, failures, keep_failed, waiting
+from memfs.agent.extraction_queue.failed_batches import drop, keep_failed, list_failed
+from memfs.agent.extraction_queue.pending_log import PendingSummary, list_pending
 
 ALICE = "facts:/facts/alice"
 
@@ -104,9 +105,9 @@ def test_what_a_process_holds_is_not_listed_until_it_is_gone(garden: Vault) -> N
     for chat in chats:
         say(chat, "a", "b")
 
-    assert waiting(garden.root) == []
+    assert list_pending(garden.root) == []
     crash()
-    assert [(one.stores, one.turns, one.facts) for one in waiting(garden.root)] == [([ALICE], 2, 0)] * 2
+    assert [(one.stores, one.turns, one.facts) for one in list_pending(garden.root)] == [([ALICE], 2, 0)] * 2
 
 
 def test_one_batch_is_tried_again_and_then_pending(memfs: Memfs, garden: Vault) -> None:
@@ -122,7 +123,7 @@ def test_all_batches_are_tried_again(memfs: Memfs, garden: Vault) -> None:
     failed(garden, "I drink tea", "I like cake")
 
     assert memfs("retry", "--all").out.startswith("2 batches put back")
-    assert (failures(garden.root), len(waiting(garden.root))) == ([], 2)
+    assert (list_failed(garden.root), len(list_pending(garden.root))) == ([], 2)
 
 
 def test_what_failed_and_what_is_pending_can_be_dropped(memfs: Memfs, garden: Vault) -> None:
@@ -131,12 +132,12 @@ def test_what_failed_and_what_is_pending_can_be_dropped(memfs: Memfs, garden: Va
     left(garden, "8-b")
 
     assert memfs("retry", "--drop", first, "7-", "8-b", "8-b").out == "3 batches dropped\n"
-    assert [one.name for one in failures(garden.root)] == [f"{second}.json"]
+    assert [one.name for one in list_failed(garden.root)] == [f"{second}.json"]
     assert list(room(garden).iterdir()) == []
     left(garden)
     assert memfs("retry", "--drop", "--all").out == "1 batch dropped\n"
-    assert len(waiting(garden.root)) == 1
-    drop(garden.root, Waiting("7-aaaaaaaaaaaa/2", [], 0, 0, 0.0))
+    assert len(list_pending(garden.root)) == 1
+    drop(garden.root, PendingSummary("7-aaaaaaaaaaaa/2", [], 0, 0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_a_name_that_fits_none_or_several_is_refused(
 
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(f"memfs: {reason}\nhint: See which there are with `memfs retry`")
-    assert len(waiting(garden.root)) == 2
+    assert len(list_pending(garden.root)) == 2
     assert memfs("retry", "--drop", "7-aaaaaaaaaaaa/1").code == 0
 
 

@@ -186,7 +186,7 @@ def test_an_event_that_is_sent_twice_is_distilled_once(vault: Vault) -> None:
         for _ in range(2):
             say(core.data, "I work on Atlas.", clientToken="t-1")
 
-    assert model.asked.count("I work on Atlas.") == 1
+    assert model.last_prompt.count("I work on Atlas.") == 1
 
 
 def test_events_that_are_not_to_be_distilled_are_not(vault: Vault) -> None:

@@ -601,8 +601,8 @@ def test_a_save_whose_loop_is_closed_is_done_again(vault: Vault) -> None:
     assert bodies(vault) == set()
     agent("I have a cat.")
 
-    assert "I like tea." in aux.asked
-    assert "I have a cat." in aux.asked
+    assert "I like tea." in aux.last_prompt
+    assert "I have a cat." in aux.last_prompt
     assert bodies(vault) == {"Alice likes tea and has a cat."}
     assert manager.pending == 0
 
@@ -710,7 +710,7 @@ def test_a_scripted_model_keeps_what_it_was_asked_and_says_when_it_has_no_reply_
     agent = make(model, system_prompt="Be brief.")
 
     assert str(agent("Hello.")).strip() == "You said 1 thing."
-    assert model.asked == "Be brief.\nuser: Hello."
+    assert model.last_prompt == "Be brief.\nuser: Hello."
     with pytest.raises(ValueError, match="no reply left for call 2"):
         agent("Hello again.")
 

@@ -27,8 +27,8 @@ from memfs.agent.distill.strategies import (
     SummaryStrategy,
     make_store,
 )
-from memfs.agent.extraction_queue.pending_log import failures, retry
-from memfs.agent.models.clients import ScriptedModel as PlainModel
+from memfs.agent.extraction_queue.failed_batches import list_failed, retry
+from memfs.agent.models.scripted import ScriptedModel as PlainModel
 from memfs.agent.sessions.session_log import SessionLog
 from memfs.errors import AggregateMemoryError, ExtractionError, SecretRefusedError
 from memfs.integrations.agentcore import AgentCoreVault
@@ -144,7 +144,8 @@ def test_nothing_that_an_agent_hears_or_says_leaves_a_secret_anywhere(
     assert any("[redacted: " in text for text in bodies(vault))
     written = {memory.path.split("/")[0] for memory in vault.list()}
     assert written == {"memory", "raw", "facts", "preferences", "episodes", "summaries"}
-    assert [failure.store for failure in failures(vault.root)] == ["plain:/plain/s-1"]  # the script has no answer left
+    failed = [batch.store for batch in list_failed(vault.root)]
+    assert failed == ["plain:/plain/s-1"]  # the script has no answer left
 
 
 def test_what_is_found_in_the_index_holds_no_secret(vault: Vault) -> None:
@@ -187,7 +188,7 @@ def test_turns_that_no_model_could_read_hold_no_secret(vault: Vault, caplog: pyt
             await attachment.flush()
 
     asyncio.run(talk())
-    (failure,) = failures(vault.root)
+    (failure,) = list_failed(vault.root)
     assert failure.messages[0]["content"].count("[redacted: ") == len(KINDS)
     assert leaks(vault.root, SECRETS) == []
     assert in_log(caplog) == []
@@ -206,7 +207,7 @@ def test_why_turns_could_not_be_read_is_kept_without_a_secret(vault: Vault) -> N
             await attachment.flush()
 
     asyncio.run(talk())
-    (failure,) = failures(vault.root)
+    (failure,) = list_failed(vault.root)
     assert "answered" in failure.reason
     assert leaks(vault.root, SECRETS) == []
 
@@ -221,15 +222,15 @@ def test_what_an_earlier_release_left_pending_is_redacted_when_it_is_taken_up(va
             await attachment.flush()
 
     asyncio.run(talk("no", "no", say="Alice drinks tea."))
-    (failure,) = failures(vault.root)
+    (failure,) = list_failed(vault.root)
     place = vault.root / ".memfs/failed" / failure.name
     place.write_text(place.read_text().replace("Alice drinks tea.", json.dumps(SPOKEN)[1:-1]))
-    retry(vault.root, failures(vault.root)[0])
+    retry(vault.root, list_failed(vault.root)[0])
     assert leaks(vault.root, SECRETS)
 
     asyncio.run(talk(*says))
     assert leaks(vault.root, SECRETS) == []
-    assert len(bodies(vault)) + len(failures(vault.root)) == 1
+    assert len(bodies(vault)) + len(list_failed(vault.root)) == 1
 
 
 def test_a_message_that_takes_the_place_of_another_holds_no_secret(vault: Vault) -> None:

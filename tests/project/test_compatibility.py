@@ -13,7 +13,7 @@ import pytest
 
 from memfs import MemoryManager, Vault, VaultStore, open_store
 from memfs.agent import InvocationTrigger, ModelExtractor, ScriptedModel, wait
-from memfs.agent.extraction_queue.pending_log import failures
+from memfs.agent.extraction_queue.failed_batches import list_failed
 from memfs.agent.sessions import SessionLog, Sessions
 from memfs.embedding import default_embedder
 from memfs.fs.files import open_root
@@ -144,7 +144,7 @@ def test_turns_and_failed_batches_of_a_killed_process_become_facts(old: Path) ->
         wait(manager.flush())
         assert [memory.body.strip() for memory in vault.list("/facts/alice")][1:] == ["Alice lives in Porto."]
         wait(manager.close())
-        (failure,) = failures(vault.root)
+        (failure,) = list_failed(vault.root)
         assert failure.messages[0]["content"][0]["text"] == "My cat is called Tofu."
 
 

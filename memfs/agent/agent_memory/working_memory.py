@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memfs.agent.messages import Message, tokens
+from memfs.agent.messages import Message, estimate_tokens
 from memfs.agent.models.protocol import Model
 from memfs.errors import ExtractionError, InvalidArgumentsError, InvalidSetupError, short_repr
 from memfs.namespace import is_utf8_encodable
@@ -55,7 +55,7 @@ class WorkingMemory:
         max_tokens: int = 8_000,
         keep: int = KEEP,
         model: Model | Callable[..., Any] | None = None,
-        count: Callable[[str], int] = tokens,
+        count: Callable[[str], int] = estimate_tokens,
     ) -> None:
         for name, value, least in (("max_messages", max_messages, 1), ("max_tokens", max_tokens, 1), ("keep", keep, 0)):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -173,14 +173,14 @@ def summarised(before: str, messages: Sequence[Kept], model: Any = None) -> str:
         prose = "\n".join(line for line in before.splitlines() if not line.startswith("- ")).strip()  # of a model
         picked = highlights((kept.message for kept in messages), before).text
         return "\n\n".join(filter(None, [prose, picked]))
-    from memfs.agent.models.clients import as_model, name_of
+    from memfs.agent.models.clients import as_model, model_name
     from memfs.agent.run_sync import wait
 
     said = "\n".join(map(str, messages))
     asked = f"The summary so far:\n{before or '(none)'}\n\nSaid since:\n{said}"
     answer = wait(as_model(model).complete([{"role": "user", "content": asked}], system=PROMPT))
     if not isinstance(answer, str) or not answer.strip():
-        raise ExtractionError(name_of(model), f"answered {short_repr(answer)}, which is no summary")
+        raise ExtractionError(model_name(model), f"answered {short_repr(answer)}, which is no summary")
     return answer.strip()[:LONGEST]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from memfs.agent.extraction.config import CONTEXT, ExtractorContext, Fact
+from memfs.agent.extraction.config import CONTEXT_MESSAGES, ExtractorContext, Fact
 from memfs.agent.messages import Message, blocks_of, kind_of, text_of
-from memfs.agent.models.clients import call
+from memfs.agent.models.clients import call_sync_or_async
 from memfs.errors import InvalidSetupError, short_repr
 from memfs.query.tokens import STOP_WORDS
 from memfs.stores.agent.vault_store import VaultStore
@@ -39,7 +39,7 @@ class Distiller:
 
     def __init__(self, strategy: "Strategy", store: VaultStore) -> None:
         self.strategy, self._store = strategy, store
-        self.context_messages = int(getattr(strategy, "context_messages", CONTEXT))
+        self.context_messages = int(getattr(strategy, "context_messages", CONTEXT_MESSAGES))
         self._reads_all = getattr(strategy, "reads", "talk") == "all"
 
     async def extract(self, messages: Sequence[Message], context: Any = None) -> list[Fact]:
@@ -50,7 +50,7 @@ class Distiller:
         turns = self._as_text(messages)
         if not turns:
             return []
-        facts = await call(self.strategy.extract, turns, self._context(context))
+        facts = await call_sync_or_async(self.strategy.extract, turns, self._context(context))
         if invalid := [fact for fact in facts if not isinstance(fact, Fact)]:
             raise InvalidSetupError(
                 f"strategy {self.strategy.name}", f"extract: {short_repr(invalid[0])} is not a Fact"

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from memfs.agent.conversation_state import Attachment
+from memfs.agent.conversation_state import ConversationState
 from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
 from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.retrieval import Retriever
@@ -16,8 +16,8 @@ from memfs.agent.distill.strategies import (
     with_companions,
     with_models,
 )
-from memfs.agent.extraction_queue.coordinator import amend
-from memfs.agent.extraction_queue.turns import Amendment
+from memfs.agent.extraction_queue.coordinator import edit_pending
+from memfs.agent.extraction_queue.turns import MessageEdit
 from memfs.agent.manager import MemoryManager
 from memfs.agent.messages import Message
 from memfs.agent.models.clients import as_model
@@ -76,7 +76,7 @@ class LongTerm:
         """Return the model for strategies that have none; `lent` is the agent's model, or None."""
         return self._adapt(lent) if self._model is None and lent is not None else self._model
 
-    def attach(self) -> Attachment | None:
+    def attach(self) -> ConversationState | None:
         """Start to record a conversation; None if there are no strategies."""
         return None if self.manager is None else self.manager.attach(model=self._model)
 
@@ -85,7 +85,7 @@ class LongTerm:
         session = self.config.session_id
         policy = self.config.redaction or Policy.of(self.vault)
         replacement = None if message is None else with_position(policy.redact(message).value, session, number, agent)
-        amend(self.vault.root, Amendment(session, agent, number, replacement))
+        edit_pending(self.vault.root, MessageEdit(session, agent, number, replacement))
 
     def retriever(self) -> Retriever | None:
         """Return a retriever for one agent of the session; None if no namespaces are searched.
@@ -98,7 +98,7 @@ class LongTerm:
 
     def _ignore_echo(self, texts: Iterable[str]) -> None:
         if self.manager is not None:
-            self.manager.ledger.note(texts)
+            self.manager.echo_filter.record(texts)
 
     async def close(self) -> None:
         """Distil all turns and close; turns that could not be saved stay in the vault for the next run."""

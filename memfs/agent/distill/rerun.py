@@ -13,7 +13,7 @@ from memfs.agent.distill.strategies import (
     with_companions,
     with_models,
 )
-from memfs.agent.extraction_queue.pending_log import failures
+from memfs.agent.extraction_queue.failed_batches import list_failed
 from memfs.agent.manager import MemoryManager
 from memfs.agent.messages import Message
 from memfs.agent.models.clients import as_model
@@ -115,7 +115,7 @@ def rerun(
 def _distil(store: VaultStore, found: Sequence[Conversation], model: Any) -> bool:
     """Distil conversations into a store; return whether all turns were saved."""
     root, is_done = store.vault_root, True
-    failures_before = len(failures(root))
+    failures_before = len(list_failed(root))
     manager = MemoryManager([store], search_tool_config=False, injection=False, model=model)
     for conversation in found:
         attachment = manager.attach()
@@ -125,7 +125,7 @@ def _distil(store: VaultStore, found: Sequence[Conversation], model: Any) -> boo
         is_done &= attachment.coordinator is not None and not attachment.coordinator.pending
         wait(attachment.close())
     wait(manager.close())
-    return is_done and len(failures(root)) == failures_before
+    return is_done and len(list_failed(root)) == failures_before
 
 
 def _stamps(store: VaultStore) -> dict[str, Stamp]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memfs.agent.distill.config import RetrievalConfig
-from memfs.agent.injection import render, within
-from memfs.agent.messages import Message, appended, blocks_of, is_user_turn, kind_of, plain, text_of
+from memfs.agent.injection import fit_budget, render
+from memfs.agent.messages import Message, append_text, as_mappings, blocks_of, is_user_turn, kind_of, text_of
 from memfs.data_types import Hit
 from memfs.errors import MemfsError
 from memfs.stores.agent.protocol import Found
@@ -43,10 +43,10 @@ class Retriever:
         All calls of a turn get the same memories, also those that follow a tool result.
         """
         at = find_user_turn(messages)
-        text = "" if at is None else await self._text_for(at, plain(messages[at]))
+        text = "" if at is None else await self._text_for(at, as_mappings(messages[at]))
         if at is None or not text:
             return list(messages)
-        return [*appended(messages[: at + 1], text), *messages[at + 1 :]]
+        return [*append_text(messages[: at + 1], text), *messages[at + 1 :]]
 
     async def _text_for(self, at: int, message: Message) -> str:
         """Return the text to add to a turn; empty if the search fails or takes too long."""
@@ -67,7 +67,7 @@ class Retriever:
         hits = self.search(question)
         if question.strip() and self.lookups:
             self.vault.usage.searched([hit.memory.id for hit in hits])
-        found = within([_entry(hit) for hit in hits], MAX_CONTEXT_TOKENS)
+        found = fit_budget([_entry(hit) for hit in hits], MAX_CONTEXT_TOKENS)
         self.told(entry.content for entry in found)
         return render(found, self.tag) if found else ""
 
@@ -101,7 +101,7 @@ class Retriever:
 def find_user_turn(messages: Sequence[Message]) -> int | None:
     """Return the index of the last message of a person; None if there is none, or the agent has replied to it."""
     for at in range(len(messages) - 1, -1, -1):
-        message = plain(messages[at])
+        message = as_mappings(messages[at])
         if is_user_turn([message]):
             return at
         if message.get("role") == "assistant" and all(kind_of(block) != "toolUse" for block in blocks_of(message)):

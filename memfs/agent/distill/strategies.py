@@ -16,7 +16,7 @@ from memfs.agent.distill.summaries import (
     parse_sections,
     section_marks,
 )
-from memfs.agent.extraction.config import CONTEXT, TURNS, Fact, MessageFilter
+from memfs.agent.extraction.config import CONTEXT_MESSAGES, DEFAULT_INTERVAL_TURNS, Fact, MessageFilter
 from memfs.agent.extraction.extractor import ModelExtractor
 from memfs.agent.messages import Message, transcript
 from memfs.agent.models.clients import as_model
@@ -67,7 +67,7 @@ class ModelStrategy:
     model: Any = field(default=None, kw_only=True)
     prompt: str | None = field(default=None, kw_only=True)
     append_to_prompt: str | None = field(default=None, kw_only=True)
-    context_messages: int = field(default=CONTEXT, kw_only=True)
+    context_messages: int = field(default=CONTEXT_MESSAGES, kw_only=True)
 
     type: ClassVar[str] = "fact"
     reads: ClassVar[Literal["talk", "all"]] = "talk"
@@ -239,7 +239,7 @@ def check_strategy(subject: str, strategy: Any) -> None:
     trigger = getattr(strategy, "trigger", None)
     if trigger is not None and (isinstance(trigger, type) or not callable(getattr(trigger, "attach", None))):
         raise InvalidSetupError(subject, f"trigger: {short_repr(trigger)} is not a trigger such as IntervalTrigger(5)")
-    count = getattr(strategy, "context_messages", CONTEXT)
+    count = getattr(strategy, "context_messages", CONTEXT_MESSAGES)
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MAX_CONTEXT_MESSAGES:
         reason = f"context_messages: {short_repr(count)} is not a whole number from 0 to {MAX_CONTEXT_MESSAGES}"
         raise InvalidSetupError(subject, reason)
@@ -284,7 +284,7 @@ def make_store(
     kind = getattr(strategy, "type", "fact")
     options = {"name": strategy.name, "session": session, "type": kind, "redaction": redaction}
     store: VaultStore = make(vault, str(namespace), **options)
-    trigger = getattr(strategy, "trigger", None) or IntervalTrigger(TURNS)
+    trigger = getattr(strategy, "trigger", None) or IntervalTrigger(DEFAULT_INTERVAL_TURNS)
     store.extraction = {
         "trigger": trigger,
         "extractor": Distiller(strategy, store),

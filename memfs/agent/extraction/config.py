@@ -1,4 +1,4 @@
-"""Extraction: what becomes of the turns of a conversation, and the settings of it. No I/O."""
+"""The types and settings of extraction: facts, extractors, filters, and the checked config per store. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ from memfs.stores.agent.protocol import Found, MemoryStore, has_method
 if TYPE_CHECKING:
     from memfs.agent.models.protocol import Model
 
-CONTEXT = 10  # messages before the new ones that an extractor may look at, unless it says otherwise
-TURNS = 5  # between two extractions, unless a store says otherwise
-KEYS = ("trigger", "extractor", "filter")
+CONTEXT_MESSAGES = 10  # earlier messages that an extractor is shown by default
+DEFAULT_INTERVAL_TURNS = 5  # between two extractions by default
+CONFIG_KEYS = ("trigger", "extractor", "filter")
 Action = Literal["add", "update", "supersede", "skip"]
 
 
 @dataclass
 class Fact:
-    """One thing worth remembering. `target` names the memory that an update or a supersede is about."""
+    """One thing worth remembering. `target` is the memory that an update or a supersede is about."""
 
     content: str
     metadata: dict[str, Any] | None = None
@@ -30,11 +30,11 @@ class Fact:
 
 @dataclass
 class ExtractorContext:
-    """What an extractor may look at besides the messages.
+    """The input of an extractor besides the messages.
 
-    `previous` are the messages before, which have been extracted already: for understanding only. `similar` are
-    memories of the store that are near; an extractor may name one as the target of a fact. With `is_strict`, an
-    answer that cannot be read raises ExtractionError, for there is somebody who keeps the messages.
+    `previous` are earlier messages that were extracted already: they are context only. `similar` are the nearest
+    memories of the store; an extractor may name one as the target of a fact. With `is_strict`, a reply that cannot
+    be parsed raises ExtractionError; the caller then keeps the messages.
     """
 
     default_model: "Model | Any | None" = None
@@ -44,14 +44,14 @@ class ExtractorContext:
 
 
 class Extractor(Protocol):
-    """Distils messages into facts."""
+    """Extracts facts from messages."""
 
     async def extract(self, messages: Any, context: Any = None) -> Sequence[Any]: ...
 
 
 @dataclass
 class MessageFilter:
-    """Kinds of blocks that are left out before extraction."""
+    """The kinds of blocks that are left out before extraction."""
 
     exclude: Sequence[str]
 
@@ -60,8 +60,8 @@ NO_TOOLS = MessageFilter(exclude=["toolUse", "toolResult"])
 
 
 @dataclass
-class Extraction:
-    """The extraction of one store, settled: without an extractor, messages go to the store as they are."""
+class ResolvedExtraction:
+    """The extraction config of one store with all defaults; without an extractor, the store gets the messages."""
 
     triggers: list[Trigger]
     extractor: Extractor | None
@@ -70,29 +70,32 @@ class Extraction:
 
 @dataclass
 class Binding:
-    """A store and its extraction."""
+    """A store and its extraction config."""
 
     store: MemoryStore
-    config: Extraction
+    config: ResolvedExtraction
 
     @property
     def context(self) -> int:
-        """How many messages before the new ones the extractor is given."""
-        return int(getattr(self.config.extractor, "context_messages", CONTEXT))
+        """The number of earlier messages that the extractor is shown."""
+        return int(getattr(self.config.extractor, "context_messages", CONTEXT_MESSAGES))
 
 
 def resolve(
     given: object, store: MemoryStore, default: type[Extractor] | None = None, *, is_strict: bool = True
-) -> Extraction | None:
-    """Settle what a store's `extraction` leaves open; None if it is off. `default` makes an extractor of facts."""
+) -> ResolvedExtraction | None:
+    """Return a store's `extraction` with all defaults; None if it is off. `default` extracts for stores of facts.
+
+    Raises InvalidSetupError if it is no config and, if `is_strict`, if it has unknown keys.
+    """
     if given is None or given is False:
         return None
     if given is not True and not isinstance(given, Mapping):
         raise InvalidSetupError(f"store {store.name!r}", f"extraction is {given!r}, not True, False or a mapping")
     config: Mapping[str, Any] = {} if given is True else given
-    if is_strict and (unknown := config.keys() - set(KEYS)):
+    if is_strict and (unknown := config.keys() - set(CONFIG_KEYS)):
         raise InvalidSetupError(
-            f"store {store.name!r}", f"unknown extraction key {min(unknown)!r}; known: {', '.join(KEYS)}"
+            f"store {store.name!r}", f"unknown extraction key {min(unknown)!r}; known: {', '.join(CONFIG_KEYS)}"
         )
     trigger = config.get("trigger")
     extractor = config.get("extractor")
@@ -100,12 +103,12 @@ def resolve(
     if extractor is None and default is not None and wants_facts and has_method(store, "add"):
         extractor = default()
     given_triggers = trigger if isinstance(trigger, list | tuple) else [trigger]
-    triggers = [IntervalTrigger(TURNS)] if trigger is None else list(given_triggers)
-    return Extraction(triggers, extractor, config.get("filter") or NO_TOOLS)
+    triggers = [IntervalTrigger(DEFAULT_INTERVAL_TURNS)] if trigger is None else list(given_triggers)
+    return ResolvedExtraction(triggers, extractor, config.get("filter") or NO_TOOLS)
 
 
 def bind(store: MemoryStore, default: type[Extractor] | None, *, is_strict: bool = True) -> Binding | None:
-    """A store with its extraction, checked; None if it has none."""
+    """Return a store with its extraction config, checked; None if extraction is off."""
     config = resolve(store.extraction, store, default, is_strict=is_strict)
     if config is None:
         return None
@@ -115,15 +118,15 @@ def bind(store: MemoryStore, default: type[Extractor] | None, *, is_strict: bool
     if not config.triggers:
         raise InvalidSetupError(subject, "has extraction config but no triggers")
     if config.extractor is not None and not has_method(store, "add"):
-        raise InvalidSetupError(subject, "has an extractor but no add method, which facts are written by")
+        raise InvalidSetupError(subject, "has an extractor but no add method, which facts are written with")
     if config.extractor is None and not has_method(store, "add_messages"):
         raise InvalidSetupError(subject, "has extraction config without an extractor but no add_messages method")
     _check_parts(subject, config)
     return Binding(store, config)
 
 
-def _check_parts(subject: str, config: Extraction) -> None:
-    """Refuse what would raise only when it is used."""
+def _check_parts(subject: str, config: ResolvedExtraction) -> None:
+    """Raise InvalidSetupError for parts that would fail only when they are used."""
     for trigger in config.triggers:
         if isinstance(trigger, type) or not callable(getattr(trigger, "attach", None)):
             raise InvalidSetupError(

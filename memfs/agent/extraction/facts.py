@@ -1,32 +1,44 @@
-"""Facts on their way into a store: added, or put in the place of a memory that they correct."""
+"""Find the memories that new facts may be about, and write facts: added, or as updates of a memory they correct."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from memfs.agent.extraction.config import Action, Fact
 from memfs.errors import InvalidMemoryError, MemoryChangedError, MemoryNotFoundError
 from memfs.privacy.policy import Policy
-from memfs.stores.agent.protocol import CuratedStore, MemoryStore, has_method
+from memfs.stores.agent.protocol import CuratedStore, Found, MemoryStore, has_method
 
 log = logging.getLogger("memfs.agent")
+SIMILAR_MEMORIES = 10  # that an extractor is shown as possible targets of a fact
 
 
-def redacted(fact: Any, policy: Policy) -> Any:
-    """A fact without what the policy leaves out; what the memory that it updates says already stays."""
+async def find_similar(store: MemoryStore, text: str) -> Sequence[Found]:
+    """Return the memories that an extractor may name as targets; without them it can only add."""
+    if not has_method(store, "similar"):
+        return ()
+    try:
+        return await cast("CuratedStore", store).similar(text, SIMILAR_MEMORIES)
+    except Exception as error:
+        log.warning("store %s: similar memories were not found: %s", store.name, error)
+        return ()
+
+
+def redact_fact(fact: Any, policy: Policy) -> Any:
+    """Return a fact redacted by the policy; text that is already in the memory it updates stays."""
     target, action = getattr(fact, "target", None), getattr(fact, "action", "add")
-    metadata = getattr(fact, "metadata", None)
     content = policy.redact(fact.content, known=target.content if target and action == "update" else "")
-    told = policy.redact(metadata)
-    if not (content.counts or told.counts):
+    metadata = policy.redact(getattr(fact, "metadata", None))
+    if not (content.counts or metadata.counts):
         return fact
     if isinstance(fact, Fact):
-        return replace(fact, content=content.value, metadata=told.value)
-    return Fact(content.value, told.value, action=cast("Action", action), target=target)
+        return replace(fact, content=content.value, metadata=metadata.value)
+    return Fact(content.value, metadata.value, action=cast("Action", action), target=target)
 
 
 async def write_fact(store: MemoryStore, fact: Any) -> None:
-    """Do what a fact asks for; one that the store refuses, and always will, is dropped."""
+    """Write a fact to a store; a fact that the store refuses, and always will, is dropped."""
     try:
         await _write(store, fact)
     except InvalidMemoryError as error:
@@ -34,7 +46,7 @@ async def write_fact(store: MemoryStore, fact: Any) -> None:
 
 
 async def _write(store: MemoryStore, fact: Any) -> None:
-    """Do what a fact asks for. One that was forgotten is left out; one whose target is gone is added."""
+    """Perform the action of a fact. A forgotten fact is left out; a fact whose target is gone is added."""
     target: Any = getattr(fact, "target", None)
     action = getattr(fact, "action", "add") if target is not None and target.id else "add"
     curated = cast("CuratedStore", store)

@@ -1,8 +1,8 @@
-"""The coordinator: takes down the turns of one agent, and has each store get them in the background.
+"""The coordinator: records the turns of one agent and saves them to each store in the background.
 
-Every store has a mark, the number of the last turn it has. A save moves the mark ahead of its work, so that the next
-one goes on behind it, and back if it fails or is cancelled. The saves of a store follow one another, also across
-event loops; a save whose loop is closed is given up. With a log, a turn is on disk before anything is done with it.
+Every store has a mark, the number of the last turn it has. A save moves the mark forward before its work, so that the
+next save continues after it, and back if it fails or is cancelled. The saves of a store run one after another, also
+across event loops; a save whose loop is closed is abandoned. With a log, a turn is on disk before it is processed.
 """
 
 import asyncio
@@ -12,32 +12,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from weakref import WeakSet
 
 from memfs.after_fork import Mutex
 from memfs.agent.echo_filter import EchoFilter
-from memfs.agent.extraction.config import Binding, Extraction, ExtractorContext
-from memfs.agent.extraction.facts import redacted, write_fact
-from memfs.agent.extraction_queue.pending_log import Left, PendingLog, amend_unheld, keep_failed
-from memfs.agent.extraction_queue.turns import Amendment, Turn, batch, filtered
-from memfs.agent.messages import Message, copied, transcript
-from memfs.agent.run_sync import Save, ended, is_in_loop
-from memfs.agent.telemetry import Telemetry, quietly
+from memfs.agent.extraction.config import Binding, ExtractorContext, ResolvedExtraction
+from memfs.agent.extraction.facts import find_similar, redact_fact, write_fact
+from memfs.agent.extraction_queue.backoff import FAILURES_BEFORE_BACKOFF, Backoff
+from memfs.agent.extraction_queue.failed_batches import edit_failed, keep_failed
+from memfs.agent.extraction_queue.pending_log import OrphanLog, PendingLog, edit_orphans
+from memfs.agent.extraction_queue.turns import MessageEdit, Turn, filter_turns, first_batch
+from memfs.agent.messages import Message, copy_message, transcript
+from memfs.agent.run_sync import SaveTask, is_in_loop, wait_for_other_loop
+from memfs.agent.telemetry import Telemetry, call_safely
 from memfs.errors import AggregateMemoryError, ExtractionError
 from memfs.privacy.log_redaction import heard, policy_of
 from memfs.privacy.policy import Policy
-from memfs.stores.agent.protocol import AddMessagesContext, CuratedStore, Found, MemoryStore, has_method, store_place
+from memfs.stores.agent.protocol import AddMessagesContext, Found, MemoryStore, has_method, store_place
 
 log = logging.getLogger("memfs.agent")
-FAILURES = 10  # in a row, after which a store is tried less often
-PROBE = 3  # of so many requests one is tried then
-SIMILAR = 10  # memories that it may name
-_living: "WeakSet[Coordinator]" = WeakSet()  # of this process
+_coordinators: "WeakSet[Coordinator]" = WeakSet()  # of this process
 
 
 class Coordinator:
-    """The turns of one agent, on their way into its stores. Thread-safe."""
+    """The queue of one agent's turns on their way into its stores. Thread-safe."""
 
     aggregate: type[AggregateMemoryError] = AggregateMemoryError
 
@@ -47,187 +46,186 @@ class Coordinator:
         default_model: Any = None,
         *,
         root: Path | None = None,
-        ledger: EchoFilter | None = None,
+        echo_filter: EchoFilter | None = None,
         telemetry: Telemetry | None = None,
         redaction: Policy | None = None,
     ) -> None:
         self._bindings = list(bindings)
-        self._configs: dict[int, Extraction] = {id(one.store): one.config for one in bindings}
+        self._configs: dict[int, ResolvedExtraction] = {id(one.store): one.config for one in bindings}
         self._default_model = default_model
-        self.root = root  # of the vault that keeps what is pending
+        self.root = root  # of the vault that holds the pending turns
         places = {id(one.store): store_place(one.store, root) for one in bindings} if root else {}
-        self._places: dict[int, str] = {key: place for key, place in places.items() if place}  # of stores that last
+        self._places: dict[int, str] = {key: place for key, place in places.items() if place}  # of persistent stores
         self._log = PendingLog(root, self._places.values()) if root and self._places else None
-        self._ledger = ledger or EchoFilter()
+        self._echo_filter = echo_filter or EchoFilter()
         self._telemetry = telemetry or Telemetry()
         self._redaction = redaction or policy_of(one.store for one in bindings)
         self._mutex = Mutex()
         self._turns: list[Turn] = []
         self._next = 0
         self._marks = {id(one.store): -1 for one in bindings}
-        self._saves: dict[int, Save] = {}  # the last of each store
-        self._running: set[Save] = set()
-        self._held: dict[int, dict[Save, int]] = {id(one.store): {} for one in bindings}  # marks before saves that run
-        self._consecutive_failures: dict[int, int] = {}
-        self._skipped: dict[int, int] = {}
-        self._before: dict[int, deque[Message]] = {id(one.store): deque(maxlen=one.context) for one in bindings}
-        self._changes: list[Amendment] = []  # a save that runs has its turns as they were
-        self._left: list[Left] = []
-        self._is_left_tried = False
-        self._saving_left: dict[tuple[int, str], asyncio.AbstractEventLoop] = {}
-        self.is_over = False  # the agent is gone, and its turns were asked to be saved
-        _living.add(self)
+        self._saves: dict[int, SaveTask] = {}  # the last save of each store
+        self._running: set[SaveTask] = set()
+        self._marks_before: dict[int, dict[SaveTask, int]] = {id(one.store): {} for one in bindings}  # running saves
+        self._backoff = Backoff()
+        self._consecutive_failures = self._backoff.consecutive_failures  # the name that Strands' coordinator has
+        self._context: dict[int, deque[Message]] = {id(one.store): deque(maxlen=one.context) for one in bindings}
+        self._edits: list[MessageEdit] = []  # a running save has its turns as they were before
+        self._orphans: list[OrphanLog] = []
+        self._are_orphans_scheduled = False
+        self._orphan_saves: dict[tuple[int, str], asyncio.AbstractEventLoop] = {}  # running, by log and store
+        self.is_final_save_scheduled = False  # the agent is gone, and a save of all its turns was scheduled
+        _coordinators.add(self)
 
-    # --- taking down
+    # --- recording
 
     def record(self, message: Message) -> None:
-        """Take a message down, without what is not to be kept."""
+        """Queue a message, redacted by the policy."""
         message = heard(self._redaction, message)
         with self._mutex:
-            turn = Turn(self._next, copied(message))
+            turn = Turn(self._next, copy_message(message))
             self._next += 1
             self._turns.append(turn)
-            self._note({"turn": turn.number, "message": message})
+            self._append_to_log({"turn": turn.number, "message": message})
 
-    def recall(self, messages: Sequence[Message]) -> None:
-        """Have messages of an earlier run go along with the next ones, to understand them by."""
-        for before in self._before.values():
-            before.extend(messages)
+    def add_context(self, messages: Sequence[Message]) -> None:
+        """Add messages of an earlier run that extractors are shown as context of the next turns."""
+        for context in self._context.values():
+            context.extend(messages)
 
-    def amend(self, change: Amendment) -> None:
-        """Have another message, or none, where one that was taken down still waits; nothing of it stays on the disk."""
-        if change.message is not None:
-            change = replace(change, message=heard(self._redaction, change.message))
+    def edit_message(self, edit: MessageEdit) -> None:
+        """Replace or remove a message that is still queued; nothing of it stays on disk."""
+        if edit.message is not None:
+            edit = replace(edit, message=heard(self._redaction, edit.message))
         with self._mutex:
-            self._changes.append(change)
-            kept = [(turn.number, change.of(turn.message)) for turn in self._turns]
-            self._turns = [Turn(number, message) for number, message in kept if message is not None]
-            for before in self._before.values():
-                messages = change.among(before)
-                before.clear()
-                before.extend(messages)
+            self._edits.append(edit)
+            edited = [(turn.number, edit.apply(turn.message)) for turn in self._turns]
+            self._turns = [Turn(number, message) for number, message in edited if message is not None]
+            for context in self._context.values():
+                messages = edit.apply_to_all(context)
+                context.clear()
+                context.extend(messages)
             if self._log:
-                self._log.amend(change) if self._turns else self._log.clear()
-            for left in self._left:
-                left.amend(change)
-            self._left = [left for left in self._left if not left.is_empty]
+                self._log.edit_message(edit) if self._turns else self._log.clear()
+            for orphan in self._orphans:
+                orphan.edit_message(edit)
+            self._orphans = [orphan for orphan in self._orphans if not orphan.is_empty]
 
-    def inherit(self, left: Sequence[Left]) -> None:
-        """Take over what agents that are gone have left; it is saved with the next save."""
+    def adopt(self, orphans: Sequence[OrphanLog]) -> None:
+        """Take over the turns of agents that are gone; the next save includes them."""
         with self._mutex:
-            self._left.extend(left)
+            self._orphans.extend(orphans)
 
     @property
     def pending(self) -> int:
-        """How many turns some store has yet to get."""
+        """The number of turns that some store does not have yet."""
         with self._mutex:
-            return len(self._turns) + sum(len(left.turns) for left in self._left)
+            return len(self._turns) + sum(len(orphan.turns) for orphan in self._orphans)
 
     def sync(self) -> None:
-        """Have what is pending on the disk."""
+        """Fsync the pending turns."""
         if self._log:
-            with _logged():
+            with _log_failures_only():
                 self._log.sync()
 
     def close(self) -> None:
-        """Let go of the logs; what is pending waits there for the next agent. A save that goes on keeps its log."""
+        """Release the logs; pending turns wait there for the next agent. A log that a running save needs is kept."""
         with self._mutex:
-            goes_on = any(self._held.values())
-            logs = [None if goes_on else self._log, *(left.log for left in self._left)]
-            self._left = []
-            if self._log and not goes_on and len(self._places) == len(self._bindings):
-                self._turns = []  # whoever takes the log has them
+            is_saving = any(self._marks_before.values())
+            logs = [None if is_saving else self._log, *(orphan.log for orphan in self._orphans)]
+            self._orphans = []
+            if self._log and not is_saving and len(self._places) == len(self._bindings):
+                self._turns = []  # the next owner of the log has them
                 self._marks = dict.fromkeys(self._marks, self._next - 1)
-        for held in filter(None, logs):
-            held.close()
+        for open_log in filter(None, logs):
+            open_log.close()
 
     # --- saving
 
     def schedule(self, store: MemoryStore) -> None:
         """Save a store's turns in the background; outside of an event loop they wait for the next flush."""
         if is_in_loop():
-            self.process(store, quietly(self._telemetry.link))
+            self.process(store, call_safely(self._telemetry.link))
 
     def schedule_all(self) -> None:
-        """Save all turns in the background, for no trigger will ask for it any more."""
+        """Save all turns in the background, because no trigger will fire any more."""
         for binding in self._bindings:
             if self._marks[id(binding.store)] < self._next - 1:
                 self.schedule(binding.store)
 
-    def schedule_left(self) -> None:
-        """Save in the background what other agents left, and nothing else; what fails waits for the next save."""
-        if self._left and not self._is_left_tried and is_in_loop():
-            self._is_left_tried = True
+    def schedule_orphans(self) -> None:
+        """Save only the adopted turns in the background, once; what fails waits for the next save."""
+        if self._orphans and not self._are_orphans_scheduled and is_in_loop():
+            self._are_orphans_scheduled = True
             for binding in self._bindings:
-                self._enqueue(binding.store, only_left=True)
+                self._enqueue(binding.store, only_orphans=True)
 
     def process(self, store: MemoryStore, link: Any = None) -> "asyncio.Task[None] | None":
-        """Queue a save behind the one before; None while the store is left alone for its failures."""
+        """Queue a save after the previous one; None if it is skipped because the store keeps failing."""
         return self._enqueue(store, link) if self._should_attempt(store) else None
 
     async def flush(self) -> None:
-        """Save everything, and wait until nothing new was begun meanwhile. Never raises."""
+        """Save everything, and wait until no save runs, also none that was started meanwhile. Never raises."""
         for binding in self._bindings:
             self._enqueue(binding.store)
-        await self._quiet()
+        await self._wait_idle()
 
     async def settle(self) -> None:
-        """Wait for the saves that run; what no trigger asked for stays pending, if that can be on the disk."""
+        """Wait for the running saves; turns that no trigger fired for stay pending if they can be on disk."""
         for binding in self._bindings:
             if id(binding.store) not in self._places:
                 self._enqueue(binding.store)
-        await self._quiet()
+        await self._wait_idle()
         if self._log:
             await asyncio.to_thread(self.sync)
 
-    async def _quiet(self) -> None:
-        """Wait until no save runs, nor was begun meanwhile."""
-        waited: set[Save] = set()
+    async def _wait_idle(self) -> None:
+        """Wait until no save runs, also none that was started meanwhile."""
+        waited: set[SaveTask] = set()
         while running := {save for save in self._running if not save.is_done} - waited:
             waited |= running
-            await asyncio.gather(*(save.finished() for save in running))
+            await asyncio.gather(*(save.wait_done() for save in running))
 
     def _should_attempt(self, store: MemoryStore) -> bool:
-        if self._consecutive_failures.get(id(store), 0) < FAILURES:
-            return True
-        self._skipped[id(store)] = self._skipped.get(id(store), 0) + 1
-        return self._skipped[id(store)] % PROBE == 0
+        return self._backoff.should_attempt(id(store))
 
-    def _enqueue(self, store: MemoryStore, link: Any = None, *, only_left: bool = False) -> "asyncio.Task[None]":
-        save = Save()
+    def _enqueue(self, store: MemoryStore, link: Any = None, *, only_orphans: bool = False) -> "asyncio.Task[None]":
+        save = SaveTask()
         with self._mutex:
             previous = self._saves.get(id(store))
             self._saves[id(store)] = save
             self._running = {one for one in self._running if not (one.is_done or one.loop.is_closed())} | {save}
-        save.task = save.loop.create_task(self._run(store, save, previous, link, only_left=only_left))
+        save.task = save.loop.create_task(self._run(store, save, previous, link, only_orphans=only_orphans))
         return save.task
 
-    async def _run(self, store: MemoryStore, save: Save, previous: Save | None, link: Any, *, only_left: bool) -> None:
+    async def _run(
+        self, store: MemoryStore, save: SaveTask, previous: SaveTask | None, link: Any, *, only_orphans: bool
+    ) -> None:
         if previous is not None:
-            await previous.finished()
-        await (self._save_left(store) if only_left else self._extract(store, link, save))
+            await previous.wait_done()
+        await (self._save_orphans(store) if only_orphans else self._extract(store, link, save))
 
-    async def _extract(self, store: MemoryStore, link: Any = None, save: Save | None = None) -> None:
-        """Save what a store has yet to get: first what others have left, then this agent's turns."""
-        save = save or Save()
-        await self._save_left(store)
-        end = self._next  # what is said meanwhile waits for its own trigger
-        while fresh := self._claim(store, save, end):
+    async def _extract(self, store: MemoryStore, link: Any = None, save: SaveTask | None = None) -> None:
+        """Save the turns that a store does not have yet: first adopted ones, then this agent's."""
+        save = save or SaveTask()
+        await self._save_orphans(store)
+        end = self._next  # later turns wait for their own trigger
+        while turns := self._claim(store, save, end):
             try:
-                kept = await self._save(store, fresh, link, self._before[id(store)])
+                kept = await self._save(store, turns, link, self._context[id(store)])
             except BaseException as error:
-                self._give_back(store, save)
-                if not isinstance(error, Exception):  # cancelled: the turns are as they were
+                self._release_claim(store, save)
+                if not isinstance(error, Exception):  # cancelled: the turns are pending again
                     raise
-                self._failed(store, error)
+                self._record_failure(store, error)
                 return
-            self._before[id(store)].extend(self._as_they_are(turn.message for turn in kept))
-            self._settled(store, save)
+            self._context[id(store)].extend(self._apply_edits(turn.message for turn in kept))
+            self._complete(store, save)
 
-    async def _save(self, store: MemoryStore, turns: list[Turn], link: Any, before: Iterable[Message]) -> list[Turn]:
+    async def _save(self, store: MemoryStore, turns: list[Turn], link: Any, context: Iterable[Message]) -> list[Turn]:
         config = self._configs[id(store)]
-        kept = filtered(turns, config.filter)
-        span = quietly(
+        kept = filter_turns(turns, config.filter)
+        span = call_safely(
             self._telemetry.start,
             "extract",
             link=link,
@@ -240,159 +238,155 @@ class Coordinator:
         try:
             if kept:
                 with self._telemetry.current(span):
-                    count = await self._write(store, kept, config, list(before))
-                self._consecutive_failures[id(store)] = 0
-                self._skipped.pop(id(store), None)
+                    count = await self._write(store, kept, config, list(context))
+                self._backoff.record_success(id(store))
         except BaseException as error:
-            quietly(self._telemetry.end, "extract", span, error=error)
+            call_safely(self._telemetry.end, "extract", span, error=error)
             raise
-        quietly(self._telemetry.end, "extract", span, entry_count=count)
+        call_safely(self._telemetry.end, "extract", span, entry_count=count)
         return kept
 
-    async def _write(self, store: MemoryStore, turns: list[Turn], config: Extraction, before: list[Message]) -> int:
+    async def _write(
+        self, store: MemoryStore, turns: list[Turn], config: ResolvedExtraction, context: list[Message]
+    ) -> int:
         messages = [turn.message for turn in turns]
         if config.extractor is None:
-            context = AddMessagesContext(sequence_numbers=[turn.number for turn in turns])
-            await store.add_messages(messages, context)
+            numbers = AddMessagesContext(sequence_numbers=[turn.number for turn in turns])
+            await store.add_messages(messages, numbers)
             return len(messages)
-        similar = await _similar(store, transcript(messages))
-        extractor_context = ExtractorContext(self._default_model, before, similar, is_strict=True)
+        similar = await find_similar(store, transcript(messages))
+        extractor_context = ExtractorContext(self._default_model, context, similar, is_strict=True)
         try:
             facts = await config.extractor.extract(messages, extractor_context)
         except ExtractionError as error:
-            if self.root is None or id(store) not in self._places:
-                log.error("store %s: %s; its turns are dropped, for the store has no vault", store.name, error)
-                return 0
-            if not (left := self._as_they_are(messages)):
-                return 0
-            reason = self._redaction.redact(str(error)).value  # it may quote what was said
-            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], reason, left)
-            log.error("store %s: %s; its turns are kept as %s: %s", store.name, error, name, error.hint)
+            await self._keep_failed(store, messages, error)
             return 0
-        news = [redacted(fact, self._redaction) for fact in facts if not self._is_echo(store, fact, similar)]
-        outcomes = await asyncio.gather(*(write_fact(store, fact) for fact in news), return_exceptions=True)
+        new = [redact_fact(fact, self._redaction) for fact in facts if not self._is_echo(store, fact, similar)]
+        outcomes = await asyncio.gather(*(write_fact(store, fact) for fact in new), return_exceptions=True)
         if failures := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
-            message = f"failed to write {len(failures)} of {len(news)} extracted facts"
+            message = f"failed to write {len(failures)} of {len(new)} extracted facts"
             raise self.aggregate(message, failures)
-        return len(news)
+        return len(new)
 
-    def _as_they_are(self, messages: Iterable[Message]) -> list[Message]:
-        """Messages of a save that ran, with what was amended meanwhile."""
+    async def _keep_failed(self, store: MemoryStore, messages: list[Message], error: ExtractionError) -> None:
+        """Keep turns that no model made facts of in the vault; drop them if the store has none."""
+        if self.root is None or id(store) not in self._places:
+            log.error("store %s: %s; its turns are dropped, for the store has no vault", store.name, error)
+        elif kept := self._apply_edits(messages):
+            reason = self._redaction.redact(str(error)).value  # it may quote the conversation
+            name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], reason, kept)
+            log.error("store %s: %s; its turns are kept as %s: %s", store.name, error, name, error.hint)
+
+    def _apply_edits(self, messages: Iterable[Message]) -> list[Message]:
+        """Return the messages of a save with the edits that were made while it ran."""
         found = list(messages)
-        for change in self._changes:
-            found = change.among(found)
+        for edit in self._edits:
+            found = edit.apply_to_all(found)
         return found
 
     def _is_echo(self, store: MemoryStore, fact: Any, similar: Sequence[Found]) -> bool:
-        """Tell whether a fact was told from memory, and is still there."""
-        if getattr(fact, "target", None) or not self._ledger.is_echo(fact.content):
+        """Return whether a fact repeats a text that the agent got from memory, and the store still has it."""
+        if getattr(fact, "target", None) or not self._echo_filter.is_echo(fact.content):
             return False
-        there = EchoFilter()
-        there.note(found.content for found in similar)
-        return not has_method(store, "similar") or there.is_echo(fact.content)
+        stored = EchoFilter()
+        stored.record(found.content for found in similar)
+        return not has_method(store, "similar") or stored.is_echo(fact.content)
 
-    async def _save_left(self, store: MemoryStore) -> None:
-        """Save the turns that other agents left; what fails is tried again with the next save."""
-        for left in list(self._left):
+    async def _save_orphans(self, store: MemoryStore) -> None:
+        """Save the adopted turns; what fails is tried again with the next save."""
+        for orphan in list(self._orphans):
             try:
-                await self._save_one_left(store, left)
+                await self._save_orphan(store, orphan)
             except Exception as error:
                 log.warning("store %s: turns of an earlier run are still pending: %s", store.name, error)
             with self._mutex:
-                self._left = [one for one in self._left if not one.is_empty]
+                self._orphans = [one for one in self._orphans if not one.is_empty]
 
-    async def _save_one_left(self, store: MemoryStore, left: Left) -> None:
+    async def _save_orphan(self, store: MemoryStore, orphan: OrphanLog) -> None:
         place = self._places.get(id(store), "")
-        key = (id(left), place)
-        other = self._saving_left.get(key)
+        key = (id(orphan), place)
+        other = self._orphan_saves.get(key)
         if other:
-            await ended(lambda: self._saving_left.get(key) is not other, other)
-        if (other := self._saving_left.get(key)) and not other.is_closed():
-            return  # it goes on when its loop does
-        self._saving_left[key] = asyncio.get_running_loop()
+            await wait_for_other_loop(lambda: self._orphan_saves.get(key) is not other, other)
+        if (other := self._orphan_saves.get(key)) and not other.is_closed():
+            return  # its save continues when its loop does
+        self._orphan_saves[key] = asyncio.get_running_loop()
         try:
-            await self._save_portions(store, left, place)
+            await self._save_orphan_batches(store, orphan, place)
         finally:
-            self._saving_left.pop(key, None)
+            self._orphan_saves.pop(key, None)
 
-    async def _save_portions(self, store: MemoryStore, left: Left, place: str) -> None:
-        while turns := batch([Turn(number, heard(self._redaction, message)) for number, message in left.fresh(place)]):
+    async def _save_orphan_batches(self, store: MemoryStore, orphan: OrphanLog, place: str) -> None:
+        def unsaved() -> list[Turn]:
+            return [Turn(number, heard(self._redaction, message)) for number, message in orphan.unsaved_turns(place)]
+
+        while turns := first_batch(unsaved()):
             await self._save(store, turns, None, ())
-            left.marks[place] = turns[-1].number
-            with _logged():
-                left.log.append({"store": place, "mark": turns[-1].number})
-                if left.is_empty:
-                    left.log.clear()
-                    left.log.close()
+            orphan.marks[place] = turns[-1].number
+            with _log_failures_only():
+                orphan.log.append({"store": place, "mark": turns[-1].number})
+                if orphan.is_empty:
+                    orphan.log.clear()
+                    orphan.log.close()
 
     # --- marks
 
-    def _claim(self, store: MemoryStore, save: Save, end: int) -> list[Turn]:
-        """The next turns before `end` that a store has yet to get, which are now this save's."""
-        held = self._held[id(store)]
+    def _claim(self, store: MemoryStore, save: SaveTask, end: int) -> list[Turn]:
+        """Return the next turns before `end` that a store does not have yet, and reserve them for this save."""
+        marks_before = self._marks_before[id(store)]
         with self._mutex:
-            for lost in [one for one in held if one.is_lost()]:
-                self._marks[id(store)] = min(held.pop(lost), self._marks[id(store)])
+            for lost in [one for one in marks_before if one.is_lost()]:
+                self._marks[id(store)] = min(marks_before.pop(lost), self._marks[id(store)])
             mark = self._marks[id(store)]
-            fresh = batch([turn for turn in self._turns if mark < turn.number < end])
-            if fresh:
-                held[save], self._marks[id(store)] = mark, fresh[-1].number
-            return fresh
+            turns = first_batch([turn for turn in self._turns if mark < turn.number < end])
+            if turns:
+                marks_before[save], self._marks[id(store)] = mark, turns[-1].number
+            return turns
 
-    def _give_back(self, store: MemoryStore, save: Save) -> None:
+    def _release_claim(self, store: MemoryStore, save: SaveTask) -> None:
         with self._mutex:
-            now = self._marks[id(store)]
-            self._marks[id(store)] = min(self._held[id(store)].pop(save, now), now)  # one that was lost holds nothing
+            now = self._marks[id(store)]  # also the value for a save that was lost: its claim is released already
+            self._marks[id(store)] = min(self._marks_before[id(store)].pop(save, now), now)
 
-    def _settled(self, store: MemoryStore, save: Save) -> None:
-        """A store has its turns: what all stores have is dropped."""
+    def _complete(self, store: MemoryStore, save: SaveTask) -> None:
+        """Record that a store has its turns, and drop the turns that all stores have."""
         with self._mutex:
-            self._held[id(store)].pop(save, None)
-            sure = {key: min([mark, *self._held[key].values()]) for key, mark in self._marks.items()}
+            self._marks_before[id(store)].pop(save, None)
+            saved = {key: min([mark, *self._marks_before[key].values()]) for key, mark in self._marks.items()}
             if id(store) in self._places:
-                self._note({"store": self._places[id(store)], "mark": sure[id(store)]})
-            self._turns = [turn for turn in self._turns if turn.number > min(sure.values())]
+                self._append_to_log({"store": self._places[id(store)], "mark": saved[id(store)]})
+            self._turns = [turn for turn in self._turns if turn.number > min(saved.values())]
             if not self._turns and self._log:
-                with _logged():
+                with _log_failures_only():
                     self._log.clear()
 
-    def _failed(self, store: MemoryStore, error: Exception) -> None:
-        failures = self._consecutive_failures[id(store)] = self._consecutive_failures.get(id(store), 0) + 1
-        if failures >= FAILURES:
+    def _record_failure(self, store: MemoryStore, error: Exception) -> None:
+        failures = self._backoff.record_failure(id(store))
+        if failures >= FAILURES_BEFORE_BACKOFF:
             log.error("store %s: saving failed %d times in a row: %s", store.name, failures, error)
         else:
             log.warning("store %s: saving failed, and is tried again: %s", store.name, error)
 
-    def _note(self, record: dict[str, Any]) -> None:
-        """Have a line in the log; without a log, or where it cannot be written, memory must do."""
+    def _append_to_log(self, record: dict[str, Any]) -> None:
+        """Append a record to the log; without a log, or if it cannot be written, the turns are in memory only."""
         if self._log:
-            with _logged():
+            with _log_failures_only():
                 self._log.append(record)
 
 
-def amend(root: Path, change: Amendment) -> None:
-    """Have a message be another one, or none, wherever in a vault it waits to be distilled and nobody else holds it."""
-    for coordinator in list(_living):
+def edit_pending(root: Path, edit: MessageEdit) -> None:
+    """Replace or remove a message wherever it is queued in a vault, except in the logs of other live processes."""
+    for coordinator in list(_coordinators):
         if coordinator.root == root:
-            coordinator.amend(change)
-    amend_unheld(root, change)
+            coordinator.edit_message(edit)
+    edit_orphans(root, edit)
+    edit_failed(root, edit)
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
-    """Go on where a log cannot be written: on a full disk, say, or what JSON has no form for."""
+def _log_failures_only() -> Iterator[None]:
+    """Continue if a log cannot be written: the disk is full, for example, or JSON has no form for a value."""
     try:
         yield
     except Exception as error:
         log.warning("pending turns are in memory only: %s", error)
-
-
-async def _similar(store: MemoryStore, text: str) -> Sequence[Found]:
-    """The memories that an extractor may name; without them it can only add."""
-    if not has_method(store, "similar"):
-        return ()
-    try:
-        return await cast("CuratedStore", store).similar(text, SIMILAR)
-    except Exception as error:
-        log.warning("store %s: similar memories were not found: %s", store.name, error)
-        return ()

@@ -1,4 +1,4 @@
-"""Rooms: directories in `.memfs/pending`, one a process, locked as long as it lives. Logs lie in them."""
+"""Directories in `.memfs/pending`, one per process, locked as long as the process lives. They hold its logs."""
 
 import itertools
 import os
@@ -16,16 +16,16 @@ from memfs.fs.files import FILE_FLAGS, STATE_DIR, open_directory, open_directory
 from memfs.fs.locks import is_locked, try_lock
 
 PENDING = "pending"
-SUFFIX = ".jsonl"
-NEW = ".new-"  # begins the name of a room that is not locked yet
-_ROOM = re.compile("[0-9]+-[0-9a-f]{12}")
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS
+LOG_SUFFIX = ".jsonl"
+NEW_PREFIX = ".new-"  # of a directory that is not locked yet, and of a log that is being rewritten
+_DIRECTORY_NAME = re.compile("[0-9]+-[0-9a-f]{12}")
+_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS
 
 
 class ProcessDirectory:
-    """The directory of this process for its logs in a vault. Thread-safe.
+    """The directory of this process for its logs in one vault. Thread-safe.
 
-    It is made by the first line, and made anew where somebody deleted it and in a forked child.
+    The first line creates it. It is created again after somebody deleted it, and in a forked child.
     """
 
     def __init__(self, root: Path) -> None:
@@ -35,154 +35,161 @@ class ProcessDirectory:
         self._mutex = Mutex()
 
     def new_name(self) -> str:
-        """A name for a log that no other has here."""
-        return f"{next(self._numbers)}{SUFFIX}"
+        """Return a log name that is unique in this directory."""
+        return f"{next(self._numbers)}{LOG_SUFFIX}"
 
     def open(self, name: str) -> int:
-        """Open a log to add to it; it is made as needed."""
+        """Open a log for appending, created as needed, and return its descriptor."""
         with self._mutex:
             if self._fd >= 0:
                 with suppress(FileNotFoundError):  # deleted with the state directory
-                    return os.open(name, _FLAGS, 0o600, dir_fd=self._fd)
-            self._make()
-            return os.open(name, _FLAGS, 0o600, dir_fd=self._fd)
+                    return os.open(name, _OPEN_FLAGS, 0o600, dir_fd=self._fd)
+            self._create()
+            return os.open(name, _OPEN_FLAGS, 0o600, dir_fd=self._fd)
 
     def sync(self, name: str) -> None:
-        """Have a log on the disk, and all that leads to it."""
+        """Fsync a log and the directories that lead to it."""
         with ExitStack() as stack:
             with self._mutex:
-                if not self._is_there():
+                if not self._exists():
                     return
                 opened = [stack.enter_context(open_file(self._fd, name))]
                 opened += [stack.enter_context(open_directory(self._fd, (way,))) for way in (".", "..")]
             for fd in opened:
                 os.fsync(fd)
 
-    def take(self, place: int, name: str) -> str:
-        """Move a log that nobody holds here; its new name. FileNotFoundError if somebody else has it now."""
+    def take_over(self, source: int, name: str) -> str:
+        """Move an orphaned log from an open directory here and return its new name.
+
+        Raises FileNotFoundError if another process has taken it over.
+        """
         with self._mutex:
-            if not self._is_there():
-                self._make()
-            mine = self.new_name()
-            os.rename(name, mine, src_dir_fd=place, dst_dir_fd=self._fd)
-            return mine
+            if not self._exists():
+                self._create()
+            new_name = self.new_name()
+            os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=self._fd)
+            return new_name
 
     def rewrite(self, name: str, change: Callable[[bytes], bytes]) -> None:
-        """Have other bytes in a log, in one step; of one that is not there, none."""
+        """Replace the bytes of a log atomically; do nothing if there is no such log."""
         with self._mutex, suppress(FileNotFoundError):
-            if not self._is_there():
+            if not self._exists():
                 return
-            content, aside = read(self._fd, name, sys.maxsize), NEW + name.removesuffix(SUFFIX)
+            content, temporary = read(self._fd, name, sys.maxsize), NEW_PREFIX + name.removesuffix(LOG_SUFFIX)
             if (data := change(content.data)) != content.data:
-                with suppress(FileNotFoundError):  # left by one that was killed
-                    os.unlink(aside, dir_fd=self._fd)
-                write(self._fd, aside, data, like=content)
-                os.replace(aside, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+                with suppress(FileNotFoundError):  # left by a rewrite that was killed
+                    os.unlink(temporary, dir_fd=self._fd)
+                write(self._fd, temporary, data, like=content)
+                os.replace(temporary, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
                 os.fsync(self._fd)
 
     def remove(self, name: str) -> None:
-        """Have a log no more."""
+        """Delete a log if it exists."""
         with self._mutex, suppress(FileNotFoundError):
             if self._fd >= 0:
                 os.unlink(name, dir_fd=self._fd)
 
-    def let_go(self, name: str) -> None:
-        """Put a log, if there is one, to where nobody holds it."""
+    def release(self, name: str) -> None:
+        """Move a log, if it exists, to `.memfs/pending` itself, where another process can take it over."""
         with self._mutex, suppress(OSError, MemfsError):
-            if self._is_there():
-                with open_directory(self._fd, ("..",)) as place:
-                    os.rename(name, f"{_unique()}{SUFFIX}", src_dir_fd=self._fd, dst_dir_fd=place)
+            if self._exists():
+                with open_directory(self._fd, ("..",)) as parent:
+                    os.rename(name, f"{_unique_name()}{LOG_SUFFIX}", src_dir_fd=self._fd, dst_dir_fd=parent)
 
-    def tidy(self) -> None:
-        """Have no directory if it is empty."""
+    def remove_if_empty(self) -> None:
+        """Remove the directory if it holds no log."""
         with self._mutex, suppress(OSError, MemfsError):
-            if self._is_there():
-                with open_directory(self._fd, ("..",)) as place:
-                    os.rmdir(self._name, dir_fd=place)
-                self.forget()
+            if self._exists():
+                with open_directory(self._fd, ("..",)) as parent:
+                    os.rmdir(self._name, dir_fd=parent)
+                self.close()
 
-    def forget(self) -> None:
-        """Have no directory any more; its lock goes with the last process that has it open."""
+    def close(self) -> None:
+        """Close the directory; its lock ends with the last process that has it open."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
 
     def __del__(self) -> None:
         with suppress(Exception):
-            self.tidy()
-            self.forget()
+            self.remove_if_empty()
+            self.close()
 
-    def _is_there(self) -> bool:
+    def _exists(self) -> bool:
         return self._fd >= 0 and os.fstat(self._fd).st_nlink > 0
 
-    def _make(self) -> None:
-        """Make the directory; it gets its name when it is locked, so one with a name and no lock is of the dead."""
-        self.forget()
-        with state_folder(self._root, PENDING) as place:
+    def _create(self) -> None:
+        """Create the directory. It gets its name after it is locked, so one with a name and no lock is orphaned."""
+        self.close()
+        with open_state_dir(self._root, PENDING) as parent:
             while self._fd < 0:
-                name = _unique()
-                os.mkdir(NEW + name, 0o700, dir_fd=place)
-                with suppress(FileNotFoundError):  # an agent that begins takes it for one that was left
-                    self._fd, self._name = _locked(place, name), name
+                name = _unique_name()
+                os.mkdir(NEW_PREFIX + name, 0o700, dir_fd=parent)
+                with suppress(FileNotFoundError):  # a starting agent took it for an abandoned one and removed it
+                    self._fd, self._name = _lock_and_rename(parent, name), name
 
 
-_rooms: "WeakValueDictionary[tuple[Path, int, int], ProcessDirectory]" = (
+_directories: "WeakValueDictionary[tuple[Path, int, int], ProcessDirectory]" = (
     WeakValueDictionary()
-)  # of this process, by the vault
-_rooms_mutex = Mutex()
+)  # of this process, by vault
+_directories_mutex = Mutex()
 
 
-def _forked() -> None:
-    """Have a child make rooms of its own; its parent holds on to these."""
-    for room in list(_rooms.values()):
-        room.forget()
+def _close_in_child() -> None:
+    """Close the inherited directories, so that a forked child creates its own; the parent keeps these."""
+    for directory in list(_directories.values()):
+        directory.close()
 
 
-after_fork(_forked)
+after_fork(_close_in_child)
 
 
-def room_of(root: Path) -> ProcessDirectory:
-    """The room of this process in the vault that is there now."""
+def process_directory(root: Path) -> ProcessDirectory:
+    """Return the directory of this process in the vault that is at `root` now."""
     status = os.stat(root)
-    with _rooms_mutex:
-        return _rooms.setdefault((root, status.st_dev, status.st_ino), ProcessDirectory(root))
+    with _directories_mutex:
+        return _directories.setdefault((root, status.st_dev, status.st_ino), ProcessDirectory(root))
 
 
-def unheld(top: int) -> Iterator[tuple[int, str]]:
-    """Where logs lie that nobody holds, open, with its name: `pending` itself, and rooms of processes that are gone."""
-    yield top, ""
-    for room in filter(_ROOM.fullmatch, sorted(os.listdir(top))):
-        with suppress(OSError, MemfsError), open_directory(top, (room,)) as place:
-            if not is_locked(place):
-                yield place, room
+def orphan_dirs(pending: int) -> Iterator[tuple[int, str]]:
+    """Yield the open directories with orphaned logs and their names.
+
+    These are `.memfs/pending` itself, under an empty name, and the directories of processes that are gone.
+    """
+    yield pending, ""
+    for name in filter(_DIRECTORY_NAME.fullmatch, sorted(os.listdir(pending))):
+        with suppress(OSError, MemfsError), open_directory(pending, (name,)) as directory:
+            if not is_locked(directory):
+                yield directory, name
 
 
-def remove_room(top: int, room: str) -> None:
-    """Remove a room if it is empty; `pending` itself, which has no name here, stays."""
+def remove_dir_if_empty(pending: int, name: str) -> None:
+    """Remove a process directory if it is empty; `.memfs/pending` itself, whose name is empty here, stays."""
     with suppress(OSError):
-        os.rmdir(room, dir_fd=top)
+        os.rmdir(name, dir_fd=pending)
 
 
 @contextmanager
-def state_folder(root: Path, name: str, *, create: bool = True) -> Iterator[int]:
+def open_state_dir(root: Path, name: str, *, create: bool = True) -> Iterator[int]:
+    """Open a directory in `.memfs` and yield its descriptor."""
     top = open_root(root)
     try:
-        with open_directory(top, (STATE_DIR, name), create=create) as room:
-            yield room
+        with open_directory(top, (STATE_DIR, name), create=create) as directory:
+            yield directory
     finally:
         os.close(top)
 
 
-def _unique() -> str:
+def _unique_name() -> str:
     return f"{os.getpid()}-{secrets.token_hex(6)}"
 
 
-def _locked(place: int, name: str) -> int:
-    """Open and lock a new room, and give it its name."""
-    fd = open_directory_fd(place, (NEW + name,))
+def _lock_and_rename(parent: int, name: str) -> int:
+    """Open and lock a new directory, give it its final name, and return its descriptor."""
+    fd = open_directory_fd(parent, (NEW_PREFIX + name,))
     try:
         try_lock(fd)
-        os.rename(NEW + name, name, src_dir_fd=place, dst_dir_fd=place)
+        os.rename(NEW_PREFIX + name, name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException:
         os.close(fd)
         raise

@@ -1,12 +1,12 @@
-"""Turns: messages on their way into stores, each with its number. Pure."""
+"""Numbered messages in the queue, and edits of messages that are still in it. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memfs.agent.extraction.config import MessageFilter
-from memfs.agent.messages import Message, text_of, tokens, without
+from memfs.agent.messages import Message, estimate_tokens, text_of, without_kinds
 
-BATCH = 20_000  # tokens of turns that are saved at once, about; more would not fit a model's window
+BATCH_TOKENS = 20_000  # estimated size of the turns that are saved at once; more would not fit a model's window
 
 
 @dataclass
@@ -18,39 +18,39 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Amendment:
-    """What a message of a session is from now on, by its agent and its number there: another one, or none at all."""
+class MessageEdit:
+    """The replacement of one message of a session, found by its agent and number; without `message` it is removed."""
 
     session: str
     agent: str
     number: int
     message: Message | None = None
 
-    def of(self, message: Message) -> Message | None:
-        """What becomes of a message; any other one stays as it is."""
+    def apply(self, message: Message) -> Message | None:
+        """Return the replacement if this message is meant, None if it is removed, and any other message unchanged."""
         where = (message.get("session"), message.get("agent", self.agent), message.get("number"))
         return self.message if where == (self.session, self.agent, self.number) else message
 
-    def concerns(self, messages: Iterable[Message]) -> bool:
-        """Tell whether one of them is meant."""
-        return any(self.of(message) is not message for message in messages)
+    def affects(self, messages: Iterable[Message]) -> bool:
+        """Return whether one of the messages is meant."""
+        return any(self.apply(message) is not message for message in messages)
 
-    def among(self, messages: Iterable[Message]) -> list[Message]:
-        """Messages as they are then."""
-        return [kept for message in messages if (kept := self.of(message)) is not None]
+    def apply_to_all(self, messages: Iterable[Message]) -> list[Message]:
+        """Return the messages after the edit."""
+        return [kept for message in messages if (kept := self.apply(message)) is not None]
 
 
-def batch(turns: list[Turn]) -> list[Turn]:
-    """As many of the first turns as a model can take in at once, and at least one."""
-    room = BATCH
+def first_batch(turns: list[Turn]) -> list[Turn]:
+    """Return as many of the first turns as a model can read at once, and at least one."""
+    remaining = BATCH_TOKENS
     for count, turn in enumerate(turns):
-        room -= tokens(text_of(turn.message))
-        if room < 0:
+        remaining -= estimate_tokens(text_of(turn.message))
+        if remaining < 0:
             return turns[: max(count, 1)]
     return turns
 
 
-def filtered(turns: Iterable[Turn], message_filter: MessageFilter) -> list[Turn]:
-    """The turns without the blocks that are left out; those with nothing left are gone."""
-    cut = ((turn.number, without(turn.message, message_filter.exclude)) for turn in turns)
-    return [Turn(number, message) for number, message in cut if message is not None]
+def filter_turns(turns: Iterable[Turn], message_filter: MessageFilter) -> list[Turn]:
+    """Return the turns without the excluded blocks; a turn with no other blocks is left out."""
+    filtered = ((turn.number, without_kinds(turn.message, message_filter.exclude)) for turn in turns)
+    return [Turn(number, message) for number, message in filtered if message is not None]

@@ -1,65 +1,65 @@
-"""Models, known by their shape: clients and functions that answer, and a scripted one for tests.
+"""Models made from clients and functions, which are recognised by their attributes. No client library is imported.
 
-No client library is imported here. Whatever shape messages have, a client is sent role and text.
+Messages may have any shape; a client is sent only role and text.
 """
 
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from memfs.agent.messages import Message, text_of, transcript
-from memfs.agent.models.protocol import Model
-from memfs.agent.models.scripted import Script
-from memfs.agent.run_sync import in_own_thread
+from memfs.agent.messages import Message, text_of
+from memfs.agent.models.protocol import Model, Schema
+from memfs.agent.run_sync import run_in_thread
 from memfs.errors import InvalidSetupError
 
-Schema = Mapping[str, Any]
 Turn = dict[str, Any]
 
-ANSWER = "answer"  # what an answer with a schema is called on the wire
-_ASSISTANTS = {"assistant", "model", "ai"}
-_SYSTEMS = {"system", "developer"}
-_SHAPE = (
+RESPONSE_NAME = "answer"  # the name of the schema or tool in a request for a structured response
+_ASSISTANT_ROLES = {"assistant", "model", "ai"}
+_SYSTEM_ROLES = {"system", "developer"}
+_MODEL_HINT = (
     "Give OpenAIModel, AnthropicModel, a function of messages, "
     "or an object with `async complete(messages, *, system, schema)`."
 )
 
 
-def as_model(thing: object) -> Model:
-    """A model as it is, or a function that answers messages as one; a client alone does not say which model."""
-    name = getattr(thing, "__name__", type(thing).__name__)
-    if isinstance(thing, type):
+def as_model(value: object) -> Model:
+    """Return a model unchanged and a function as a FunctionModel.
+
+    Raises InvalidSetupError for anything else, also for a bare client: it does not name the model to use.
+    """
+    name = getattr(value, "__name__", type(value).__name__)
+    if isinstance(value, type):
         raise _setup_error(name, "is a class, not a model", f"Make one: {name}(...).")
-    if isinstance(thing, Model):
-        if _takes(thing.complete, "schema"):
-            return thing
-        raise _setup_error(name, "has a complete method that takes no schema", _SHAPE)
-    if hasattr(thing, "chat") and not callable(thing.chat):
-        raise _setup_error(name, "is a client, which does not say the model", 'Say which: OpenAIModel(client, "NAME").')
-    if hasattr(thing, "messages") and hasattr(thing.messages, "create"):
+    if isinstance(value, Model):
+        if _accepts_keyword(value.complete, "schema"):
+            return value
+        raise _setup_error(name, "has a complete method that takes no schema", _MODEL_HINT)
+    if hasattr(value, "chat") and not callable(value.chat):
+        raise _setup_error(name, "is a client, which does not name the model", 'Name it: OpenAIModel(client, "NAME").')
+    if hasattr(value, "messages") and hasattr(value.messages, "create"):
         raise _setup_error(
-            name, "is a client, which does not say the model", 'Say which: AnthropicModel(client, "NAME").'
+            name, "is a client, which does not name the model", 'Name it: AnthropicModel(client, "NAME").'
         )
-    if callable(thing):
-        return FunctionModel(thing)
-    if hasattr(thing, "structured_output"):
-        hint = "Make it one: StrandsModel(...) of memfs.integrations.strands."
+    if callable(value):
+        return FunctionModel(value)
+    if hasattr(value, "structured_output"):
+        hint = "Wrap it: StrandsModel(...) of memfs.integrations.strands."
         raise _setup_error(name, "is a model of Strands", hint)
-    raise _setup_error(name, "is not a model", _SHAPE)
+    raise _setup_error(name, "is not a model", _MODEL_HINT)
 
 
-def name_of(model: object) -> str:
-    """What to call a model in messages: its own name, or its class."""
+def model_name(model: object) -> str:
+    """Return the name of a model for messages: its `name`, or the name of its class."""
     name = getattr(model, "name", None)
     return name if isinstance(name, str) and name else type(model).__name__
 
 
 class FunctionModel:
-    """A function `f(messages)`, sync or async, that may take `system` and `schema` by keyword too.
+    """A function `f(messages)`, sync or async, which may also take `system` and `schema` as keywords.
 
-    One that takes no `system` finds it as the first message. One that is not async runs in a thread.
+    If it takes no `system`, the system prompt is its first message. A synchronous function runs in a thread.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -70,14 +70,15 @@ class FunctionModel:
         self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
     ) -> Any:
         given = {"system": system, "schema": schema}
-        taken = {key: value for key, value in given.items() if _takes(self._function, key)}
-        return await call(self._function, _turns(messages, None if "system" in taken else system), **taken)
+        accepted = {key: value for key, value in given.items() if _accepts_keyword(self._function, key)}
+        turns = _to_turns(messages, None if "system" in accepted else system)
+        return await call_sync_or_async(self._function, turns, **accepted)
 
 
 class OpenAIModel:
-    """A model behind `client.chat.completions`; options go along with each call, None leaves one of ours out.
+    """A model behind `client.chat.completions`. `options` are sent with each call; None removes a default option.
 
-    A synchronous client serves any event loop; an asynchronous one belongs to the loop it was first used in.
+    A synchronous client works in any event loop; an asynchronous one belongs to the loop of its first call.
     """
 
     def __init__(self, client: Any, model: str, **options: Any) -> None:
@@ -87,22 +88,23 @@ class OpenAIModel:
     async def complete(
         self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
     ) -> Any:
-        request: dict[str, Any] = {"model": self.name, "messages": _turns(messages, system)}
+        request: dict[str, Any] = {"model": self.name, "messages": _to_turns(messages, system)}
         if schema is not None:
-            shape = {"name": ANSWER, "schema": dict(schema), "strict": _is_closed(schema)}
+            shape = {"name": RESPONSE_NAME, "schema": dict(schema), "strict": _is_strict(schema)}
             request["response_format"] = {"type": "json_schema", "json_schema": shape}
-        response = await call(self._client.chat.completions.create, **_set({**request, **self._options}))
+        create = self._client.chat.completions.create
+        response = await call_sync_or_async(create, **_without_none({**request, **self._options}))
         if not response.choices:
             return ""
         message = response.choices[0].message
         text = message.content or getattr(message, "refusal", None) or ""
-        return text if schema is None else _parsed(text)
+        return text if schema is None else _parse_json(text)
 
 
 class AnthropicModel:
-    """A model behind `client.messages`; options go along with each call, None leaves one of ours out.
+    """A model behind `client.messages`. `options` are sent with each call; None removes a default option.
 
-    What is longer than `max_tokens` is cut, and then cannot be read. As for clients, see OpenAIModel.
+    A reply longer than `max_tokens` is cut off and cannot be parsed. Event loops and clients: see OpenAIModel.
     """
 
     def __init__(self, client: Any, model: str, max_tokens: int = 4096, **options: Any) -> None:
@@ -112,48 +114,22 @@ class AnthropicModel:
     async def complete(
         self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
     ) -> Any:
-        turns = _turns(messages, system)
-        said = [turn["content"] for turn in turns if turn["role"] == "system"]
+        turns = _to_turns(messages, system)
+        system_texts = [turn["content"] for turn in turns if turn["role"] == "system"]
         request: dict[str, Any] = {
             "model": self.name,
             "messages": [turn for turn in turns if turn["role"] != "system"],
-            "system": "\n\n".join(said) or None,
+            "system": "\n\n".join(system_texts) or None,
         }
         if schema is not None:
-            tool = {"name": ANSWER, "description": "Give the answer.", "input_schema": dict(schema)}
-            request |= {"tools": [tool], "tool_choice": {"type": "tool", "name": ANSWER}}
-        response = await call(self._client.messages.create, **_set({**request, **self._options}))
+            tool = {"name": RESPONSE_NAME, "description": "Give the answer.", "input_schema": dict(schema)}
+            request |= {"tools": [tool], "tool_choice": {"type": "tool", "name": RESPONSE_NAME}}
+        create = self._client.messages.create
+        response = await call_sync_or_async(create, **_without_none({**request, **self._options}))
         for block in response.content:
-            if schema is not None and block.type == "tool_use" and block.name == ANSWER:
+            if schema is not None and block.type == "tool_use" and block.name == RESPONSE_NAME:
                 return block.input
         return "".join(block.text for block in response.content if block.type == "text")
-
-
-@dataclass(frozen=True)
-class Call:
-    """What a scripted model was asked once."""
-
-    messages: list[Message]
-    system: str | None
-    schema: Schema | None
-
-    @property
-    def text(self) -> str:
-        """All its words: the system prompt, then a line a turn."""
-        return "\n".join(filter(None, [self.system, transcript(self.messages)]))
-
-
-class ScriptedModel(Script[Call]):
-    """A model for tests, which gives its replies in their order and keeps what it was asked in `calls`.
-
-    A reply is a text, an object, an exception to raise, or a function of the messages that returns one of these.
-    """
-
-    async def complete(
-        self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
-    ) -> Any:
-        """Answer with the next reply."""
-        return await self._reply(Call(list(messages), system, schema))
 
 
 def _setup_error(name: str, reason: str, hint: str) -> InvalidSetupError:
@@ -162,8 +138,8 @@ def _setup_error(name: str, reason: str, hint: str) -> InvalidSetupError:
     return error
 
 
-def _turns(messages: Iterable[Message], system: str | None) -> list[Turn]:
-    """Messages as role and text, those without words left out, the system prompt first."""
+def _to_turns(messages: Iterable[Message], system: str | None) -> list[Turn]:
+    """Return messages as role and text, with the system prompt first. Messages without text are left out."""
     first = [{"role": "system", "content": system}] if system else []
     texts = ((_role(message), text_of(message)) for message in messages)
     return first + [{"role": role, "content": text} for role, text in texts if text]
@@ -171,41 +147,41 @@ def _turns(messages: Iterable[Message], system: str | None) -> list[Turn]:
 
 def _role(message: Message) -> str:
     role = message.get("role")
-    return "assistant" if role in _ASSISTANTS else "system" if role in _SYSTEMS else "user"
+    return "assistant" if role in _ASSISTANT_ROLES else "system" if role in _SYSTEM_ROLES else "user"
 
 
-async def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Await an async function; run any other in a thread, and await what it gives if that is awaitable."""
+async def call_sync_or_async(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Await an async function; run any other in a thread, and await its result if that is awaitable."""
     if _is_async(function):
         return await function(*arguments, **named)
-    answer = await in_own_thread(function, *arguments, **named)
-    return await answer if inspect.isawaitable(answer) else answer
+    result = await run_in_thread(function, *arguments, **named)
+    return await result if inspect.isawaitable(result) else result
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    plain = inspect.unwrap(function)  # clients wrap their methods in functions that are not async
-    return inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(getattr(plain, "__call__", None))  # noqa: B004
+    inner = inspect.unwrap(function)  # clients wrap their async methods in functions that are not async
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
 
 
-def _takes(function: Callable[..., Any], name: str) -> bool:
-    """Tell whether a function takes an argument by this name."""
+def _accepts_keyword(function: Callable[..., Any], name: str) -> bool:
+    """Return whether a function accepts a keyword argument of this name."""
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some built-in ones do not tell
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     found = parameters.get(name)
-    named = found is not None and found.kind in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY)
-    return named or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    is_named = found is not None and found.kind in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY)
+    return is_named or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
-def _set(request: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(request: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in request.items() if value is not None}
 
 
-def _is_closed(schema: object) -> bool:
-    """Tell whether every object in a schema names all its keys and needs each: what OpenAI calls strict."""
+def _is_strict(schema: object) -> bool:
+    """Return whether a schema is strict in OpenAI's sense: every object lists all its keys and requires each."""
     if isinstance(schema, list):
-        return all(map(_is_closed, schema))
+        return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):
         return True
     keys = schema.get("properties", {})
@@ -213,17 +189,17 @@ def _is_closed(schema: object) -> bool:
         schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(keys)
     ):
         return False
-    return all(map(_is_closed, [*keys.values(), *(value for key, value in schema.items() if key != "properties")]))
+    return all(map(_is_strict, [*keys.values(), *(value for key, value in schema.items() if key != "properties")]))
 
 
-def _parsed(text: str) -> Any:
-    """The object that a text is in JSON, or the text."""
+def _parse_json(text: str) -> Any:
+    """Return the object or list that a text holds as JSON; any other text is returned unchanged."""
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return text
     return value if isinstance(value, dict | list) else text
 
 
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

@@ -1,9 +1,11 @@
-"""The model seam: messages in, text or an object out."""
+"""The Model protocol: messages in, text or an object out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from memfs.agent.messages import Message
+
+Schema = Mapping[str, Any]
 
 
 @runtime_checkable
@@ -11,10 +13,10 @@ class Model(Protocol):
     """A language model, as far as extraction needs one."""
 
     async def complete(
-        self, messages: Sequence[Message], *, system: str | None = None, schema: Mapping[str, Any] | None = None
+        self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
     ) -> Any:
-        """Answer: in text, or, with a JSON schema, with an object of that shape where the model can do so.
+        """Return the reply: text or, with a JSON schema, an object of that shape if the model supports it.
 
-        Whoever asks with a schema must be ready for text all the same.
+        A caller that passes a schema must accept text as well.
         """
         ...

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from memfs.agent.extraction_queue.pending_log import Failure, Waiting, drop, failures, retry, waiting
+from memfs.agent.extraction_queue.failed_batches import FailedBatch, drop, list_failed, retry
+from memfs.agent.extraction_queue.pending_log import PendingSummary, list_pending
 from memfs.agent.messages import text_of
 from memfs.cli.inputs import open_vault
 from memfs.cli.output import count, print_json, print_table, safe_text
 from memfs.cli.parser import usage_error, with_vault_option
 from memfs.errors import MemoryNotFoundError
 
-Entry = TypeVar("Entry", bound=Failure | Waiting)
+Entry = TypeVar("Entry", bound=FailedBatch | PendingSummary)
 _MAX_TIMESTAMP = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 
@@ -21,8 +22,8 @@ def run_retry(args: argparse.Namespace) -> int:
     if args.drop and not args.all and not args.batches:
         raise usage_error("retry", "--drop needs a BATCH, or --all")
     with open_vault(args.vault) as vault:
-        failed, pending = failures(vault.root), waiting(vault.root)
-        chosen: list[Failure | Waiting] = []
+        failed, pending = list_failed(vault.root), list_pending(vault.root)
+        chosen: list[FailedBatch | PendingSummary] = []
         if args.drop:
             chosen += failed if args.all else _select([*failed, *pending], args.batches)
             for entry in chosen:
@@ -59,7 +60,7 @@ def _select(entries: Sequence[Entry], names: Sequence[str]) -> list[Entry]:
     return list(chosen.values())
 
 
-def _show(failed: Sequence[Failure], pending: Sequence[Waiting], vault_option: str | None) -> None:
+def _show(failed: Sequence[FailedBatch], pending: Sequence[PendingSummary], vault_option: str | None) -> None:
     if not failed and not pending:
         print("nothing to retry")
     if failed:
@@ -93,14 +94,14 @@ def _show(failed: Sequence[Failure], pending: Sequence[Waiting], vault_option: s
         print(safe_text(with_vault_option(hint, vault_option)))
 
 
-def _entries_json(entries: Sequence[Failure | Waiting]) -> dict[str, Any]:
+def _entries_json(entries: Sequence[FailedBatch | PendingSummary]) -> dict[str, Any]:
     return {
-        "failed": [_failed_json(one) for one in entries if isinstance(one, Failure)],
-        "pending": [_pending_json(one) for one in entries if isinstance(one, Waiting)],
+        "failed": [_failed_json(one) for one in entries if isinstance(one, FailedBatch)],
+        "pending": [_pending_json(one) for one in entries if isinstance(one, PendingSummary)],
     }
 
 
-def _failed_json(failure: Failure) -> dict[str, Any]:
+def _failed_json(failure: FailedBatch) -> dict[str, Any]:
     texts = [{"role": message.get("role"), "text": text_of(message)} for message in failure.messages]
     return {
         "name": failure.name, "time": _time(failure), "store": failure.store, "reason": failure.reason,
@@ -108,14 +109,14 @@ def _failed_json(failure: Failure) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _pending_json(one: Waiting) -> dict[str, Any]:
+def _pending_json(one: PendingSummary) -> dict[str, Any]:
     return {"name": one.name, "time": _time(one), "stores": one.stores, "turns": one.turns, "facts": one.facts}
 
 
-def _time_text(entry: Failure | Waiting) -> str:
+def _time_text(entry: FailedBatch | PendingSummary) -> str:
     return f"{_time(entry):%Y-%m-%d %H:%M:%S}Z"
 
 
-def _time(entry: Failure | Waiting) -> datetime:
+def _time(entry: FailedBatch | PendingSummary) -> datetime:
     """Return the time of an entry to the second; a time out of range becomes the first or the last possible one."""
     return datetime.fromtimestamp(int(min(max(0.0, entry.time), _MAX_TIMESTAMP)), UTC)

@@ -17,7 +17,8 @@ from memfs.agent.distill.strategies import (
     PreferenceStrategy,
     SummaryStrategy,
 )
-from memfs.agent.models.clients import ScriptedModel, as_model, name_of
+from memfs.agent.models.clients import as_model, model_name
+from memfs.agent.models.scripted import ScriptedModel
 from memfs.cli.inputs import open_vault, text_argument
 from memfs.cli.output import count, print_json, safe_text
 from memfs.errors import MemfsError, SettingsError
@@ -80,7 +81,7 @@ def _result_json(
         "session": session,
         "actor": next(iter(per_actor)) if len(per_actor) == 1 else None,
         "messages": sum(map(_message_count, per_actor.values())),
-        "model": name_of(model) if model else None,
+        "model": model_name(model) if model else None,
         "strategies": [{"actor": actor} | _distilled_json(one) for actor, results in done.items() for one in results],
     }
 

@@ -15,13 +15,13 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError("botocore is missing: pip install 'memfs-vault[agentcore]'", name="botocore") from None
 
 from memfs.after_fork import Mutex
-from memfs.agent.conversation_state import Attachment
+from memfs.agent.conversation_state import ConversationState
 from memfs.agent.distill.config import VaultMemoryConfig
 from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.long_term import LongTerm
 from memfs.agent.distill.strategies import Strategy, with_models
-from memfs.agent.extraction_queue.coordinator import amend
-from memfs.agent.extraction_queue.turns import Amendment
+from memfs.agent.extraction_queue.coordinator import edit_pending
+from memfs.agent.extraction_queue.turns import MessageEdit
 from memfs.agent.models.clients import as_model
 from memfs.agent.run_sync import wait
 from memfs.errors import InvalidSetupError
@@ -64,7 +64,7 @@ class AgentCoreVault:
         self.vault = vault if isinstance(vault, Vault) else Vault(vault)
         self._strategies, self._model = list(strategies), None if model is None else as_model(model)
         self._check_strategies()
-        self._sessions: dict[tuple[str, str], tuple[LongTerm, Attachment | None]] = {}  # by actor and session
+        self._sessions: dict[tuple[str, str], tuple[LongTerm, ConversationState | None]] = {}  # by actor and session
         self._mutex = Mutex()
         self.data = DataPlane(self.vault, self)
         self.control = ControlPlane(self, DataPlane.meta)
@@ -112,7 +112,7 @@ class AgentCoreVault:
 
     def retract_message(self, actor: str, session: str, number: int) -> None:
         """Drop a message that waits to be distilled."""
-        amend(self.vault.root, Amendment(session, actor, number))
+        edit_pending(self.vault.root, MessageEdit(session, actor, number))
 
     take_back = retract_message  # the name in version 0.9
 

@@ -11,11 +11,12 @@ from strands.hooks.registry import HookOrder
 from strands.memory import MemoryManager as Theirs
 from strands.telemetry.tracer import get_tracer
 
-from memfs.agent.conversation_state import Attachment
-from memfs.agent.injection import ENTRIES, render
-from memfs.agent.manager import RESULTS
+from memfs.agent.conversation_state import ConversationState
+from memfs.agent.injection import DEFAULT_MAX_ENTRIES as MAX_ENTRIES
+from memfs.agent.injection import render
 from memfs.agent.manager import MemoryManager as Ours
-from memfs.agent.messages import Message, appended
+from memfs.agent.messages import Message, append_text
+from memfs.agent.store_search import DEFAULT_SEARCH_RESULTS
 from memfs.agent.telemetry import Telemetry
 from memfs.argument_checks import Toggle, expand_toggle
 from memfs.integrations.strands.errors import AggregateMemoryError
@@ -28,8 +29,8 @@ from memfs.integrations.strands.types import AnyStore
 from memfs.integrations.strands.version_differences import before_model, ends_with_call, flushing_agent, model_of
 from memfs.stores.agent.protocol import MemoryStore
 
-DEFAULT_MAX_SEARCH_RESULTS = RESULTS
-DEFAULT_MAX_ENTRIES = ENTRIES
+DEFAULT_MAX_SEARCH_RESULTS = DEFAULT_SEARCH_RESULTS
+DEFAULT_MAX_ENTRIES = MAX_ENTRIES
 
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class MemoryManager(_Manager):
         )
         add_config = expand_toggle(add_tool_config) or {}
         self._saves_later = bool(self._bindings) or not add_config.get("wait_for_writes", True)
-        self._attachments: WeakValueDictionary[int, Attachment] = WeakValueDictionary()  # by the id of the agent
+        self._attachments: WeakValueDictionary[int, ConversationState] = WeakValueDictionary()  # by the id of the agent
         self._extraction_stores: Any = self._bindings  # the attribute of Strands' own manager
         self._injection_config: Any = False if self.injection is None else self.injection
 
@@ -99,7 +100,7 @@ class MemoryManager(_Manager):
         if self.injection is not None:
             before_model(agent, partial(_inject, attachment))
 
-    def observe(self, agent: Any, *, model: Any) -> Attachment:
+    def observe(self, agent: Any, *, model: Any) -> ConversationState:
         """Attach to an agent and observe the end of its turns; recording its messages is left to the caller."""
         attachment = self.attach(agent, model=model)
         self._attachments[id(agent)] = attachment
@@ -129,14 +130,16 @@ class MemoryManager(_Manager):
         attachment = self._attachments.get(id(agent))
         if attachment is not None and attachment.coordinator is not None:
             await attachment.coordinator.settle()
-        await self._acceptance.flush()
+        await self._accepted_facts.flush()
 
     # --- where Strands is lenient
 
-    def _named(self, names: Sequence[str], *, writable: bool = False, subject: str = "stores") -> list[MemoryStore]:
-        return super()._named(names, writable=writable, subject=subject) if names or writable else []
+    def _find_stores(
+        self, names: Sequence[str], *, writable: bool = False, subject: str = "stores"
+    ) -> list[MemoryStore]:
+        return super()._find_stores(names, writable=writable, subject=subject) if names or writable else []
 
-    def _presented(self, tool: Any) -> Any:
+    def _adapt_tool(self, tool: Any) -> Any:
         return as_strands_tool(tool)
 
     # --- private names of Strands' manager that other code may use
@@ -156,12 +159,12 @@ def _tracer() -> Any:
     return get_tracer()
 
 
-async def _inject(attachment: Attachment, context: Any) -> Any:
+async def _inject(attachment: ConversationState, context: Any) -> Any:
     """Return the context of a model call with memories added; the agent's own messages are not changed."""
     text = await attachment.context(context.messages)
     if not text or not text.strip():
         return context
-    messages = appended(context.messages, text)
+    messages = append_text(context.messages, text)
     changes: dict[str, Any] = {"messages": messages}
     if hasattr(context, "dynamic_trailing_blocks") and messages[-1] is not context.messages[-1]:
         changes["dynamic_trailing_blocks"] = context.dynamic_trailing_blocks + 1

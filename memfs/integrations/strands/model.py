@@ -8,7 +8,7 @@ from strands.models.model import Model
 from strands.telemetry.tracer import get_tracer
 
 from memfs.agent.messages import Message, text_of
-from memfs.agent.models.clients import ANSWER
+from memfs.agent.models.clients import RESPONSE_NAME
 from memfs.integrations.strands.telemetry import span_text
 
 
@@ -47,8 +47,8 @@ class StrandsModel:
         tools: list[Any] = []
         choice: dict[str, Any] = {}
         if schema is not None and self._structured:
-            tools = [{"name": ANSWER, "description": "Give the answer.", "inputSchema": {"json": dict(schema)}}]
-            choice = {"tool_choice": {"tool": {"name": ANSWER}}}
+            tools = [{"name": RESPONSE_NAME, "description": "Give the answer.", "inputSchema": {"json": dict(schema)}}]
+            choice = {"tool_choice": {"tool": {"name": RESPONSE_NAME}}}
         stop = None
         async for event in stream_messages(self._model, system, turns, tools, **choice):
             stop = event.get("stop", stop)
@@ -59,7 +59,7 @@ class StrandsModel:
 
 def _reply(message: Message) -> Any:
     for block in message["content"]:
-        if block.get("toolUse", {}).get("name") == ANSWER:
+        if block.get("toolUse", {}).get("name") == RESPONSE_NAME:
             return block["toolUse"]["input"]
     return "".join(block.get("text", "") for block in message["content"]).strip()
 

@@ -16,7 +16,7 @@ from strands.models.model import Model as TheirModel
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.session import SessionAgent, SessionMessage
 
-from memfs.agent.conversation_state import Attachment
+from memfs.agent.conversation_state import ConversationState
 from memfs.agent.distill.config import VaultMemoryConfig
 from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.long_term import LongTerm
@@ -47,7 +47,7 @@ class VaultSessionManager(RepositorySessionManager):
         self.config = config
         self._long_term = LongTerm(config, lends=True, manager=MemoryManager, adapt=as_memfs_model)
         self._turn_messages: dict[str, list[SessionMessage]] = {}  # of the current turn, by agent
-        self._attachments: dict[str, Attachment] = {}
+        self._attachments: dict[str, ConversationState] = {}
         self._repository = _Repository(self._long_term.vault, config, self._amend)
         super().__init__(session_id=config.session_id, session_repository=self._repository)
 
@@ -72,7 +72,7 @@ class VaultSessionManager(RepositorySessionManager):
             model = self._long_term.model_for(model_of(agent))
             attachment = self._attachments[agent.agent_id] = manager.observe(agent, model=model)
             if attachment.coordinator is not None:
-                attachment.coordinator.recall(
+                attachment.coordinator.add_context(
                     [self._with_position(agent.agent_id, one) for one in self._restored(agent.agent_id)]
                 )
 

@@ -397,8 +397,8 @@ def test_what_was_redacted_is_nowhere_in_the_vault_and_is_not_distilled(vault: V
         one("What was it?")
 
     assert texts(vault) == ["[taken out]", "I cannot say.", "[taken out]", "No."]
-    assert "xyzzyplugh" not in heard.asked
-    assert "[taken out]" in heard.asked
+    assert "xyzzyplugh" not in heard.last_prompt
+    assert "[taken out]" in heard.last_prompt
     assert all(b"xyzzyplugh" not in path.read_bytes() for path in vault.root.rglob("*") if path.is_file())
 
 
@@ -411,7 +411,7 @@ def test_what_was_redacted_by_another_message_is_distilled_as_that(vault: Vault,
         manager.redact_latest_message({"role": "user", "content": [{"text": "[taken out]"}]}, one)
 
     assert texts(vault) == ["[taken out]"]
-    assert "xyzzyplugh" not in heard.asked
+    assert "xyzzyplugh" not in heard.last_prompt
     assert all(b"xyzzyplugh" not in path.read_bytes() for path in vault.root.rglob("*") if path.is_file())
 
 
@@ -455,7 +455,7 @@ def test_a_prompt_that_is_tried_again_is_redacted_as_one(vault: Vault) -> None:
         one(prompt)
         assert not files_with(vault, "xyzzyplugh")
 
-    assert "xyzzyplugh" not in heard.asked
+    assert "xyzzyplugh" not in heard.last_prompt
 
 
 def test_what_a_killed_process_left_to_distil_is_redacted_too(vault: Vault, run_script: Script) -> None:
@@ -477,8 +477,8 @@ os.kill(os.getpid(), signal.SIGKILL)
     heard = memfs.agent.ScriptedModel([[]])
     with VaultSessionManager(config(vault, strategies=[FactStrategy(model=heard)])) as manager:
         agent(manager)
-    assert "[taken out]" in heard.asked
-    assert "xyzzyplugh" not in heard.asked
+    assert "[taken out]" in heard.last_prompt
+    assert "xyzzyplugh" not in heard.last_prompt
 
 
 # --- distilled and told
@@ -505,7 +505,7 @@ def test_the_agent_lends_its_model(vault: Vault) -> None:
         agent(manager, model=model)("I like sushi with tuna")
 
     assert len(vault.list("/preferences/alice")) == 1
-    assert "I like sushi with tuna" in model.asked
+    assert "I like sushi with tuna" in model.last_prompt
 
 
 def test_a_strategy_may_have_a_model_of_strands(vault: Vault) -> None:
@@ -530,8 +530,9 @@ def test_a_trigger_says_when_and_no_model_is_asked_twice_for_a_turn(vault: Vault
             assert (len(often.calls), len(seldom.calls)) == (number + 1, 0)
 
     assert (len(often.calls), len(seldom.calls)) == (3, 1)
-    assert [number for number in range(3) if f"word {number}" in seldom.asked.partition("<transcript>")[2]] == [0, 1, 2]
-    assert [number for number in range(3) if f"word {number}" in often.asked.partition("<transcript>")[2]] == [2]
+    transcripts = [model.last_prompt.partition("<transcript>")[2] for model in (seldom, often)]
+    assert [number for number in range(3) if f"word {number}" in transcripts[0]] == [0, 1, 2]
+    assert [number for number in range(3) if f"word {number}" in transcripts[1]] == [2]
 
 
 def test_turns_of_a_session_that_was_not_closed_are_distilled_by_the_next(vault: Vault) -> None:
@@ -575,7 +576,7 @@ def test_the_turns_before_go_along_when_a_session_goes_on(vault: Vault) -> None:
         with VaultSessionManager(config(vault, strategies=[FactStrategy(model=model)])) as manager:
             agent(manager, "ok")(text)
 
-    earlier, _, new = heard[1].asked.partition("<transcript>")
+    earlier, _, new = heard[1].last_prompt.partition("<transcript>")
     assert "A friend comes on Friday." in earlier
     assert "A friend" not in new
     assert "His name is Bob." in new

@@ -10,7 +10,7 @@ import pytest
 
 from memfs import Vault
 from memfs.agent import Fact, InvocationTrigger, ScriptedModel, wait
-from memfs.agent.conversation_state import Attachment
+from memfs.agent.conversation_state import ConversationState
 from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
 from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.long_term import LongTerm
@@ -43,7 +43,9 @@ def said(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def begin(vault: Vault, *strategies: Strategy, session: str = "s-1", model: Any = None) -> tuple[LongTerm, Attachment]:
+def begin(
+    vault: Vault, *strategies: Strategy, session: str = "s-1", model: Any = None
+) -> tuple[LongTerm, ConversationState]:
     memory = LongTerm(VaultMemoryConfig(vault, session, "alice", strategies=strategies), model=model)
     attachment = memory.attach()
     assert attachment is not None

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from memfs.agent.extraction.config import ExtractorContext, Fact
-from memfs.agent.extraction.extractor import FACTS, SHOWN, ModelExtractor, facts_schema, read_answer
+from memfs.agent.extraction.extractor import ModelExtractor
+from memfs.agent.extraction.reply_parser import MAX_FACTS, MAX_MEMORY_CHARS, facts_schema, parse_reply
 from memfs.agent.messages import Message
-from memfs.agent.models.clients import ScriptedModel, as_model
+from memfs.agent.models.clients import as_model
 from memfs.agent.models.protocol import Model
+from memfs.agent.models.scripted import ScriptedModel
 from memfs.errors import ExtractionError, InvalidSetupError
 from memfs.stores.agent.protocol import Found
 
@@ -48,14 +50,14 @@ def question(
 
 def contents(answer: object, similar: Sequence[Found] = ()) -> list[str]:
     """The texts of the facts in an answer that can be read."""
-    reading = read_answer(answer, similar)
+    reading = parse_reply(answer, similar)
     assert reading.problem == ""
     return [fact.content for fact in reading.facts]
 
 
 def chosen(*entries: object) -> list[tuple[str, str | None]]:
     """What is done with each entry, and to which memory."""
-    facts = read_answer(list(entries), SIMILAR).facts
+    facts = parse_reply(list(entries), SIMILAR).facts
     return [(fact.action, fact.target.id if fact.target else None) for fact in facts]
 
 
@@ -181,16 +183,16 @@ def test_no_text_passes_for_another_turn() -> None:
 
 
 def test_a_long_memory_is_shown_in_part_and_never_replaced() -> None:
-    long = Found("x" * (SHOWN + 1), id="m-1")
+    long = Found("x" * (MAX_MEMORY_CHARS + 1), id="m-1")
 
     _, asked = question(similar=[long])
     assert '<memory number="1" shown="in part">' in asked
-    assert "x" * SHOWN in asked
-    assert "x" * (SHOWN + 1) not in asked
-    reading = read_answer([{"content": "y", "action": "update", "target": 1}], [long])
+    assert "x" * MAX_MEMORY_CHARS in asked
+    assert "x" * (MAX_MEMORY_CHARS + 1) not in asked
+    reading = parse_reply([{"content": "y", "action": "update", "target": 1}], [long])
     assert reading.facts == [Fact("y")]
-    assert "shown in part" in reading.remarks[0]
-    assert read_answer([{"content": "y", "action": "supersede", "target": 1}], [long]).facts[0].target is long
+    assert "shown in part" in reading.warnings[0]
+    assert parse_reply([{"content": "y", "action": "supersede", "target": 1}], [long]).facts[0].target is long
 
 
 def test_the_schema_is_what_is_asked_for() -> None:
@@ -325,36 +327,36 @@ def test_an_answer_is_read(answer: object, expected: list[str]) -> None:
     ],
 )
 def test_an_answer_that_cannot_be_read_says_why(answer: object, problem: str) -> None:
-    reading = read_answer(answer)
+    reading = parse_reply(answer)
 
     assert reading.facts == []
     assert problem in reading.problem
 
 
 def test_broken_json_beside_a_list_is_remarked_on() -> None:
-    reading = read_answer(f'[{{"content": "a"}},]\nOnce more: {TEA}')
+    reading = parse_reply(f'[{{"content": "a"}},]\nOnce more: {TEA}')
 
     assert [fact.content for fact in reading.facts] == ONE
-    assert reading.remarks == ("the JSON is broken at character 18: expecting value",)
+    assert reading.warnings == ("the JSON is broken at character 18: expecting value",)
 
 
 @pytest.mark.parametrize("metadata", [None, 5, "x", ["x"], True])
 def test_metadata_is_kept_if_it_is_a_mapping(metadata: object) -> None:
-    assert read_answer([{"content": "a", "metadata": metadata}]).facts == [Fact("a")]
-    assert read_answer([{"content": "a", "metadata": {"topic": "tea"}}]).facts == [Fact("a", {"topic": "tea"})]
+    assert parse_reply([{"content": "a", "metadata": metadata}]).facts == [Fact("a")]
+    assert parse_reply([{"content": "a", "metadata": {"topic": "tea"}}]).facts == [Fact("a", {"topic": "tea"})]
 
 
 def test_a_model_that_runs_away_is_capped() -> None:
-    reading = read_answer(json.dumps([{"content": f"fact {number}"} for number in range(5_000)]))
+    reading = parse_reply(json.dumps([{"content": f"fact {number}"} for number in range(5_000)]))
 
-    assert [fact.content for fact in reading.facts] == [f"fact {number}" for number in range(FACTS)]
-    assert reading.remarks == (f"{5_000 - FACTS} of 5000 facts past the {FACTS}th: dropped",)
+    assert [fact.content for fact in reading.facts] == [f"fact {number}" for number in range(MAX_FACTS)]
+    assert reading.warnings == (f"{5_000 - MAX_FACTS} of 5000 facts past the {MAX_FACTS}th: dropped",)
 
 
 def test_entries_without_a_content_are_counted() -> None:
-    reading = read_answer([{"content": "a"}, {"content": ""}, "loose"])
+    reading = parse_reply([{"content": "a"}, {"content": ""}, "loose"])
 
-    assert reading.remarks == ("2 of 3 facts without a content: dropped",)
+    assert reading.warnings == ("2 of 3 facts without a content: dropped",)
 
 
 @pytest.mark.parametrize(
@@ -376,7 +378,7 @@ def test_a_fact_says_what_is_done_with_it(action: object, target: object, expect
     entry = {"content": "a", "action": action, "target": target}
 
     assert chosen(entry) == [expected]
-    assert read_answer([entry], SIMILAR).remarks == ()
+    assert parse_reply([entry], SIMILAR).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -404,20 +406,20 @@ def test_what_cannot_be_done_is_added_and_remarked_on(action: object, target: ob
     entry = {"content": "a", "action": action, "target": target}
 
     assert chosen(entry) == [("add", None)]
-    assert read_answer([entry], SIMILAR).remarks == (f"1 of 1 facts {remark}",)
+    assert parse_reply([entry], SIMILAR).warnings == (f"1 of 1 facts {remark}",)
 
 
 @pytest.mark.parametrize("action", ["skip", "Skip", "skip(1)"])
 def test_what_is_known_is_dropped(action: str) -> None:
     assert chosen({"content": "a", "action": action, "target": 1}, {"content": "b"}) == [("add", None)]
-    assert read_answer([{"content": "a", "action": action, "target": 99}], SIMILAR).remarks == ()
+    assert parse_reply([{"content": "a", "action": action, "target": 99}], SIMILAR).warnings == ()
 
 
 def test_without_similar_memories_every_target_is_out_of_range() -> None:
-    reading = read_answer([{"content": "a", "action": "update", "target": 1}])
+    reading = parse_reply([{"content": "a", "action": "update", "target": 1}])
 
     assert reading.facts == [Fact("a")]
-    assert "not shown" in reading.remarks[0]
+    assert "not shown" in reading.warnings[0]
 
 
 json_values = st.recursive(
@@ -432,7 +434,7 @@ json_values = st.recursive(
 @given(json_values, st.text(), st.text())
 def test_no_answer_is_too_ugly(value: object, before: str, after: str) -> None:
     for answer in (value, before, before + json.dumps(value) + after, json.dumps(value)[:-1]):
-        reading = read_answer(answer, SIMILAR)
+        reading = parse_reply(answer, SIMILAR)
         assert not (reading.problem and reading.facts)
         for fact in reading.facts:
             assert fact.content.strip().encode("utf-8")

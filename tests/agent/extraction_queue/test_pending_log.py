@@ -24,9 +24,10 @@ from memfs import Vault
 from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
 from memfs.agent.extraction.config import Fact
 from memfs.agent.extraction_queue import process_dirs
-from memfs.agent.extraction_queue.coordinator import amend
-from memfs.agent.extraction_queue.pending_log import PendingLog, drop, failures, keep_failed, orphans, retry
-from memfs.agent.extraction_queue.turns import BATCH, Amendment
+from memfs.agent.extraction_queue.coordinator import edit_pending
+from memfs.agent.extraction_queue.failed_batches import drop, keep_failed, list_failed, retry
+from memfs.agent.extraction_queue.pending_log import PendingLog, adopt_orphans
+from memfs.agent.extraction_queue.turns import BATCH_TOKENS, MessageEdit
 from memfs.agent.messages import text_of
 from memfs.errors import ExtractionError
 from memfs.stores import AddMessagesContext, VaultStore
@@ -72,8 +73,8 @@ def open_logs() -> list[str]:
 
 def crash() -> None:
     """Let go of the rooms as the end of a process does: what is in them stays."""
-    for kept in list(process_dirs._rooms.values()):
-        kept.forget()
+    for kept in list(process_dirs._directories.values()):
+        kept.close()
 
 
 # --- flush, settle, close
@@ -95,7 +96,7 @@ def test_a_long_backlog_is_saved_in_pieces_that_a_model_can_take() -> None:
     store = Turns()
     manager = managed([store])
     chat = manager.attach()
-    say(chat, *("x" * (BATCH * tenths * 4 // 10) for tenths in (20, 4, 4, 4)))
+    say(chat, *("x" * (BATCH_TOKENS * tenths * 4 // 10) for tenths in (20, 4, 4, 4)))
 
     asyncio.run(manager.flush())
     assert ([len(batch) for batch in store.batches], manager.pending) == ([1, 2, 1], 0)
@@ -281,7 +282,7 @@ def test_what_is_accepted_while_another_is_written_stays_in_the_log(vault: Vault
     is_second_down, is_fast, syncs = asyncio.Event(), threading.Event(), threading.Semaphore(0)
     store = lasting(Waits())
     manager = managed([store, VaultStore(vault)])
-    manager._acceptance._log = SlowDisk(vault.root, ["facts"])
+    manager._accepted_facts._log = SlowDisk(vault.root, ["facts"])
 
     async def both() -> None:
         is_fast.set()
@@ -290,7 +291,7 @@ def test_what_is_accepted_while_another_is_written_stays_in_the_log(vault: Vault
         second = asyncio.create_task(manager.accept(["second"], ["facts"]))
         assert await asyncio.to_thread(lambda: syncs.acquire(timeout=LIMIT) and syncs.acquire(timeout=LIMIT))
         is_second_down.set()
-        await asyncio.wait(manager._acceptance._tasks, timeout=LIMIT)
+        await asyncio.wait(manager._accepted_facts._tasks, timeout=LIMIT)
         assert b'"second"' in b"".join(path.read_bytes() for path in room(vault).glob("*/*"))
         is_fast.set()
         await second
@@ -325,7 +326,7 @@ def test_turns_of_one_actor_are_never_taken_over_by_another(vault: Vault) -> Non
     managers = {actor: MemoryManager([facts_in(vault, actor)]) for actor in ("alice", "bob")}
     for actor, manager in managers.items():
         say(manager.attach(), f"turn of {actor}")
-        manager._acceptance._log = log = PendingLog(vault.root, [f"facts:/facts/{actor}"])
+        manager._accepted_facts._log = log = PendingLog(vault.root, [f"facts:/facts/{actor}"])
         log.append({"fact": "k", "content": f"fact of {actor}", "stores": [f"facts:/facts/{actor}"], "metadata": None})
     assert len(list(room(vault).glob("*/*.jsonl"))) == 4
     crash()
@@ -436,7 +437,7 @@ def test_a_forked_child_has_a_log_of_its_own(vault: Vault) -> None:
     child = os.fork()
     if not child:
         say(chat, "of the child")
-        manager._acceptance.close()
+        manager._accepted_facts.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert len(list(room(vault).iterdir())) == 2
@@ -537,12 +538,12 @@ def test_what_a_killed_process_left_empty_is_removed(vault: Vault) -> None:
 
 def test_a_line_behind_one_that_was_cut_short_counts(vault: Vault) -> None:
     (room(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "a"), turn(1, "b")) + b'{"store": "facts:/fa')
-    (left,) = orphans(vault.root, {"facts:/facts/alice"})
+    (left,) = adopt_orphans(vault.root, {"facts:/facts/alice"})
     left.log.append({"store": "facts:/facts/alice", "mark": 0})
     crash()
 
-    (left,) = orphans(vault.root, {"facts:/facts/alice"})
-    assert [number for number, _ in left.fresh("facts:/facts/alice")] == [1]
+    (left,) = adopt_orphans(vault.root, {"facts:/facts/alice"})
+    assert [number for number, _ in left.unsaved_turns("facts:/facts/alice")] == [1]
 
 
 def test_messages_of_any_kind_go_through_the_log(vault: Vault) -> None:
@@ -656,10 +657,10 @@ def test_a_batch_no_model_could_read_is_kept_and_tried_again(vault: Vault) -> No
     with MemoryManager([store], model=ScriptedModel(["prose", "more prose"])) as manager:
         say(manager.attach(), words)
 
-    (failure,) = failures(vault.root)
+    (failure,) = list_failed(vault.root)
     assert (failure.store, [text_of(message) for message in failure.messages]) == ("facts:/facts", [words])
     retry(vault.root, failure)
-    assert failures(vault.root) == []
+    assert list_failed(vault.root) == []
     with MemoryManager([store], model=ScriptedModel([[{"content": "Alice drinks tea."}]])) as manager:
         manager.attach()
     assert bodies(vault) == ["Alice drinks tea."]
@@ -676,11 +677,11 @@ def test_what_is_no_batch_hides_no_batch(vault: Vault, tmp_path: Path) -> None:
     (place / "7.json").write_text("[]")
     name = keep_failed(vault.root, "s", "r", [user("x" * 10_000_000)])
 
-    (failure,) = failures(vault.root)
+    (failure,) = list_failed(vault.root)
     assert failure.name == name
     drop(vault.root, failure)
     drop(vault.root, failure)
-    assert failures(vault.root) == []
+    assert list_failed(vault.root) == []
 
 
 # --- amended
@@ -696,7 +697,7 @@ def test_a_message_that_is_taken_back_is_distilled_by_nobody_and_is_not_on_the_d
         for number, text in enumerate(("first", "secret", "third")):
             one.record(spoken(text, number))
         two.record(spoken("of another agent", 1, "aside"))
-        amend(vault.root, Amendment("s-1", "main", 1))
+        edit_pending(vault.root, MessageEdit("s-1", "main", 1))
 
         assert all(b"secret" not in path.read_bytes() for path in room(vault).rglob("*.jsonl"))
         assert manager.pending == 3
@@ -708,7 +709,7 @@ def test_a_message_that_is_another_one_keeps_its_place_and_its_marks(vault: Vaul
     chat = first.attach()
     chat.record(spoken("kept", 0))
     chat.record(spoken("secret", 1))
-    amend(vault.root, Amendment("s-1", "main", 1, spoken("public", 1)))
+    edit_pending(vault.root, MessageEdit("s-1", "main", 1, spoken("public", 1)))
     crash()
 
     with MemoryManager([facts_in(vault), facts_in(vault, "bob", name="bobs")]) as manager:
@@ -722,10 +723,10 @@ def test_a_log_of_which_nothing_is_left_is_gone(vault: Vault) -> None:
         manager.attach().record(spoken("secret", 0))
         if not is_held:
             crash()
-        amend(vault.root, Amendment("s-1", "main", 0))
+        edit_pending(vault.root, MessageEdit("s-1", "main", 0))
 
         assert not list(room(vault).rglob("*.jsonl"))
-        assert not orphans(vault.root, {facts_in(vault).place})
+        assert not adopt_orphans(vault.root, {facts_in(vault).place})
 
 
 def test_what_no_model_could_read_is_taken_back_too(vault: Vault) -> None:
@@ -733,8 +734,8 @@ def test_what_no_model_could_read_is_taken_back_too(vault: Vault) -> None:
     keep_failed(vault.root, "facts:/facts", "prose", [spoken("secret", 0)])
     keep_failed(vault.root, "facts:/facts", "prose", [spoken("other", 2)])
 
-    amend(vault.root, Amendment("s-1", "main", 0))
-    assert sorted(text_of(one) for failure in failures(vault.root) for one in failure.messages) == ["kept", "other"]
+    edit_pending(vault.root, MessageEdit("s-1", "main", 0))
+    assert sorted(text_of(one) for failure in list_failed(vault.root) for one in failure.messages) == ["kept", "other"]
 
 
 def test_a_line_that_was_cut_short_is_gone_with_what_is_taken_back(vault: Vault) -> None:
@@ -746,7 +747,7 @@ def test_a_line_that_was_cut_short_is_gone_with_what_is_taken_back(vault: Vault)
         file.write(b'\n{"turn": 1, "message": {"role": "user", "content": "secr')
     chat.record(spoken("kept", 1))
 
-    amend(vault.root, Amendment("s-1", "main", 0))
+    edit_pending(vault.root, MessageEdit("s-1", "main", 0))
     assert b"secr" not in path.read_bytes()
     assert path.stat().st_mode & 0o777 == 0o600
     wait(manager.close())
@@ -760,7 +761,7 @@ def test_what_is_taken_back_while_a_model_reads_it_goes_no_further(vault: Vault)
         async def extract(self, messages: Sequence[Any], context: Any = None) -> Sequence[Any]:
             seen.append(" ".join(map(text_of, context.previous)))
             if len(seen) < 3:
-                amend(vault.root, Amendment("s-1", "main", len(seen) - 1))
+                edit_pending(vault.root, MessageEdit("s-1", "main", len(seen) - 1))
             if len(seen) == 2:
                 raise ExtractionError("prose", "")
             return []
@@ -772,7 +773,7 @@ def test_what_is_taken_back_while_a_model_reads_it_goes_no_further(vault: Vault)
             wait(chat.flush())
 
     assert seen == ["", "", ""]
-    assert failures(vault.root) == []
+    assert list_failed(vault.root) == []
 
 
 # --- taken up store by store
@@ -795,7 +796,7 @@ def test_each_store_of_a_killed_process_gets_its_turns_from_whoever_has_that_sto
         assert manager.pending == 2
     assert bodies(vault, "/facts/s-1") == ["a", "b"]
     assert len(bodies(vault)) == 4
-    assert not orphans(vault.root, {shared.place, first.place})
+    assert not adopt_orphans(vault.root, {shared.place, first.place})
 
 
 def test_marks_and_accepted_facts_go_to_the_store_they_are_for(vault: Vault) -> None:
@@ -807,15 +808,15 @@ def test_marks_and_accepted_facts_go_to_the_store_they_are_for(vault: Vault) -> 
     log.append({"fact": "g", "content": "second", "stores": [two], "metadata": None})
     log.close()
 
-    (left,) = orphans(vault.root, {one, "other:/x"})
-    assert (left.stores, [number for number, _ in left.fresh(one)], left.fresh(two)) == ({one}, [2], [])
+    (left,) = adopt_orphans(vault.root, {one, "other:/x"})
+    assert (left.stores, [number for number, _ in left.unsaved_turns(one)], left.unsaved_turns(two)) == ({one}, [2], [])
     assert {fact.content: fact.stores for fact in left.facts.values()} == {"both": [one]}
     left.log.close()
-    (left,) = orphans(vault.root, {two})
-    assert ([number for number, _ in left.fresh(two)], left.fresh(one)) == ([1, 2], [])
+    (left,) = adopt_orphans(vault.root, {two})
+    assert ([number for number, _ in left.unsaved_turns(two)], left.unsaved_turns(one)) == ([1, 2], [])
     assert {fact.content: fact.stores for fact in left.facts.values()} == {"both": [two], "second": [two]}
     left.log.close()
-    assert sorted(sorted(left.stores) for left in orphans(vault.root, {one, two})) == [[one], [two]]
+    assert sorted(sorted(left.stores) for left in adopt_orphans(vault.root, {one, two})) == [[one], [two]]
 
 
 def test_a_store_that_has_its_turns_leaves_the_log_to_the_other(vault: Vault) -> None:
@@ -824,8 +825,8 @@ def test_a_store_that_has_its_turns_leaves_the_log_to_the_other(vault: Vault) ->
     log.append({"turn": 0, "message": spoken("a", 0)}, {"store": one, "mark": 0})
     log.close()
 
-    assert orphans(vault.root, {one}) == []
-    (left,) = orphans(vault.root, {two})
-    assert [text_of(message) for _, message in left.fresh(two)] == ["a"]
+    assert adopt_orphans(vault.root, {one}) == []
+    (left,) = adopt_orphans(vault.root, {two})
+    assert [text_of(message) for _, message in left.unsaved_turns(two)] == ["a"]
     left.log.clear()
     assert not list(room(vault).rglob("*.jsonl"))

@@ -15,8 +15,9 @@ import openai
 import pytest
 
 from memfs.agent.messages import Message
-from memfs.agent.models.clients import AnthropicModel, FunctionModel, OpenAIModel, ScriptedModel, as_model, name_of
+from memfs.agent.models.clients import AnthropicModel, FunctionModel, OpenAIModel, as_model, model_name
 from memfs.agent.models.protocol import Model
+from memfs.agent.models.scripted import ScriptedModel
 from memfs.errors import InvalidSetupError
 
 HELLO: list[Message] = [{"role": "user", "content": "Hello"}]
@@ -342,7 +343,7 @@ def test_a_function_of_messages_is_a_model() -> None:
     model = as_model(reply)
 
     assert asyncio.run(model.complete(HELLO, system="Be kind.", schema=CLOSED)) == "system: Be kind. / user: Hello"
-    assert name_of(model) == "reply"
+    assert model_name(model) == "reply"
 
 
 def test_a_function_is_given_what_it_takes() -> None:
@@ -410,7 +411,7 @@ def test_a_scripted_model_keeps_what_it_was_asked() -> None:
     model = ScriptedModel(["one", "two"])
     messages = list(HELLO)
 
-    assert model.asked == ""
+    assert model.last_prompt == ""
     asyncio.run(model.complete(messages, system="Be kind.", schema=CLOSED))
     messages.append({"role": "assistant", "content": "Hi!"})
     asyncio.run(model.complete(messages))
@@ -419,7 +420,7 @@ def test_a_scripted_model_keeps_what_it_was_asked() -> None:
         (2, None, None),
     ]
     assert model.calls[0].text == "Be kind.\nuser: Hello"
-    assert model.asked == "user: Hello\nassistant: Hi!"
+    assert model.last_prompt == "user: Hello\nassistant: Hi!"
 
 
 def test_a_scripted_model_says_when_it_runs_out() -> None:

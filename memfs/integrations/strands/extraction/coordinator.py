@@ -7,12 +7,13 @@ from opentelemetry import trace as trace_api
 from strands.telemetry.tracer import get_tracer
 
 from memfs.agent.extraction.config import Binding
-from memfs.agent.extraction_queue.coordinator import FAILURES, PROBE, Coordinator
+from memfs.agent.extraction_queue.backoff import FAILURES_BEFORE_BACKOFF, PROBE_INTERVAL
+from memfs.agent.extraction_queue.coordinator import Coordinator
 from memfs.integrations.strands.errors import AggregateMemoryError
 from memfs.integrations.strands.telemetry import StrandsTelemetry
 
-SAVE_FAILURES_BEFORE_BACKOFF = FAILURES
-BACKOFF_PROBE_INTERVAL = PROBE
+SAVE_FAILURES_BEFORE_BACKOFF = FAILURES_BEFORE_BACKOFF
+BACKOFF_PROBE_INTERVAL = PROBE_INTERVAL
 _ExtractionBinding = Binding
 
 
