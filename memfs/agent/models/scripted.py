@@ -41,6 +41,8 @@ class Script(Generic[C]):
         """The text of the last call; empty before the first one."""
         return self.calls[-1].text if self.calls else ""
 
+    asked = last_prompt  # an alias
+
     async def _reply(self, call: C) -> Any:
         """Record a call and return the next reply. An exception is raised, a function is called with the messages."""
         with self._lock:
