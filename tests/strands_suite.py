@@ -1,11 +1,11 @@
-"""Run strands-agents' own tests with ours in their place: of memory, or of sessions over a repository.
+"""Run the tests of strands-agents against memfs: those of memory, or those of sessions over a repository.
 
     python tests/strands_suite.py [memory|session] [--release 1.62.0] [--directory DIR]
 
-Our names stand for `strands.memory`; a repository over a fresh vault for the one that its session tests are made with.
-The sdist, which carries the tests, and pytest-asyncio are downloaded into the directory, or a temporary one; all else
-is of this environment. A test counts as public if it, and what it is made of, uses no name that `strands.memory` does
-not export, no attribute or keyword that begins with an underscore, and patches nothing by its path.
+memfs.integrations.strands replaces `strands.memory`; a repository over a new vault replaces the one of the session
+tests. The sdist, which contains the tests, and pytest-asyncio are downloaded into the directory, or a temporary one;
+all other packages are those of this environment. A test counts as public if it, and the helpers it calls, use only
+names that `strands.memory` exports, no attribute or keyword that starts with an underscore, and no patch by a path.
 """
 
 import argparse
@@ -26,11 +26,11 @@ TESTS = {
     "session": Path("tests", "strands", "session", "test_repository_session_manager.py"),
 }
 ENVIRONMENT = {
-    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",  # its tests look at texts in spans
-    "AWS_DEFAULT_REGION": "us-west-2",  # of a model that is made, and never asked
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",  # its tests check texts in spans
+    "AWS_DEFAULT_REGION": "us-west-2",  # for a model that is created, but never called
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-REPORTS = """
+OUTCOME_PLUGIN = """
 import json, os
 outcomes = {}
 
@@ -44,7 +44,7 @@ def pytest_sessionfinish():
     with open(os.environ["MEMFS_OUTCOMES"], "w") as file:
         json.dump(outcomes, file)
 """
-MEMORY = """
+MEMORY_PLUGIN = """
 import importlib, pkgutil, sys
 import strands.agent, strands.memory
 import memfs.integrations.strands as ours
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items):
         theirs = [name for name, value in vars(module).items() if getattr(value, "__module__", "") in REPLACED]
         assert not theirs, f"{module.__name__} has {theirs} of strands.memory"
 """
-SESSION = """
+SESSION_PLUGIN = """
 import sys, tempfile, types
 from strands.session.repository_session_manager import RepositorySessionManager
 from memfs import Vault
@@ -71,8 +71,8 @@ from memfs.integrations.strands import VaultSessionRepository
 
 class Repository(VaultSessionRepository):
     def __init__(self):
-        self.place = tempfile.TemporaryDirectory()
-        super().__init__(Vault.init(self.place.name))
+        self.directory = tempfile.TemporaryDirectory()
+        super().__init__(Vault.init(self.directory.name))
 
 
 class Manager(RepositorySessionManager):
@@ -94,47 +94,57 @@ def pytest_collection_modifyitems(items):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run strands-agents' own tests on memfs.")
-    parser.add_argument("what", nargs="?", choices=TESTS, default="memory")
+    parser.add_argument("suite", nargs="?", choices=TESTS, default="memory")
     parser.add_argument("--release", default=RELEASE)
     parser.add_argument("--directory", type=Path)
     arguments = parser.parse_args()
-    if (there := importlib.metadata.version("strands-agents")) != arguments.release:
-        sys.exit(f"strands-agents {there} is installed, and the tests are of {arguments.release}")
+    if (installed := importlib.metadata.version("strands-agents")) != arguments.release:
+        sys.exit(f"strands-agents {installed} is installed, but the tests are for {arguments.release}")
     if arguments.directory:
         arguments.directory.mkdir(parents=True, exist_ok=True)
-        return report(run(arguments.directory.resolve(), arguments.release, arguments.what))
-    with tempfile.TemporaryDirectory() as made:
-        return report(run(Path(made).resolve(), arguments.release, arguments.what))
+        return report(run(arguments.directory.resolve(), arguments.release, arguments.suite))
+    with tempfile.TemporaryDirectory() as directory:
+        return report(run(Path(directory).resolve(), arguments.release, arguments.suite))
 
 
-def run(directory: Path, release: str, what: str) -> dict[str, tuple[str, bool]]:
-    """The outcome of each test, and whether it is a public one."""
+def run(directory: Path, release: str, suite: str) -> dict[str, tuple[str, bool]]:
+    """Run the tests; return the outcome of each, and whether it is a public one."""
     source = sources(directory, release)
     packages = directory / "packages"
     if not packages.exists():
         pip("install", "--quiet", "--no-deps", "--target", str(packages), "pytest-asyncio>=1,<1.5")
-    (packages / "memfs_in_place_of_strands.py").write_text((MEMORY if what == "memory" else SESSION) + REPORTS)
+    (packages / "memfs_in_place_of_strands.py").write_text(
+        (MEMORY_PLUGIN if suite == "memory" else SESSION_PLUGIN) + OUTCOME_PLUGIN
+    )
     (directory / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     outcomes = directory / "outcomes.json"
     outcomes.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-c", str(directory / "pytest.ini")]
-    command += ["--rootdir", str(source), "-p", "memfs_in_place_of_strands", "-p", "no:cacheprovider", str(TESTS[what])]
+    command += [
+        "--rootdir",
+        str(source),
+        "-p",
+        "memfs_in_place_of_strands",
+        "-p",
+        "no:cacheprovider",
+        str(TESTS[suite]),
+    ]
     environment = os.environ | ENVIRONMENT | {"PYTHONPATH": f"{packages}:{source}", "MEMFS_OUTCOMES": str(outcomes)}
     subprocess.run(command, cwd=source, env=environment, check=False)
     found: dict[str, str] = json.loads(outcomes.read_text()) if outcomes.exists() else {}
-    place = source / TESTS[what]
-    files = sorted(place.glob("test_*.py")) if place.is_dir() else [place]
+    path = source / TESTS[suite]
+    files = sorted(path.glob("test_*.py")) if path.is_dir() else [path]
     public = {node for file in files for node in public_tests(source, file)}
     tests = {node for file in files for node in all_tests(source, file)}
     return {node: (found.get(node, "missing"), node in public) for node in sorted(tests | found.keys())}
 
 
 def sources(directory: Path, release: str) -> Path:
-    """The unpacked sdist."""
+    """Download and unpack the sdist, unless it is there; return its directory."""
     unpacked = directory / f"strands_agents-{release}"
     if not unpacked.exists():
-        wanted = f"strands-agents=={release}"
-        pip("download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", str(directory), wanted)
+        requirement = f"strands-agents=={release}"
+        pip("download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", str(directory), requirement)
         with tarfile.open(directory / f"strands_agents-{release}.tar.gz") as archive:
             archive.extractall(directory, filter="data")
     return unpacked
@@ -148,9 +158,9 @@ def report(outcomes: dict[str, tuple[str, bool]]) -> int:
     for node, (outcome, _) in outcomes.items():
         if outcome != "passed":
             print(f"{outcome}: {node}")
-    for words, wanted in (("public names only", {True}), ("other names", {False}), ("all", {True, False})):
-        chosen = [outcome for outcome, is_public in outcomes.values() if is_public in wanted]
-        print(f"{words}: {chosen.count('passed')} of {len(chosen)} pass")
+    for title, included in (("public names only", {True}), ("other names", {False}), ("all", {True, False})):
+        chosen = [outcome for outcome, is_public in outcomes.values() if is_public in included]
+        print(f"{title}: {chosen.count('passed')} of {len(chosen)} pass")
     return int(not outcomes or any(outcome != "passed" for outcome, _ in outcomes.values()))
 
 
@@ -161,7 +171,7 @@ def all_tests(source: Path, file: Path) -> Iterator[str]:
 
 
 def public_tests(source: Path, file: Path) -> Iterator[str]:
-    """The tests of a file that use public names only."""
+    """Yield the tests of a file that use public names only."""
     tree = ast.parse(file.read_text())
     private = {name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in not_exported(node)}
     known = definitions(tree)
@@ -183,7 +193,7 @@ def not_exported(node: ast.ImportFrom) -> set[str]:
 
 
 def is_public(name: str, known: dict[str, ast.stmt], private: set[str], seen: set[str]) -> bool:
-    """Tell whether a definition, and each that it uses of the same file, uses public names only."""
+    """Return whether a definition, and each that it uses of the same file, uses public names only."""
     for node in ast.walk(known[name]):
         used = ""
         match node:

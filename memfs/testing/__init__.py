@@ -1,4 +1,4 @@
-"""For tests of programs that use memfs: the contract of a store, and pytest fixtures."""
+"""For tests of programs that use memfs: StoreContract, the tests of every keyed store, and pytest fixtures."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +9,12 @@ __all__ = ["StoreContract"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for: pytest loads this package at every start."""
+    """Import a public name on first use, because pytest loads this package at every start."""
     if name not in __all__:
         raise AttributeError(f"module 'memfs.testing' has no attribute {name!r}")
     import pytest
 
-    pytest.register_assert_rewrite("memfs.testing.contract")  # so that what fails says by what
+    pytest.register_assert_rewrite("memfs.testing.contract")  # for detailed messages of failed assertions
     from memfs.testing.contract import StoreContract
 
     globals()[name] = StoreContract

@@ -1,11 +1,11 @@
-"""StoreContract: what every KeyedStore does, as tests. A backend's tests subclass it.
+"""StoreContract: the tests that every KeyedStore passes. The tests of a backend subclass it.
 
     class TestMyStore(StoreContract):
         def make_store(self, place):
             return MyStore(place / "memories.db")
 
-`place` is a directory of the test's own; a store that lives elsewhere overrides the fixture `place` with whatever
-`make_store` needs. `make_store` with the same place opens what was kept there.
+`place` is a temporary directory of the test. For a store that keeps its data elsewhere, override the fixture `place` to
+return whatever `make_store` needs. `make_store` with the same place opens the same data.
 """
 
 import json
@@ -20,35 +20,44 @@ import pytest
 
 from memfs.stores.keyed.base import KeyedStore
 from memfs.testing import samples
-from memfs.testing.samples import METAS, NO_KEYS, NO_METAS, NO_VALUES, ODD_KEYS, ODD_VALUES, OPERATORS, PEOPLE
+from memfs.testing.samples import (
+    INVALID_KEYS,
+    INVALID_METAS,
+    INVALID_VALUES,
+    METAS,
+    PEOPLE,
+    QUERY_SYNTAX,
+    UNUSUAL_KEYS,
+    UNUSUAL_VALUES,
+)
 
 
 class StoreContract:
-    """What every KeyedStore does; see the module for how to use it."""
+    """The tests that every KeyedStore passes; see the module for how to use it."""
 
-    lasts = True  # what is kept is there for the next store on the same place
-    by_score = False  # hits come in the order of their scores; a store may rank by more than how near a value is
-    revises_at_once = False  # of several who revise a value, one does, and the others are told
-    by_words = True  # a value is found by words of it only; one of another meaning is not a hit
+    lasts = True  # the data is still there for the next store on the same place
+    by_score = False  # hits are sorted by score; a store may rank by more than similarity
+    revises_at_once = False  # `revise` is atomic: of several concurrent revisions one succeeds, the others return False
+    by_words = True  # a value is found only by its words, never by its meaning
 
     def make_store(self, place: Any) -> KeyedStore[str]:
-        """Open the store that is tested."""
+        """Open the store under test."""
         raise NotImplementedError(f"{type(self).__name__} has no make_store(place)")
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Any:
-        """Where the store is; nobody else uses it."""
+        """Return the place of the store, which no other test uses."""
         return tmp_path
 
     @pytest.fixture
     def store(self, place: Any) -> Iterator[KeyedStore[str]]:
-        """A fresh, empty store."""
+        """Yield a new, empty store."""
         with self.make_store(place) as made:
             yield made
 
     @pytest.fixture
     def people(self, store: KeyedStore[str]) -> KeyedStore[str]:
-        """A store of some facts."""
+        """Return a store with some facts."""
         for key, value in PEOPLE.items():
             store.add(key, value)
         return store
@@ -59,14 +68,14 @@ class StoreContract:
         assert store.keys() == []
         assert store.search("anything") == []
 
-    def test_a_value_comes_back_under_its_key(self, store: KeyedStore[str]) -> None:
+    def test_a_value_is_returned_by_its_key(self, store: KeyedStore[str]) -> None:
         store.add("tea", "Alice likes green tea.")
 
         assert store.get("tea") == "Alice likes green tea."
         assert store.meta("tea") == {}
         assert store.keys() == ["tea"]
 
-    def test_nothing_is_none(self, store: KeyedStore[str]) -> None:
+    def test_a_missing_key_has_no_value_and_no_meta(self, store: KeyedStore[str]) -> None:
         store.add("tea", "Alice likes green tea.")
 
         assert store.get("coffee") is None
@@ -83,13 +92,13 @@ class StoreContract:
         store.add("city", "Alice lives in Porto.")
         assert store.meta("city") == {}
 
-    def test_a_value_that_is_another_one_by_now_is_not_revised(self, people: KeyedStore[str]) -> None:
+    def test_revise_changes_a_value_only_if_it_is_the_known_one(self, people: KeyedStore[str]) -> None:
         known = PEOPLE["bob/car"]
         assert people.revise("bob/car", "A bicycle.", {"n": 1}, known=known)
         assert not people.revise("bob/car", "A train.", known=known)
         assert (people.get("bob/car"), people.meta("bob/car")) == ("A bicycle.", {"n": 1})
-        for never in ("", "\0", "a\ud800", "\ud800", f"{known}\0", known.lower()):
-            assert not people.revise("bob/car", "A train.", known=never)
+        for other in ("", "\0", "a\ud800", "\ud800", f"{known}\0", known.lower()):
+            assert not people.revise("bob/car", "A train.", known=other)
         assert people.get("bob/car") == "A bicycle."
         assert not people.revise("bob/none", "A train.", known=known)
         assert people.get("bob/none") is None
@@ -105,10 +114,10 @@ class StoreContract:
         assert store.meta("two") == {"second": True}
 
     @pytest.mark.parametrize("meta", METAS, ids=lambda meta: next(iter(meta)))
-    def test_meta_comes_back_equal(self, store: KeyedStore[str], meta: dict[str, Any]) -> None:
+    def test_meta_is_returned_unchanged(self, store: KeyedStore[str], meta: dict[str, Any]) -> None:
         store.add("tea", "Alice likes green tea.", meta)
 
-        assert _same(store.meta("tea"), meta)
+        assert _is_same(store.meta("tea"), meta)
         assert store.get("tea") == "Alice likes green tea."
         assert [key for key, _, _ in store.search("green tea")] == ["tea"]
 
@@ -120,15 +129,15 @@ class StoreContract:
 
         assert store.meta("tea") == {"tags": ["food"]}
 
-    @pytest.mark.parametrize("value", ODD_VALUES.values(), ids=ODD_VALUES)
-    def test_any_text_comes_back_exactly(self, store: KeyedStore[str], value: str) -> None:
+    @pytest.mark.parametrize("value", UNUSUAL_VALUES.values(), ids=UNUSUAL_VALUES)
+    def test_any_text_is_returned_unchanged(self, store: KeyedStore[str], value: str) -> None:
         store.add("odd", value, {"kept": True})
 
         assert store.get("odd") == value
         assert store.meta("odd") == {"kept": True}
         assert all(found == value for _, found, _ in store.search(value))
 
-    def test_a_megabyte_comes_back_exactly_and_is_found(self, store: KeyedStore[str]) -> None:
+    def test_a_megabyte_is_returned_unchanged_and_found(self, store: KeyedStore[str]) -> None:
         value = "The zebra begins it.\n" + "All work and no play makes Jack a dull boy.\n" * 24_000
         store.add("long", value)
 
@@ -136,18 +145,20 @@ class StoreContract:
         if self.by_words:
             assert store.search("zebra")[0][:2] == ("long", value)
 
-    def test_odd_keys_are_kept_apart(self, store: KeyedStore[str]) -> None:
-        for number, key in enumerate(ODD_KEYS):
+    def test_unusual_keys_do_not_collide(self, store: KeyedStore[str]) -> None:
+        for number, key in enumerate(UNUSUAL_KEYS):
             store.add(key, f"value {number}")
 
-        assert {key: store.get(key) for key in ODD_KEYS} == {key: f"value {n}" for n, key in enumerate(ODD_KEYS)}
-        assert store.keys() == sorted(ODD_KEYS)
-        for number, key in enumerate(ODD_KEYS):
+        assert {key: store.get(key) for key in UNUSUAL_KEYS} == {
+            key: f"value {n}" for n, key in enumerate(UNUSUAL_KEYS)
+        }
+        assert store.keys() == sorted(UNUSUAL_KEYS)
+        for number, key in enumerate(UNUSUAL_KEYS):
             assert store.forget(key) is True, key
-            assert len(store.keys()) == len(ODD_KEYS) - number - 1, key
+            assert len(store.keys()) == len(UNUSUAL_KEYS) - number - 1, key
 
-    @pytest.mark.parametrize("key", NO_KEYS, ids=lambda key: repr(key)[:12])
-    def test_what_is_no_key_is_a_value_error(self, people: KeyedStore[str], key: Any) -> None:
+    @pytest.mark.parametrize("key", INVALID_KEYS, ids=lambda key: repr(key)[:12])
+    def test_an_invalid_key_raises_value_error(self, people: KeyedStore[str], key: Any) -> None:
         for call in (lambda: people.add(key, "x"), lambda: people.get(key), lambda: people.meta(key)):
             with pytest.raises(ValueError, match="key"):
                 call()
@@ -155,21 +166,21 @@ class StoreContract:
             people.forget(key)
         assert people.keys() == sorted(PEOPLE)
 
-    @pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: repr(value)[:12])
-    def test_what_is_no_value_is_a_value_error(self, people: KeyedStore[str], value: Any) -> None:
+    @pytest.mark.parametrize("value", INVALID_VALUES, ids=lambda value: repr(value)[:12])
+    def test_an_invalid_value_raises_value_error(self, people: KeyedStore[str], value: Any) -> None:
         with pytest.raises(ValueError, match="value"):
             people.add("bob/car", value)
         assert people.get("bob/car") == PEOPLE["bob/car"]
 
-    @pytest.mark.parametrize("meta", NO_METAS, ids=lambda meta: repr(meta)[:12])
-    def test_what_is_no_meta_is_a_value_error(self, people: KeyedStore[str], meta: Any) -> None:
+    @pytest.mark.parametrize("meta", INVALID_METAS, ids=lambda meta: repr(meta)[:12])
+    def test_invalid_meta_raises_value_error(self, people: KeyedStore[str], meta: Any) -> None:
         with pytest.raises(ValueError, match="meta"):
             people.add("bob/car", "Something else.", meta)
         assert people.get("bob/car") == PEOPLE["bob/car"]
 
     # --- forgetting
 
-    def test_what_is_forgotten_is_gone_at_once(self, people: KeyedStore[str]) -> None:
+    def test_a_forgotten_key_is_gone_at_once(self, people: KeyedStore[str]) -> None:
         assert people.forget("alice/allergy") is True
 
         assert people.get("alice/allergy") is None
@@ -178,7 +189,7 @@ class StoreContract:
         assert "alice/allergy" not in [key for key, _, _ in people.search("allergic to peanuts")]
         assert people.forget("alice/allergy") is False
 
-    def test_what_was_forgotten_can_be_added_again(self, people: KeyedStore[str]) -> None:
+    def test_a_forgotten_key_can_be_added_again(self, people: KeyedStore[str]) -> None:
         for text in ("Alice is over it.", PEOPLE["alice/allergy"], PEOPLE["alice/allergy"]):
             assert people.forget("alice/allergy") is True
             people.add("alice/allergy", text, {"again": True})
@@ -198,13 +209,15 @@ class StoreContract:
             ("which orchestra?", "bob/music"),
         ],
     )
-    def test_a_question_finds_what_has_words_of_it(self, people: KeyedStore[str], question: str, key: str) -> None:
+    def test_a_query_finds_values_that_contain_its_words(
+        self, people: KeyedStore[str], question: str, key: str
+    ) -> None:
         hits = people.search(question)
 
         assert hits[0][:2] == (key, PEOPLE[key])
         assert 0 < hits[0][2] <= 1
 
-    def test_the_nearest_of_values_that_were_added_alike_comes_first(self, people: KeyedStore[str]) -> None:
+    def test_the_best_match_comes_first(self, people: KeyedStore[str]) -> None:
         hits = people.search("Alice lives near the red truck in Lisbon", top_k=5)
 
         scores = [score for _, _, score in hits]
@@ -216,7 +229,7 @@ class StoreContract:
         assert {key: value for key, value, _ in hits} == {key: PEOPLE[key] for key, _, _ in hits}
         assert people.search("Alice lives near the red truck in Lisbon", top_k=5) == hits
 
-    def test_accents_case_and_scripts_do_not_hide_a_word(self, store: KeyedStore[str]) -> None:
+    def test_a_word_is_found_across_accents_case_and_scripts(self, store: KeyedStore[str]) -> None:
         store.add("one", "Zoé mag das CAFÉ am Fluss.")
         store.add("two", "彼女は東京に住んでいます。")
         store.add("three", "Something else, of trains and hills.")
@@ -225,12 +238,12 @@ class StoreContract:
         assert store.search(unicodedata.normalize("NFD", "café"), top_k=1)[0][0] == "one"
         assert store.search("東京", top_k=1)[0][0] == "two"
 
-    def test_a_word_that_none_has_finds_nothing(self, people: KeyedStore[str]) -> None:
+    def test_an_unknown_word_finds_nothing(self, people: KeyedStore[str]) -> None:
         if self.by_words:
             assert people.search("xylophone") == []
         assert people.search("") == people.search("  \n") == []
 
-    def test_replaced_text_is_not_found_any_more(self, people: KeyedStore[str]) -> None:
+    def test_replaced_text_is_no_longer_found(self, people: KeyedStore[str]) -> None:
         people.add("bob/car", "He rides a bicycle.")
 
         hits = people.search("red truck to the quarry")
@@ -239,7 +252,7 @@ class StoreContract:
         if self.by_words:
             assert hits == []
 
-    def test_top_k_bounds_the_hits(self, store: KeyedStore[str]) -> None:
+    def test_top_k_limits_the_hits(self, store: KeyedStore[str]) -> None:
         for number in range(12):
             store.add(f"n/{number}", f"The cat number {number} sleeps.")
 
@@ -249,28 +262,28 @@ class StoreContract:
         assert len(store.search("cat", top_k=10**12)) == 12
 
     @pytest.mark.parametrize("top_k", [0, -1, True, False, "5", 2.0, None, [1]])
-    def test_what_is_no_number_of_hits_is_a_value_error(self, people: KeyedStore[str], top_k: Any) -> None:
+    def test_an_invalid_top_k_raises_value_error(self, people: KeyedStore[str], top_k: Any) -> None:
         with pytest.raises(ValueError, match="top_k"):
             people.search("peanuts", top_k=top_k)
 
     @pytest.mark.parametrize("query", [None, 5, b"x", ["x"]])
-    def test_what_is_no_text_is_no_question(self, people: KeyedStore[str], query: Any) -> None:
+    def test_an_invalid_query_raises_value_error(self, people: KeyedStore[str], query: Any) -> None:
         with pytest.raises(ValueError, match="query"):
             people.search(query)
 
-    def test_any_text_is_a_question(self, people: KeyedStore[str]) -> None:
+    def test_any_text_is_a_valid_query(self, people: KeyedStore[str]) -> None:
         for question in samples.questions():
             hits = people.search(question, top_k=2)
             assert len(hits) <= 2, question
             assert all(PEOPLE[key] == value and 0 <= score <= 1 for key, value, score in hits), question
-        for operator in OPERATORS:
+        for operator in QUERY_SYNTAX:
             if "peanut" not in operator:
                 assert people.search(f"peanuts allergic injector {operator}")[0][0] == "alice/allergy", operator
         assert people.keys() == sorted(PEOPLE)
 
     # --- keys
 
-    def test_a_prefix_is_of_whole_segments(self, store: KeyedStore[str]) -> None:
+    def test_a_prefix_matches_whole_segments(self, store: KeyedStore[str]) -> None:
         for key in ("a", "a/b", "a/b/c", "a/bc", "a/b c", "a/b.c", "ab", "A/b", "b/a", "a%/b", "a_/b"):
             store.add(key, "x")
 
@@ -281,32 +294,34 @@ class StoreContract:
         assert store.keys("_") == store.keys("nothing") == []
         assert len(store.keys()) == len(store.keys("")) == 11
 
-    def test_keys_come_in_pages(self, store: KeyedStore[str]) -> None:
+    def test_keys_are_returned_in_pages(self, store: KeyedStore[str]) -> None:
         keys = sorted([*(f"n/{number:02}" for number in range(25)), "m", "o/1", "n"])
         for key in keys:
             store.add(key, "x")
 
-        assert _pages(lambda after: store.keys(after=after, limit=7)) == keys
-        assert _pages(lambda after: store.keys("n", after=after, limit=10)) == [key for key in keys if key[0] == "n"]
+        assert _all_pages(lambda after: store.keys(after=after, limit=7)) == keys
+        assert _all_pages(lambda after: store.keys("n", after=after, limit=10)) == [
+            key for key in keys if key[0] == "n"
+        ]
         assert store.keys("n", after="zzz") == []
         assert store.keys("n", after="n/23x") == ["n/24"]
         assert store.keys("n", after="a", limit=1) == ["n"]
         assert len(store.keys(limit=10**12)) == len(keys)
 
-    def test_items_are_keys_with_their_values_in_the_same_pages(self, people: KeyedStore[str]) -> None:
+    def test_items_are_paged_like_keys(self, people: KeyedStore[str]) -> None:
         assert people.items() == sorted(PEOPLE.items())
         assert [key for key, _ in people.items("bob")] == ["bob/car", "bob/music"]
         assert people.items("bob", after="bob/car", limit=1) == [("bob/music", PEOPLE["bob/music"])]
         assert people.items("bob", after="bob/music") == people.items("nobody") == []
 
     @pytest.mark.parametrize("options", [{"limit": 0}, {"limit": True}, {"limit": "1"}, {"after": 5}, {"prefix": None}])
-    def test_what_is_no_page_is_a_value_error(self, people: KeyedStore[str], options: dict[str, Any]) -> None:
+    def test_an_invalid_page_raises_value_error(self, people: KeyedStore[str], options: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=next(iter(options))):
             people.keys(**options)
 
-    # --- life
+    # --- concurrency, closing and reopening
 
-    def test_threads_lose_nothing(self, store: KeyedStore[str]) -> None:
+    def test_concurrent_threads_lose_no_writes(self, store: KeyedStore[str]) -> None:
         def work(number: int) -> None:
             for turn in range(50):
                 store.add(f"t{number}/{turn}", f"thread{number} says turn{turn}", {"turn": turn})
@@ -320,21 +335,21 @@ class StoreContract:
         assert len(store.search("turn7 turn8", top_k=100)) >= 16
         assert (store.get("shared") or "").startswith("written by thread")
 
-    def test_of_those_who_revise_a_value_at_once_one_does(self, store: KeyedStore[str]) -> None:
+    def test_only_one_of_several_concurrent_revisions_succeeds(self, store: KeyedStore[str]) -> None:
         if not self.revises_at_once:
             return
         store.add("count", "0 times")
 
         def count() -> None:
-            done = 0
-            while done < 20:
+            revisions = 0
+            while revisions < 20:
                 known = store.get("count") or ""
-                done += store.revise("count", f"{int(known.split()[0]) + 1} times", known=known)
+                revisions += store.revise("count", f"{int(known.split()[0]) + 1} times", known=known)
 
         _run_together([count] * 4)
         assert store.get("count") == "80 times"
 
-    def test_what_is_kept_lasts(self, place: Any, people: KeyedStore[str]) -> None:
+    def test_values_survive_closing_and_reopening(self, place: Any, people: KeyedStore[str]) -> None:
         people.add("bob/car", "He rides a bicycle.", {"since": 2025})
         people.forget("carol/garden")
         people.close()
@@ -348,7 +363,7 @@ class StoreContract:
             else:
                 assert again.keys() == []
 
-    def test_two_stores_on_one_place_see_each_other(self, place: Any, people: KeyedStore[str]) -> None:
+    def test_two_stores_on_one_place_see_each_others_changes(self, place: Any, people: KeyedStore[str]) -> None:
         if self.lasts:
             with self.make_store(place) as other:
                 assert other.get("bob/car") == PEOPLE["bob/car"]
@@ -362,7 +377,7 @@ class StoreContract:
             assert people.get("alice/city") is None
             assert "alice/city" not in [key for key, _, _ in people.search("Lisbon river")]
 
-    def test_closing_twice_is_closing_once(self, people: KeyedStore[str]) -> None:
+    def test_a_store_can_be_closed_twice_and_used_again(self, people: KeyedStore[str]) -> None:
         people.close()
         people.close()
 
@@ -373,19 +388,19 @@ class StoreContract:
         assert people.forget("later") is True
 
 
-def _same(one: object, other: object) -> bool:
-    """Tell whether two values are equal, of the same kinds: 1 is not True."""
+def _is_same(one: object, other: object) -> bool:
+    """Return whether two values are equal and of the same types: 1 is not True."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _run_together(tasks: Sequence[Callable[[], None]]) -> None:
-    """Run each in a thread of its own; what fails in one fails here."""
+    """Run each task in a thread of its own, and raise the exception of one that fails."""
     with ThreadPoolExecutor(len(tasks)) as pool:
-        for done in [pool.submit(task) for task in tasks]:
-            done.result()
+        for future in [pool.submit(task) for task in tasks]:
+            future.result()
 
 
-def _pages(page: Callable[[str], list[str]]) -> list[str]:
+def _all_pages(page: Callable[[str], list[str]]) -> list[str]:
     found: list[str] = []
     while more := page(found[-1] if found else ""):
         found += more

@@ -1,4 +1,4 @@
-"""Fixtures of memfs for pytest, loaded where memfs is installed: `vault`."""
+"""The pytest plugin of memfs, with the fixture `vault`; pytest loads it wherever memfs is installed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def vault(tmp_path: Path) -> "Iterator[Vault]":
-    """A fresh, empty memfs vault in a directory of its own."""
+    """Yield a new, empty memfs vault in a directory of its own."""
     from memfs import Vault
 
     with Vault.init(tmp_path / "vault") as made:

@@ -1,4 +1,4 @@
-"""What the contract of a store is tried with: plain facts, and everything odd."""
+"""Test data of StoreContract: plain facts, and unusual or invalid keys, values, metas and queries."""
 
 import random
 from typing import Any
@@ -10,7 +10,7 @@ PEOPLE = {
     "bob/music": "Bob plays the cello in an orchestra on Fridays.",
     "carol/garden": "Carol grows tomatoes and beans on her balcony.",
 }
-ODD_KEYS = (
+UNUSUAL_KEYS = (
     "a", "0", "a/b/c", "/a", "a/", "a//b", "/", "//", ".", "..", "../x", "../../etc/passwd",
     "a/../b", "%2e%2e/x", "%", "%%",
     "%2e", "a_b", "a%b", "with space", " leading", "trailing ", "Tea", "tea", "TEA", "caf\u00e9",
@@ -22,10 +22,10 @@ ODD_KEYS = (
     "東" * 500, "😀" * 250,
     "n.", "n", "x\u0307", "ẋ", "memory:1", "memory:2",
 )  # fmt: skip
-ODD_VALUES = {
+UNUSUAL_VALUES = {
     "emoji": "🙂 👩‍👩‍👧 🇵🇹",
     "lines": "one\ntwo\r\nthree\rfour\n\n\n",
-    "around": "\n\n  words with room around them \t\n",
+    "around": "\n\n  words with space around them \t\n",
     "header": "---\nid: m-1\ntype: x\n---\n\nbody",
     "half-header": "---\nid: [",
     "fence": "---",
@@ -65,7 +65,7 @@ METAS: tuple[dict[str, Any], ...] = (
     {"odd key": 1, "ünï": "東京 😀", "": "blank", "a.b": 1, "a/b": 2, "'": '"', "-": "---", "yes": "no", "1": 2},
     {"supersedes": ["[[x]]"], "aliases": ["y"], "long": "z" * 5000},
 )
-OPERATORS = (
+QUERY_SYNTAX = (
     "AND", "OR NOT", "NEAR(", "a AND", '"', '"unbalanced', "'", "''", "(", ")", "((((", "a:b",
     "key:peanuts", "*", "peanut*",
     "^peanuts", "-peanuts", "+peanuts", "a NEAR/2 b", "{x}", "[1 TO 2]", "\\", "%", "_", "%_%",
@@ -74,9 +74,9 @@ OPERATORS = (
     "\x1b", "\ud800", "\ufffe",
     "Who's there?", "select * from entries", "東京", "🙂", "é", "e\u0301", "the", "who are you", "a", "",  " ",
 )  # fmt: skip
-NO_KEYS = ("", " ", "\t", "a\nb", "a\0b", "\ud800", "x" * 501, None, 5, b"x", ["x"])
-NO_VALUES = ("", " \n\t", "a\0b", "\ud800", None, 5, b"x", ["x"], "é" * (1 << 22))
-NO_METAS: tuple[Any, ...] = (
+INVALID_KEYS = ("", " ", "\t", "a\nb", "a\0b", "\ud800", "x" * 501, None, 5, b"x", ["x"])
+INVALID_VALUES = ("", " \n\t", "a\0b", "\ud800", None, 5, b"x", ["x"], "é" * (1 << 22))
+INVALID_METAS: tuple[Any, ...] = (
     [("a", 1)],
     "a",
     {1: 2},
@@ -89,9 +89,9 @@ NO_METAS: tuple[Any, ...] = (
 
 
 def questions() -> list[str]:
-    """Texts that a query parser may stumble over, the same every time."""
-    pick = random.Random(7)  # noqa: S311
-    letters = "abc peanuts \"'()*:^-+&|!~<>{}[]\\%_;\n\0é東🙂\u0301\ud800"
-    random_ones = ["".join(pick.choices(letters, k=pick.randint(1, 60))) for _ in range(300)]
-    asked = [*OPERATORS, *(f"peanuts {operator}" for operator in OPERATORS)]
-    return [*asked, "x " * 5000, "(" * 3000, "NOT " * 2500, *random_ones]
+    """Return texts that may break a query parser; the same ones on every call."""
+    generator = random.Random(7)  # noqa: S311
+    alphabet = "abc peanuts \"'()*:^-+&|!~<>{}[]\\%_;\n\0é東🙂\u0301\ud800"
+    random_queries = ["".join(generator.choices(alphabet, k=generator.randint(1, 60))) for _ in range(300)]
+    queries = [*QUERY_SYNTAX, *(f"peanuts {operator}" for operator in QUERY_SYNTAX)]
+    return [*queries, "x " * 5000, "(" * 3000, "NOT " * 2500, *random_queries]

@@ -31,9 +31,9 @@ log = logging.getLogger("memfs.agent")
 class LongTerm:
     """The strategies and the retrieval of one session.
 
-    A strategy uses its own model, else `model`, else the agent's model if `lends` is set. A strategy that needs a model
-    and has none is off, which is logged once. `manager` creates the manager that records the turns; `adapt` converts
-    the object given as a model to a Model.
+    A strategy uses its own model, else `model`, else the agent's model if `agent_lends_model` is set. A strategy that
+    needs a model and has none is off, which is logged once. `manager` creates the manager that records the turns;
+    `adapt` converts the object given as a model to a Model.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LongTerm:
         config: VaultMemoryConfig,
         *,
         model: Any = None,
-        lends: bool = False,
+        agent_lends_model: bool = False,
         manager: Callable[..., MemoryManager] = MemoryManager,
         adapt: Callable[[Any], Any] = as_model,
     ) -> None:
@@ -49,7 +49,7 @@ class LongTerm:
         self._is_owner = not isinstance(config.vault, Vault)
         self.vault = config.vault if isinstance(config.vault, Vault) else Vault(config.vault)
         self._model = None if model is None else adapt(model)
-        self._adapt, self._lends = adapt, lends
+        self._adapt, self._agent_lends_model = adapt, agent_lends_model
         self.strategies = self._usable_strategies() if config.persistence_mode is PersistenceMode.FULL else []
         self.stores = [self._store(strategy) for strategy in self.strategies]
         self.manager = manager(self.stores, search_tool_config=False, injection=False) if self.stores else None
@@ -58,7 +58,7 @@ class LongTerm:
     def _usable_strategies(self) -> list[Strategy]:
         """Return the strategies that have a model or need none; log the others, and those that are extractive."""
         strategies = with_models(with_companions(self.config.strategies), self._adapt)
-        has_model = self._lends or self._model is not None
+        has_model = self._agent_lends_model or self._model is not None
         off = [strategy.name for strategy in strategies if lacks_model(strategy, has_model=has_model)]
         usable = [strategy for strategy in strategies if strategy.name not in off]
         extractive = [one.name for one in usable if isinstance(one, SummaryStrategy) and not one.model]

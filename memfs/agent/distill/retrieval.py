@@ -27,13 +27,13 @@ _QUERY_OPERATORS = re.compile(r'["“”*]')  # in a conversation they are plain
 class Retriever:
     """Searches the namespaces of a session, given as `lookups`, and adds the result to the current user turn.
 
-    The last field is a callback that gets the added texts, so that extraction can ignore their echo.
+    `on_retrieved` is called with the added texts, so that extraction can ignore their echo.
     """
 
     vault: Vault
     lookups: Sequence[tuple[str, RetrievalConfig]]
     tag: str = "user_context"
-    told: Callable[[Iterable[str]], None] = lambda _: None
+    on_retrieved: Callable[[Iterable[str]], None] = lambda _: None
     _turn: tuple[object, str] | None = field(default=None, init=False, repr=False)  # of the cached text
     _text: str = field(default="", init=False, repr=False)
 
@@ -68,7 +68,7 @@ class Retriever:
         if question.strip() and self.lookups:
             self.vault.usage.searched([hit.memory.id for hit in hits])
         found = fit_budget([_entry(hit) for hit in hits], MAX_CONTEXT_TOKENS)
-        self.told(entry.content for entry in found)
+        self.on_retrieved(entry.content for entry in found)
         return render(found, self.tag) if found else ""
 
     def search(self, question: str) -> list[Hit]:

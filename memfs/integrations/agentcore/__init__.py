@@ -93,8 +93,6 @@ class AgentCoreVault:
             self._strategies = before
             raise
 
-    adopt = add_strategies  # the name in version 0.9
-
     def _check_strategies(self) -> None:
         """Raise InvalidSetupError if a strategy, or its model, is not valid."""
         VaultMemoryConfig(self.vault, "session", "actor", strategies=self._strategies)
@@ -108,13 +106,9 @@ class AgentCoreVault:
         """Return whether messages are distilled."""
         return bool(self._strategies)
 
-    listens = has_strategies  # the name in version 0.9
-
     def retract_message(self, actor: str, session: str, number: int) -> None:
         """Drop a message that waits to be distilled."""
         edit_pending(self.vault.root, MessageEdit(session, actor, number))
-
-    take_back = retract_message  # the name in version 0.9
 
     def record_messages(self, actor: str, session: str, messages: Sequence[Mapping[str, Any]], first: int) -> None:
         """Record messages to be distilled by the next flush; `first` is the number of the first one."""
@@ -129,8 +123,6 @@ class AgentCoreVault:
             for number, message in enumerate(messages, first):
                 if attachment is not None:
                     attachment.record(with_position(message, session, number, actor))
-
-    hear = record_messages  # the name in version 0.9
 
     def flush(self) -> None:
         """Distil the recorded messages and wait for it; turns that fail stay pending. Never raises."""

@@ -45,7 +45,7 @@ class VaultSessionManager(RepositorySessionManager):
         if not isinstance(config, VaultMemoryConfig):
             raise InvalidSetupError("VaultSessionManager", f"config: {short_repr(config)} is not a VaultMemoryConfig")
         self.config = config
-        self._long_term = LongTerm(config, lends=True, manager=MemoryManager, adapt=as_memfs_model)
+        self._long_term = LongTerm(config, agent_lends_model=True, manager=MemoryManager, adapt=as_memfs_model)
         self._turn_messages: dict[str, list[SessionMessage]] = {}  # of the current turn, by agent
         self._attachments: dict[str, ConversationState] = {}
         self._repository = _Repository(self._long_term.vault, config, self._amend)

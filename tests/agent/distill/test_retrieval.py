@@ -205,14 +205,14 @@ def test_what_raises_is_not_in_the_way_of_the_call(vault: Vault, caplog: pytest.
     def fail(texts: Any) -> None:
         raise ZeroDivisionError("of the listener")
 
-    assert told(Retriever(vault, [("/preferences", RetrievalConfig())], told=fail), user("sushi")) == ""
+    assert told(Retriever(vault, [("/preferences", RetrievalConfig())], on_retrieved=fail), user("sushi")) == ""
     assert "nothing is retrieved: of the listener" in caplog.text
 
 
 def test_what_is_told_is_noted(vault: Vault) -> None:
     vault.add(SUSHI, "/preferences/alice")
     noted: list[str] = []
-    found = Retriever(vault, [("/preferences", RetrievalConfig())], told=noted.extend)
+    found = Retriever(vault, [("/preferences", RetrievalConfig())], on_retrieved=noted.extend)
 
     told(found, user("sushi"))
     assert noted == [SUSHI]

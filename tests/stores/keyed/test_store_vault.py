@@ -17,7 +17,7 @@ from memfs.stores.keyed import KeyedStore
 from memfs.stores.keyed.key_paths import is_hashed, key_to_path, path_to_key
 from memfs.stores.keyed.vault_store import VaultKeyedStore
 from memfs.testing import StoreContract
-from memfs.testing.samples import ODD_KEYS
+from memfs.testing.samples import UNUSUAL_KEYS
 
 LETTERS = 'aAbéÉ\u0301\u0307ßſ東😀 .-~#%25/\\:*?"<>|{}dmMDconCON0_\u200d'
 
@@ -112,7 +112,15 @@ def test_no_key_leaves_the_namespace(tmp_path: Path, snapshot: Snapshot) -> None
     store = VaultKeyedStore(vault, "/memories/a")
     store.add("x", "First.")
     before = snapshot(tmp_path, "deep/vault/.memfs", "deep/vault/memories/a")
-    for key in (*ODD_KEYS, "../b/x", "../../secret/somebody-elses", "/secret/x", "..", "%2e%2e/secret", "a/../../../b"):
+    for key in (
+        *UNUSUAL_KEYS,
+        "../b/x",
+        "../../secret/somebody-elses",
+        "/secret/x",
+        "..",
+        "%2e%2e/secret",
+        "a/../../../b",
+    ):
         store.add(key, f"The value of {key[:20]}.")
 
     assert snapshot(tmp_path, "deep/vault/.memfs", "deep/vault/memories/a") == before
