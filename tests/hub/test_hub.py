@@ -1,4 +1,4 @@
-"""Two vaults and a hub: what one sends the other has, and nothing is lost on the way."""
+"""Two vaults and a hub: changes of one reach the other, and nothing is lost."""
 
 import os
 import shutil
@@ -47,14 +47,14 @@ def laptop(tmp_path: Path) -> Iterator[Vault]:
 
 
 def save(vault: Vault, path: str, text: str | bytes) -> None:
-    """Save as an editor does."""
+    """Write a file as an editor does."""
     target = vault.root / path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def files(vault: Vault, *, archived: bool = False) -> dict[str, bytes]:
-    """Every memory file, by path."""
+    """Return the bytes of every memory, by path."""
     return {memory.path: memory.data for memory in vault.list(archived=archived)}
 
 
@@ -62,21 +62,21 @@ def texts(vault: Vault) -> dict[str, str]:
     return {path: data.decode() for path, data in files(vault).items()}
 
 
-def told(report: HubReport) -> dict[str, object]:
-    """What a report says, without what is empty."""
+def changes_in(report: HubReport) -> dict[str, object]:
+    """Return the non-empty lists of a report."""
     names = ("created", "updated", "moved", "removed", "conflicts")
     return {name: list(value) for name in names if (value := getattr(report, name))}
 
 
 def age(vault: Vault) -> None:
-    """Let every file be as old as the hills, so that its stamp can be relied on."""
+    """Set the times of every file far into the past, so that its stamp is reliable."""
     for path in vault.root.rglob("*.md"):
         os.utime(path, ns=(1_700_000_000_000_000_000 + hash(path.name) % 10**9,) * 2)
 
 
 @pytest.fixture
 def shared(hub: Hub, desk: Vault, laptop: Vault) -> None:
-    """Three memories that both vaults and the hub have."""
+    """Put three memories into both vaults and the hub."""
     save(desk, "facts/tea.md", "Alice drinks tea.\n")
     save(desk, "facts/sushi.md", "Alice eats sushi.\n")
     save(desk, "people/bob.md", "---\nid: m-bob\ntitle: Bob\n---\n\nBob climbs.\n")
@@ -84,10 +84,10 @@ def shared(hub: Hub, desk: Vault, laptop: Vault) -> None:
     pull(laptop, hub)
 
 
-# --- what is sent is there
+# --- changes
 
 
-def test_what_is_pushed_is_pulled_byte_for_byte(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_files_are_pushed_and_pulled_byte_for_byte(hub: Hub, desk: Vault, laptop: Vault) -> None:
     contents = {
         "facts/plain.md": b"No header.\n", "facts/crlf.md": b"---\r\ntitle: x\r\n---\r\n\r\nLine.\r\n",
         "facts/bom.md": b"\xef\xbb\xbfMark.\n", "facts/latin.md": b"caf\xe9 au lait\n", "facts/zero.md": b"a\0b\n",
@@ -106,19 +106,29 @@ def test_what_is_pushed_is_pulled_byte_for_byte(hub: Hub, desk: Vault, laptop: V
     assert not sent.problems + received.problems
 
 
-def test_nothing_to_do_is_nothing_done(hub: Hub, desk: Vault, laptop: Vault, shared: None, snapshot: Snapshot) -> None:
+def test_a_sync_without_changes_writes_nothing(
+    hub: Hub, desk: Vault, laptop: Vault, shared: None, snapshot: Snapshot
+) -> None:
     before = snapshot(laptop.root)
 
-    assert told(push(desk, hub)) == told(push(laptop, hub)) == told(pull(desk, hub)) == told(pull(laptop, hub)) == {}
+    assert (
+        changes_in(push(desk, hub))
+        == changes_in(push(laptop, hub))
+        == changes_in(pull(desk, hub))
+        == changes_in(pull(laptop, hub))
+        == {}
+    )
     assert snapshot(laptop.root, ".memfs") == {path: of for path, of in before.items() if ".memfs" not in path}
 
 
-def test_a_change_on_one_side_is_made_on_the_other(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_change_on_one_side_reaches_the_other(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     save(laptop, "facts/tea.md", "Alice drinks sencha.\n")
     laptop.add("Alice sings.", "/facts")
     sent, received = push(laptop, hub), pull(desk, hub)
 
-    assert told(sent) == told(received) == {"created": ["facts/alice-sings.md"], "updated": ["facts/tea.md"]}
+    assert (
+        changes_in(sent) == changes_in(received) == {"created": ["facts/alice-sings.md"], "updated": ["facts/tea.md"]}
+    )
     assert files(desk) == files(laptop)
 
 
@@ -128,10 +138,10 @@ def test_the_same_change_on_both_sides_is_no_conflict(hub: Hub, desk: Vault, lap
         save(vault, "facts/new.md", "Both found it.\n")
     push(desk, hub)
 
-    assert told(pull(laptop, hub)) == told(push(laptop, hub)) == {}
+    assert changes_in(pull(laptop, hub)) == changes_in(push(laptop, hub)) == {}
 
 
-def test_what_is_received_is_found_at_once(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_pulled_memory_is_found_at_once(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     assert [hit.memory.path for hit in laptop.search("who climbs?")] == ["people/bob.md"]
     save(desk, "facts/ski.md", "Carol skis.\n")
     push(desk, hub)
@@ -140,7 +150,7 @@ def test_what_is_received_is_found_at_once(hub: Hub, desk: Vault, laptop: Vault,
     assert [hit.memory.path for hit in laptop.search("who skis?")] == ["facts/ski.md"]
 
 
-def test_only_a_namespace_is_mirrored_if_one_is_named(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_with_a_namespace_only_its_memories_are_mirrored(hub: Hub, desk: Vault, laptop: Vault) -> None:
     save(desk, "facts/tea.md", "Tea.\n")
     save(desk, "factsheets/x.md", "No.\n")
     save(desk, "people/bob.md", "Bob.\n")
@@ -153,16 +163,14 @@ def test_only_a_namespace_is_mirrored_if_one_is_named(hub: Hub, desk: Vault, lap
     assert pull(laptop, hub).created == ("factsheets/x.md",)
 
 
-def test_a_larger_namespace_that_was_pulled_counts_for_a_smaller_one(
-    hub: Hub, desk: Vault, laptop: Vault, shared: None
-) -> None:
+def test_a_pull_of_a_larger_namespace_covers_a_smaller_one(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     before = hub.database.rows_received
 
     assert pull(laptop, hub, namespace="/facts").unchanged == 0
     assert hub.database.rows_received == before + 1
 
 
-def test_a_scope_mirrors_its_subtree_alone(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_a_scope_mirrors_only_its_subtree(hub: Hub, desk: Vault, laptop: Vault) -> None:
     save(desk, "facts/tea.md", "Tea.\n")
     save(desk, "people/bob.md", "Bob.\n")
 
@@ -173,7 +181,7 @@ def test_a_scope_mirrors_its_subtree_alone(hub: Hub, desk: Vault, laptop: Vault)
         pull(desk, hub, namespace="/archive")
 
 
-def test_a_path_that_is_too_long_for_the_hub_is_told_and_keeps_no_other_from_it(hub: Hub, desk: Vault) -> None:
+def test_a_path_too_long_for_the_hub_is_reported_and_blocks_no_other(hub: Hub, desk: Vault) -> None:
     names = [sha256(bytes([number])).hexdigest() + "-" * 26 for number in range(30)]  # 90 characters each
     deep, deeper = ("/".join((*names[:depth], "tea.md")) for depth in (20, 30))
     for path in ("tea.md", deep, deeper):
@@ -184,10 +192,10 @@ def test_a_path_that_is_too_long_for_the_hub_is_told_and_keeps_no_other_from_it(
     assert [(one.path, one.reason) for one in report.problems] == [
         (deeper, "not mirrored: its path is longer than 2,500 bytes")
     ]
-    assert told(push(desk, hub)) == {}
+    assert changes_in(push(desk, hub)) == {}
 
 
-def test_what_is_not_a_memory_stays_at_home(hub: Hub, desk: Vault) -> None:
+def test_files_that_are_not_memories_are_not_sent(hub: Hub, desk: Vault) -> None:
     for path in ("README.md", "notes.txt", "sessions/s/x.md", "archive/facts/old.md", ".obsidian/x.md", "facts/~x.md"):
         save(desk, path, "No.\n")
     (desk.root / "facts" / "link.md").symlink_to("/etc/passwd")
@@ -197,7 +205,7 @@ def test_what_is_not_a_memory_stays_at_home(hub: Hub, desk: Vault) -> None:
     assert [problem.path for problem in report.problems] == ["facts/link.md"]
 
 
-def test_a_folder_that_was_never_made_a_vault_stays_clean(hub: Hub, tmp_path: Path, git: Git) -> None:
+def test_a_push_adds_no_visible_files_to_a_plain_directory(hub: Hub, tmp_path: Path, git: Git) -> None:
     (tmp_path / "notes").mkdir()
     git(tmp_path / "notes", "init")
     with Vault(tmp_path / "notes") as vault:
@@ -232,17 +240,19 @@ with Vault(sys.argv[1]) as vault, Hub(sys.argv[2]) as hub:
 # --- removals and moves
 
 
-def test_a_removal_that_is_received_goes_to_the_archive(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_pulled_removal_moves_the_file_to_the_archive(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     desk.remove("facts/tea.md")
     sent, received = push(desk, hub), pull(laptop, hub)
 
-    assert told(sent) == told(received) == {"removed": ["facts/tea.md"]}
+    assert changes_in(sent) == changes_in(received) == {"removed": ["facts/tea.md"]}
     assert files(laptop, archived=True)["archive/facts/tea.md"] == b"Alice drinks tea.\n"
     assert "facts/tea.md" not in files(laptop)
-    assert told(push(laptop, hub)) == told(pull(desk, hub)) == {}
+    assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {}
 
 
-def test_what_is_forgotten_here_is_forgotten_there(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_memory_forgotten_here_is_forgotten_on_the_other_side(
+    hub: Hub, desk: Vault, laptop: Vault, shared: None
+) -> None:
     desk.forget("facts/tea.md")
     push(desk, hub)
     pull(laptop, hub)
@@ -250,63 +260,63 @@ def test_what_is_forgotten_here_is_forgotten_there(hub: Hub, desk: Vault, laptop
     assert files(laptop, archived=True) == files(desk, archived=True)
 
 
-def test_what_comes_back_from_the_archive_is_sent_again(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_memory_restored_from_the_archive_is_sent_again(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     desk.forget("facts/tea.md")
     push(desk, hub)
     pull(laptop, hub)
     laptop.move("archive/facts/tea.md", "/facts")
 
-    assert told(push(laptop, hub)) == told(pull(desk, hub)) == {"created": ["facts/tea.md"]}
+    assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {"created": ["facts/tea.md"]}
     assert files(desk)["facts/tea.md"] == b"Alice drinks tea.\n"
 
 
 def test_a_move_is_a_move_on_the_other_side(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     desk.move("people/bob.md", "team/bob.md")
-    desk.move("facts/tea.md", "facts/drinks.md")  # without an id: known by its bytes
+    desk.move("facts/tea.md", "facts/drinks.md")  # without an id: matched by its bytes
     sent, received = push(desk, hub), pull(laptop, hub)
 
     moved = [("facts/tea.md", "facts/drinks.md"), ("people/bob.md", "team/bob.md")]
-    assert told(sent) == told(received) == {"moved": moved}
+    assert changes_in(sent) == changes_in(received) == {"moved": moved}
     assert files(laptop, archived=True) == files(desk, archived=True)
-    assert len(laptop.versions("team/bob.md")) == 1, "kept versions go with it"
+    assert len(laptop.versions("team/bob.md")) == 1, "kept versions move with the file"
 
 
-def test_a_memory_that_was_moved_and_edited_is_known_by_its_id(
-    hub: Hub, desk: Vault, laptop: Vault, shared: None
-) -> None:
+def test_a_moved_and_edited_memory_is_matched_by_its_id(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     desk.move("people/bob.md", "team/bob.md")
     desk.append("team/bob.md", "And swims.")
     push(desk, hub)
 
-    assert told(pull(laptop, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
+    assert changes_in(pull(laptop, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
     assert files(laptop, archived=True) == files(desk, archived=True)
 
 
-def test_a_move_there_and_an_edit_here_are_both_kept(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_move_on_the_hub_and_a_local_edit_are_both_kept(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     desk.move("people/bob.md", "team/bob.md")
     push(desk, hub)
     laptop.append("people/bob.md", "And swims.")
 
-    assert told(pull(laptop, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
-    assert told(push(laptop, hub)) == told(pull(desk, hub)) == {"updated": ["team/bob.md"]}
+    assert changes_in(pull(laptop, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
+    assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {"updated": ["team/bob.md"]}
     assert "And swims." in texts(desk)["team/bob.md"]
     assert files(laptop, archived=True) == files(desk, archived=True)
 
 
-def test_a_move_there_and_an_edit_here_wait_for_a_pull(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_local_edit_of_a_memory_moved_on_the_hub_waits_for_a_pull(
+    hub: Hub, desk: Vault, laptop: Vault, shared: None
+) -> None:
     desk.move("people/bob.md", "team/bob.md")
     push(desk, hub)
     laptop.append("people/bob.md", "And swims.")
     reason = "moved on the hub and changed here: pull first"
     for dry_run in (True, False):
         report = push(laptop, hub, dry_run=dry_run)
-        assert told(report) == {"conflicts": [Conflict("people/bob.md", reason)]}
+        assert changes_in(report) == {"conflicts": [Conflict("people/bob.md", reason)]}
 
     pull(laptop, hub)
-    assert told(push(laptop, hub)) == {"updated": ["team/bob.md"]}
+    assert changes_in(push(laptop, hub)) == {"updated": ["team/bob.md"]}
 
 
-def test_a_move_here_and_an_edit_there_are_both_kept(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_local_move_and_an_edit_on_the_hub_are_both_kept(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     desk.append("people/bob.md", "And swims.")
     push(desk, hub)
     laptop.move("people/bob.md", "team/bob.md")
@@ -315,8 +325,8 @@ def test_a_move_here_and_an_edit_there_are_both_kept(hub: Hub, desk: Vault, lapt
         Conflict("team/bob.md", "moved here and changed on the hub (people/bob.md): pull first"),
     )
 
-    assert told(pull(laptop, hub)) == {"updated": ["team/bob.md"]}
-    assert told(push(laptop, hub)) == told(pull(desk, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
+    assert changes_in(pull(laptop, hub)) == {"updated": ["team/bob.md"]}
+    assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
     assert "And swims." in texts(desk)["team/bob.md"]
     assert files(laptop, archived=True) == files(desk, archived=True)
 
@@ -327,22 +337,22 @@ def test_the_same_move_on_both_sides_is_no_conflict(hub: Hub, desk: Vault, lapto
     desk.append("team/bob.md", "And swims.")
     push(desk, hub)
 
-    assert told(pull(laptop, hub)) == {"updated": ["team/bob.md"]}
+    assert changes_in(pull(laptop, hub)) == {"updated": ["team/bob.md"]}
     assert files(laptop, archived=True) == files(desk, archived=True)
 
 
-def test_a_move_to_a_name_that_is_taken_there_is_held_back(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_move_to_a_name_taken_on_the_hub_is_a_conflict(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     save(desk, "team/bob.md", "Another Bob.\n")
     push(desk, hub)
     laptop.move("people/bob.md", "team/bob.md")
 
-    assert told(push(laptop, hub)) == {
+    assert changes_in(push(laptop, hub)) == {
         "conflicts": [Conflict("team/bob.md", "changed here and on the hub: pull first")]
     }
     assert "people/bob.md" in pull(Vault.init(laptop.root.parent / "third"), hub).created
 
 
-def test_most_memories_gone_at_once_are_not_taken_for_removed(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_the_removal_of_most_memories_is_not_sent(hub: Hub, desk: Vault, laptop: Vault) -> None:
     for number in range(40):
         save(desk, f"facts/{number}.md", f"Fact {number}.\n")
     push(desk, hub)
@@ -356,9 +366,7 @@ def test_most_memories_gone_at_once_are_not_taken_for_removed(hub: Hub, desk: Va
     assert len(pull(laptop, hub).created) == 10
 
 
-def test_a_namespace_that_is_gone_is_not_taken_for_removed_whatever_is_pushed(
-    hub: Hub, desk: Vault, laptop: Vault
-) -> None:
+def test_the_removal_of_a_whole_namespace_is_not_sent(hub: Hub, desk: Vault, laptop: Vault) -> None:
     for number in range(8):
         save(desk, f"People/work/{number}.md", f"Person {number}.\n")
     for number in range(20):
@@ -377,7 +385,7 @@ def test_a_namespace_that_is_gone_is_not_taken_for_removed_whatever_is_pushed(
     assert len(pull(laptop, hub).created) == 19
 
 
-def test_a_handful_that_is_gone_is_removed_and_so_is_what_was_forgotten(hub: Hub, desk: Vault) -> None:
+def test_the_removal_of_a_few_or_of_forgotten_memories_is_sent(hub: Hub, desk: Vault) -> None:
     for number in range(3):
         save(desk, f"facts/{number}.md", f"Fact {number}.\n")
     for number in range(5):
@@ -392,13 +400,13 @@ def test_a_handful_that_is_gone_is_removed_and_so_is_what_was_forgotten(hub: Hub
     assert len(report.removed) == 8
 
 
-def test_an_unreadable_namespace_is_not_taken_for_removed(hub: Hub, desk: Vault, shared: None) -> None:
-    """Root reads everything, so a file that is too large stands for one that cannot be read."""
+def test_an_unreadable_file_is_not_taken_for_removed(hub: Hub, desk: Vault, shared: None) -> None:
+    """Root can read everything, so a file that is too large takes the role of an unreadable one."""
     with (desk.root / "facts" / "tea.md").open("wb") as file:
         file.truncate(9 * 1024 * 1024)
     report = push(desk, hub)
 
-    assert told(report) == {}
+    assert changes_in(report) == {}
     assert [problem.path for problem in report.problems] == ["facts/tea.md"]
 
 
@@ -410,7 +418,7 @@ def test_two_edits_of_one_memory_both_survive(hub: Hub, desk: Vault, laptop: Vau
     save(laptop, "facts/tea.md", "Laptop.\n")
     push(desk, hub)
     held_back = push(laptop, hub)
-    assert told(held_back) == {"conflicts": [Conflict("facts/tea.md", "changed here and on the hub: pull first")]}
+    assert changes_in(held_back) == {"conflicts": [Conflict("facts/tea.md", "changed here and on the hub: pull first")]}
 
     report = pull(laptop, hub)
     [conflict] = report.conflicts
@@ -418,12 +426,10 @@ def test_two_edits_of_one_memory_both_survive(hub: Hub, desk: Vault, laptop: Vau
     assert is_conflict_copy(conflict.copy)
     assert texts(laptop) | {"facts/tea.md": "Laptop.\n", conflict.copy: "Desk.\n"} == texts(laptop)
     assert [problem.path for problem in laptop.check()] == [conflict.copy]
-    assert told(pull(laptop, hub)) == {}, "a conflict is told once, then it is in the files"
+    assert changes_in(pull(laptop, hub)) == {}, "a conflict is reported once; from then on it is in the files"
 
 
-def test_a_conflict_that_a_person_settled_is_settled_everywhere(
-    hub: Hub, desk: Vault, laptop: Vault, shared: None
-) -> None:
+def test_a_resolved_conflict_is_resolved_everywhere(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     save(desk, "facts/tea.md", "Desk.\n")
     save(laptop, "facts/tea.md", "Laptop.\n")
     push(desk, hub)
@@ -431,11 +437,11 @@ def test_a_conflict_that_a_person_settled_is_settled_everywhere(
     save(laptop, "facts/tea.md", "Desk. Laptop.\n")
     laptop.remove(copy)
 
-    assert told(push(laptop, hub)) == told(pull(desk, hub)) == {"updated": ["facts/tea.md"]}
+    assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {"updated": ["facts/tea.md"]}
     assert files(desk) == files(laptop)
 
 
-def test_a_conflict_that_nobody_settled_still_loses_nothing(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_an_unresolved_conflict_loses_nothing(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     save(desk, "facts/tea.md", "Desk.\n")
     save(laptop, "facts/tea.md", "Laptop.\n")
     push(desk, hub)
@@ -448,31 +454,35 @@ def test_a_conflict_that_nobody_settled_still_loses_nothing(hub: Hub, desk: Vaul
     assert texts(desk)[copy] == "Desk.\n"
 
 
-def test_what_is_removed_here_and_changed_there_comes_back(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_memory_removed_here_and_changed_on_the_hub_is_restored(
+    hub: Hub, desk: Vault, laptop: Vault, shared: None
+) -> None:
     save(desk, "facts/tea.md", "Desk.\n")
     push(desk, hub)
     laptop.remove("facts/tea.md")
     reason = "removed here and changed on the hub"
-    assert told(push(laptop, hub)) == {"conflicts": [Conflict("facts/tea.md", f"{reason}: pull first")]}
+    assert changes_in(push(laptop, hub)) == {"conflicts": [Conflict("facts/tea.md", f"{reason}: pull first")]}
 
     assert pull(laptop, hub).conflicts == (Conflict("facts/tea.md", f"{reason}: restored"),)
     assert texts(laptop)["facts/tea.md"] == "Desk.\n"
-    assert told(push(laptop, hub)) == told(pull(laptop, hub)) == {}
+    assert changes_in(push(laptop, hub)) == changes_in(pull(laptop, hub)) == {}
 
 
-def test_what_is_changed_here_and_removed_there_is_kept(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_memory_changed_here_and_removed_on_the_hub_is_kept(
+    hub: Hub, desk: Vault, laptop: Vault, shared: None
+) -> None:
     desk.remove("facts/tea.md")
     push(desk, hub)
     save(laptop, "facts/tea.md", "Laptop.\n")
     reason = "removed on the hub and changed here"
 
     assert pull(laptop, hub).conflicts == (Conflict("facts/tea.md", f"{reason}: kept"),)
-    assert told(push(laptop, hub)) == {"created": ["facts/tea.md"]}
+    assert changes_in(push(laptop, hub)) == {"created": ["facts/tea.md"]}
     pull(desk, hub)
     assert files(desk) == files(laptop)
 
 
-def test_a_push_before_the_pull_sends_what_was_removed_there_again(
+def test_a_push_without_a_pull_sends_a_memory_removed_on_the_hub_again(
     hub: Hub, desk: Vault, laptop: Vault, shared: None
 ) -> None:
     desk.remove("facts/tea.md")
@@ -484,7 +494,7 @@ def test_a_push_before_the_pull_sends_what_was_removed_there_again(
     assert report.created == ("facts/tea.md",)
 
 
-def test_two_new_memories_of_one_name_both_survive(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_two_new_memories_with_the_same_name_both_survive(hub: Hub, desk: Vault, laptop: Vault) -> None:
     save(desk, "facts/tea.md", "Desk.\n")
     save(laptop, "facts/tea.md", "Laptop.\n")
     push(desk, hub)
@@ -493,13 +503,13 @@ def test_two_new_memories_of_one_name_both_survive(hub: Hub, desk: Vault, laptop
     assert (texts(laptop)["facts/tea.md"], texts(laptop)[copy]) == ("Laptop.\n", "Desk.\n")
 
 
-def test_names_that_differ_in_case_are_one_name_and_each_vault_keeps_its_own(
+def test_names_that_differ_in_case_are_one_memory_and_each_vault_keeps_its_spelling(
     hub: Hub, desk: Vault, laptop: Vault
 ) -> None:
     save(desk, "Facts/Tea.md", "Tea.\n")
     save(laptop, "facts/tea.md", "Tea.\n")
     push(desk, hub)
-    assert told(pull(laptop, hub)) == told(push(laptop, hub)) == {}
+    assert changes_in(pull(laptop, hub)) == changes_in(push(laptop, hub)) == {}
     save(laptop, "facts/tea.md", "More tea.\n")
     push(laptop, hub)
 
@@ -507,7 +517,7 @@ def test_names_that_differ_in_case_are_one_name_and_each_vault_keeps_its_own(
     assert texts(desk) == {"Facts/Tea.md": "More tea.\n"}
 
 
-def test_twins_of_one_vault_are_told_and_stay(hub: Hub, desk: Vault) -> None:
+def test_two_files_that_differ_in_case_are_reported_and_kept(hub: Hub, desk: Vault) -> None:
     save(desk, "facts/Tea.md", "Upper.\n")
     save(desk, "facts/tea.md", "Lower.\n")
     report = push(desk, hub)
@@ -518,29 +528,33 @@ def test_twins_of_one_vault_are_told_and_stay(hub: Hub, desk: Vault) -> None:
     ]
 
 
-# --- files that are no text, names that memfs does not make
+# --- files that are not UTF-8, invalid names
 
 
-def test_bytes_that_are_no_text_replace_and_are_replaced(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_files_that_are_not_utf8_are_replaced_in_both_directions(
+    hub: Hub, desk: Vault, laptop: Vault, shared: None
+) -> None:
     save(desk, "facts/tea.md", b"caf\xe9\n")
     push(desk, hub)
-    assert told(pull(laptop, hub)) == {"updated": ["facts/tea.md"]}
+    assert changes_in(pull(laptop, hub)) == {"updated": ["facts/tea.md"]}
     save(desk, "facts/tea.md", "Coffee.\n")
     push(desk, hub)
     pull(laptop, hub)
 
     everything = files(laptop, archived=True)
     assert everything["facts/tea.md"] == b"Coffee.\n"
-    assert everything["archive/facts/tea.md"] == b"Alice drinks tea.\n", "what was there is kept"
+    assert everything["archive/facts/tea.md"] == b"Alice drinks tea.\n", "the old file is archived"
     assert everything["archive/facts/tea-2.md"] == b"caf\xe9\n"
 
 
-def test_a_name_that_memfs_does_not_make_is_told_until_it_is_gone(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_a_file_name_that_memfs_refuses_is_reported_by_every_pull_until_it_is_renamed(
+    hub: Hub, desk: Vault, laptop: Vault
+) -> None:
     save(desk, "facts/why?.md", "Because.\n")
     push(desk, hub)
     for _ in range(2):
         report = pull(laptop, hub)
-        assert told(report) == {}
+        assert changes_in(report) == {}
         assert [str(problem) for problem in report.problems] == [
             "facts/why?.md:1: not pulled: the character '?' in a name"
         ]
@@ -548,11 +562,11 @@ def test_a_name_that_memfs_does_not_make_is_told_until_it_is_gone(hub: Hub, desk
     push(desk, hub)
     report = pull(laptop, hub)
 
-    assert told(report) == {"created": ["facts/why.md"]}
+    assert changes_in(report) == {"created": ["facts/why.md"]}
     assert report.problems == ()
 
 
-def test_what_somebody_wrote_into_the_database_cannot_leave_the_tree(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_paths_written_into_the_database_cannot_leave_the_vault(hub: Hub, desk: Vault, laptop: Vault) -> None:
     save(desk, "facts/tea.md", "Tea.\n")
     push(desk, hub)
     paths = "../out.md /etc/x.md facts/../../x.md sessions/s/x.md archive/x.md .git/x.md x README.md".split()
@@ -565,14 +579,14 @@ def test_what_somebody_wrote_into_the_database_cannot_leave_the_tree(hub: Hub, d
     before = set(laptop.root.parent.rglob("*"))
     report = pull(laptop, hub)
 
-    assert told(report) == {"created": ["facts/tea.md"]}
+    assert changes_in(report) == {"created": ["facts/tea.md"]}
     assert [problem.path for problem in report.problems] == sorted(paths)
     assert {problem.reason for problem in report.problems} == {"not pulled: its path is not the path of a memory"}
     new = {path for path in set(laptop.root.parent.rglob("*")) - before if ".memfs" not in path.parts}
     assert {path.relative_to(laptop.root).as_posix() for path in new} == {"facts", "facts/tea.md"}
 
 
-def test_bytes_that_were_damaged_on_the_hub_are_not_taken(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_damaged_bytes_on_the_hub_are_not_pulled(hub: Hub, desk: Vault, laptop: Vault) -> None:
     save(desk, "facts/tea.md", "Tea.\n")
     push(desk, hub)
     hub.database.rows("UPDATE memfs.files SET data = 'Poison.'")
@@ -582,7 +596,7 @@ def test_bytes_that_were_damaged_on_the_hub_are_not_taken(hub: Hub, desk: Vault,
     assert [problem.reason for problem in report.problems] == ["not pulled: its bytes on the hub are damaged"]
 
 
-def test_what_is_too_large_for_a_memory_is_not_taken(hub: Hub, desk: Vault, laptop: Vault) -> None:
+def test_a_file_on_the_hub_that_is_too_large_is_not_pulled(hub: Hub, desk: Vault, laptop: Vault) -> None:
     save(desk, "facts/tea.md", "Tea.\n")
     push(desk, hub)
     hub.database.rows("UPDATE memfs.files SET data = convert_to(repeat('x', 9000000), 'UTF8')")
@@ -592,10 +606,10 @@ def test_what_is_too_large_for_a_memory_is_not_taken(hub: Hub, desk: Vault, lapt
     assert [problem.reason for problem in report.problems] == ["not pulled: larger than 8 MiB"]
 
 
-# --- what is remembered
+# --- the sync state
 
 
-def test_what_is_remembered_does_not_grow_with_the_number_of_changes(desk: Vault) -> None:
+def test_the_sync_state_does_not_grow_with_the_number_of_changes(desk: Vault) -> None:
     hub, path = "0" * 36, desk.root / ".memfs" / "hub" / ("0" * 36)
     for turn in range(5):
         with open_vault_root(desk) as root, open_sync_state(root, hub) as state:
@@ -609,14 +623,16 @@ def test_what_is_remembered_does_not_grow_with_the_number_of_changes(desk: Vault
         assert state.entries == {"tea.md": SyncedFile("tea.md", bytes([4, 143] * 16), "")}
 
 
-def test_without_what_is_remembered_everything_is_compared_and_nothing_lost(
+def test_without_the_sync_state_everything_is_compared_and_nothing_lost(
     hub: Hub, desk: Vault, laptop: Vault, shared: None
 ) -> None:
     for vault in (desk, laptop):
         [log] = (vault.root / ".memfs" / "hub").iterdir()
         log.unlink()
     save(desk, "facts/tea.md", "Desk.\n")
-    assert told(push(desk, hub)) == {"conflicts": [Conflict("facts/tea.md", "changed here and on the hub: pull first")]}
+    assert changes_in(push(desk, hub)) == {
+        "conflicts": [Conflict("facts/tea.md", "changed here and on the hub: pull first")]
+    }
     report = pull(desk, hub)
 
     assert report.unchanged == 2
@@ -626,7 +642,7 @@ def test_without_what_is_remembered_everything_is_compared_and_nothing_lost(
 
 
 @pytest.mark.parametrize("damage", ["empty", "zeroed", "flipped", "torn", "another file", "a newer version"])
-def test_a_damaged_memory_of_the_last_meeting_is_none(
+def test_a_damaged_sync_state_is_treated_as_missing(
     hub: Hub, desk: Vault, laptop: Vault, shared: None, damage: str
 ) -> None:
     [log] = (laptop.root / ".memfs" / "hub").iterdir()
@@ -651,17 +667,15 @@ def test_a_damaged_memory_of_the_last_meeting_is_none(
     assert "Desk.\n" in texts(desk).values()
 
 
-def test_another_hub_is_another_acquaintance(
-    hub: Hub, desk: Vault, laptop: Vault, shared: None, postgres: Server
-) -> None:
+def test_each_hub_has_its_own_sync_state(hub: Hub, desk: Vault, laptop: Vault, shared: None, postgres: Server) -> None:
     postgres.run("DROP DATABASE IF EXISTS another WITH (FORCE)", "CREATE DATABASE another")
     with Hub(postgres.url(database="another")) as other:
         assert len(push(desk, other).created) == 3
-        assert told(push(desk, other)) == told(push(desk, hub)) == {}
+        assert changes_in(push(desk, other)) == changes_in(push(desk, hub)) == {}
     assert len(list((desk.root / ".memfs" / "hub").iterdir())) == 2
 
 
-def test_a_hub_that_was_set_back_is_compared_anew(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
+def test_a_hub_restored_from_a_backup_is_compared_again(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
     save(desk, "facts/new.md", "New.\n")
     push(desk, hub)
     pull(laptop, hub)
@@ -669,7 +683,7 @@ def test_a_hub_that_was_set_back_is_compared_anew(hub: Hub, desk: Vault, laptop:
     hub.database.rows("UPDATE memfs.hubs SET seq = 3")
     report = pull(laptop, hub)
 
-    assert (told(report), report.unchanged) == ({}, 3)
+    assert (changes_in(report), report.unchanged) == ({}, 3)
     assert "facts/new.md" in files(laptop)
 
 
@@ -677,11 +691,11 @@ def test_a_file_that_was_touched_is_read_and_not_sent(hub: Hub, desk: Vault, sha
     age(desk)
     report = push(desk, hub)
 
-    assert (told(report), report.unchanged) == ({}, 3)
+    assert (changes_in(report), report.unchanged) == ({}, 3)
 
 
-def test_an_edit_in_the_moment_of_a_push_is_seen_by_the_next(hub: Hub, desk: Vault) -> None:
-    """A file may change once more within a tick of the clock, and keep its size and its stamp."""
+def test_an_edit_during_a_push_is_seen_by_the_next_push(hub: Hub, desk: Vault) -> None:
+    """A file may change again within one clock tick, with the same size and stamp."""
     save(desk, "facts/tea.md", "one\n")
     push(desk, hub)
     path = desk.root / "facts" / "tea.md"
@@ -693,26 +707,26 @@ def test_an_edit_in_the_moment_of_a_push_is_seen_by_the_next(hub: Hub, desk: Vau
     assert push(desk, hub).updated == ("facts/tea.md",)
 
 
-def test_a_memory_that_changes_while_it_is_pulled_is_left_for_the_next_pull(
+def test_a_memory_that_changes_during_a_pull_is_left_for_the_next_pull(
     hub: Hub, desk: Vault, laptop: Vault, shared: None
 ) -> None:
-    """The first batch's progress is the moment in which a person saves."""
+    """The progress callback of the first batch saves the file."""
     save(desk, "bulk/large.md", "x" * 7_000_000)
     save(desk, "zoo/last.md", "Desk.\n" + "y" * 2_000_000)
     push(desk, hub)
 
-    def meddle(done: int, total: int) -> None:
+    def save_locally(done: int, total: int) -> None:
         if done < total:
             save(laptop, "zoo/last.md", "Laptop.\n")
 
-    report = pull(laptop, hub, progress=meddle)
+    report = pull(laptop, hub, progress=save_locally)
     assert [problem.path for problem in report.problems] == ["zoo/last.md"]
     assert texts(laptop)["zoo/last.md"] == "Laptop.\n"
     [conflict] = pull(laptop, hub).conflicts
     assert texts(laptop)[conflict.copy].startswith("Desk.\n")
 
 
-def test_a_push_and_a_pull_of_one_vault_wait_for_each_other(hub: Hub, desk: Vault, postgres_url: str) -> None:
+def test_two_pushes_of_one_vault_wait_for_each_other(hub: Hub, desk: Vault, postgres_url: str) -> None:
     for number in range(3):
         save(desk, f"bulk/{number}.md", "x" * 7_000_000)
     code = """
@@ -733,10 +747,10 @@ print(len(push(Vault(sys.argv[1]), sys.argv[2]).created))
     assert out == "0\n"
 
 
-# --- dry runs, and what cannot be
+# --- dry runs and errors
 
 
-def test_a_dry_run_tells_and_does_nothing(
+def test_a_dry_run_reports_and_changes_nothing(
     hub: Hub, desk: Vault, laptop: Vault, shared: None, snapshot: Snapshot
 ) -> None:
     save(desk, "facts/tea.md", "Desk.\n")
@@ -744,18 +758,18 @@ def test_a_dry_run_tells_and_does_nothing(
     desk.move("people/bob.md", "team/bob.md")
     desk.remove("facts/sushi.md")
     rows = hub.database.rows("SELECT * FROM memfs.files ORDER BY key")
-    would = push(desk, hub, dry_run=True)
+    preview = push(desk, hub, dry_run=True)
     assert rows == hub.database.rows("SELECT * FROM memfs.files ORDER BY key")
-    assert told(would) == told(push(desk, hub))
+    assert changes_in(preview) == changes_in(push(desk, hub))
 
     save(laptop, "facts/tea.md", "Laptop.\n")
     before = snapshot(laptop.root)
-    would = pull(laptop, hub, dry_run=True)
+    preview = pull(laptop, hub, dry_run=True)
     assert snapshot(laptop.root) == before
-    assert told(would) == told(pull(laptop, hub))
+    assert changes_in(preview) == changes_in(pull(laptop, hub))
 
 
-def test_a_dry_run_makes_no_hub(hub: Hub, desk: Vault) -> None:
+def test_a_dry_run_creates_no_hub(hub: Hub, desk: Vault) -> None:
     save(desk, "facts/tea.md", "Tea.\n")
 
     assert push(desk, hub, dry_run=True).created == ("facts/tea.md",)
@@ -763,14 +777,14 @@ def test_a_dry_run_makes_no_hub(hub: Hub, desk: Vault) -> None:
         hub.status()
 
 
-def test_a_pull_from_where_nobody_pushed_is_an_error(hub: Hub, desk: Vault) -> None:
+def test_a_pull_from_a_database_without_a_hub_is_an_error(hub: Hub, desk: Vault) -> None:
     with pytest.raises(MissingTablesError) as caught:
         pull(desk, hub)
 
     assert caught.value.hint == "Push to it first, or check the name of the database."
 
 
-def test_a_hub_of_a_newer_memfs_is_refused(hub: Hub, desk: Vault, shared: None) -> None:
+def test_a_hub_of_a_newer_version_is_refused(hub: Hub, desk: Vault, shared: None) -> None:
     hub.database.rows("UPDATE memfs.schema_versions SET version = 99")
 
     for act in (push, pull):
@@ -778,7 +792,7 @@ def test_a_hub_of_a_newer_memfs_is_refused(hub: Hub, desk: Vault, shared: None) 
             act(desk, hub)
 
 
-def test_a_database_that_cannot_hold_all_names_is_refused(postgres: Server, desk: Vault) -> None:
+def test_a_database_with_another_encoding_is_refused(postgres: Server, desk: Vault) -> None:
     postgres.run(
         "DROP DATABASE IF EXISTS latin WITH (FORCE)",
         "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'",
@@ -792,7 +806,7 @@ def test_a_database_that_cannot_hold_all_names_is_refused(postgres: Server, desk
     assert "ENCODING 'UTF8'" in caught.value.hint
 
 
-def test_a_vault_that_cannot_be_written_says_so(hub: Hub, desk: Vault) -> None:
+def test_a_push_of_a_read_only_vault_is_a_clear_error(hub: Hub, desk: Vault) -> None:
     save(desk, "facts/tea.md", "Tea.\n")
     subprocess.run(["mount", "--bind", "-o", "ro", desk.root, desk.root], check=True)
     try:

@@ -1,4 +1,4 @@
-"""The feed of changes of a hub: numbers in the order of commits, so that whoever follows it misses nothing."""
+"""The feed of changes of a hub: numbers follow the order of commits, so that a reader misses nothing."""
 
 import threading
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from support.postgres_server import Server
 from memfs.errors import StoreUnavailableError
 from memfs.hub.remote import Hub, Upload
 
-LIMIT = 60
-WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+TIMEOUT = 60
+COUNT_WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def names(hub: Hub, after: int) -> list[str]:
     return [row.path for row in hub.changes("", after, hub.status().seq)]
 
 
-def test_a_writer_waits_for_the_one_before_it_and_a_reader_for_neither(hub: Hub, postgres: Server) -> None:
-    """The first writer has its numbers, and commits when the second one has been waiting for a while."""
+def test_writers_wait_for_each_other_and_readers_do_not_wait(hub: Hub, postgres: Server) -> None:
+    """The first writer has its numbers, and commits after the second one has started to wait."""
     name = hub.status().hub
     may_commit, has_written = threading.Event(), threading.Event()
 
@@ -38,31 +38,31 @@ def test_a_writer_waits_for_the_one_before_it_and_a_reader_for_neither(hub: Hub,
         with hub.transaction(name) as transaction:
             transaction.upload([upload("first-1"), upload("first-2")])
             has_written.set()
-            assert may_commit.wait(LIMIT)
+            assert may_commit.wait(TIMEOUT)
 
     def second() -> None:
-        assert has_written.wait(LIMIT)
+        assert has_written.wait(TIMEOUT)
         with hub.transaction(name) as transaction:
             transaction.upload([upload("second")])
 
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(first), pool.submit(second)]
-        assert has_written.wait(LIMIT)
+        assert has_written.wait(TIMEOUT)
         try:
-            while postgres.run(WAITING) == [(0,)]:
+            while postgres.run(COUNT_WAITING) == [(0,)]:
                 assert not both[1].done(), "the second writer did not wait"
             assert (hub.status().seq, names(hub, 0)) == (0, [])
         finally:
             may_commit.set()
         for one in both:
-            one.result(LIMIT)
+            one.result(TIMEOUT)
 
     assert [(row.path, row.seq) for row in hub.changes("", 0, 9)] == [
         ("first-1.md", 1), ("first-2.md", 2), ("second.md", 3),
     ]  # fmt: skip
 
 
-def test_who_follows_the_feed_sees_every_change_of_many_writers(postgres_url: str, hub: Hub) -> None:
+def test_a_reader_of_the_feed_sees_every_change_of_concurrent_writers(postgres_url: str, hub: Hub) -> None:
     writers, batches = 4, 25
     name = hub.status().hub
     is_over = threading.Event()
@@ -92,16 +92,16 @@ def test_who_follows_the_feed_sees_every_change_of_many_writers(postgres_url: st
         reader = pool.submit(follow)
         try:
             for one in [pool.submit(write, writer) for writer in range(writers)]:
-                one.result(LIMIT)
+                one.result(TIMEOUT)
         finally:
             is_over.set()
-        seen = reader.result(LIMIT)
+        seen = reader.result(TIMEOUT)
 
     assert sorted(seen) == sorted(row.path for row in hub.changes("", 0, hub.status().seq))
     assert len(seen) == sum(1 + (writer + number) % 3 for writer in range(writers) for number in range(batches))
 
 
-def test_a_change_that_was_not_committed_leaves_no_gap(hub: Hub) -> None:
+def test_a_rolled_back_change_leaves_no_gap_in_the_numbers(hub: Hub) -> None:
     name = hub.status().hub
 
     def fail() -> None:
@@ -116,7 +116,7 @@ def test_a_change_that_was_not_committed_leaves_no_gap(hub: Hub) -> None:
     assert [(row.path, row.seq) for row in hub.changes("", 0, 9)] == [("kept.md", 1)]
 
 
-def test_a_memory_that_changed_since_it_was_read_of_comes_with_its_later_change(hub: Hub) -> None:
+def test_fetch_leaves_out_a_file_that_changed_since_it_was_listed(hub: Hub) -> None:
     name = hub.status().hub
     with hub.transaction(name) as transaction:
         transaction.upload([upload("tea"), upload("sushi")])
@@ -129,7 +129,7 @@ def test_a_memory_that_changed_since_it_was_read_of_comes_with_its_later_change(
     assert hub.fetch([later]) == {"tea.md": b"y"}
 
 
-def test_a_hub_that_took_the_place_of_another_is_not_written_to(hub: Hub) -> None:
+def test_a_hub_that_replaced_another_is_not_written_to(hub: Hub) -> None:
     name = hub.status().hub
     hub.database.rows("UPDATE memfs.hubs SET hub = gen_random_uuid()")
 
@@ -137,7 +137,7 @@ def test_a_hub_that_took_the_place_of_another_is_not_written_to(hub: Hub) -> Non
         pass
 
 
-def test_what_is_no_name_of_a_hub_is_refused(hub: Hub) -> None:
+def test_an_invalid_hub_name_in_the_database_is_refused(hub: Hub) -> None:
     hub.database.rows("ALTER TABLE memfs.hubs ALTER COLUMN hub TYPE text")
     hub.database.rows("UPDATE memfs.hubs SET hub = '../../etc/passwd'")
 

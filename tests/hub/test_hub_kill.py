@@ -1,4 +1,4 @@
-"""A push or a pull that is killed with -9 at any point, and run again: the same result as without the kill."""
+"""A push or a pull that is killed (SIGKILL) at any point and run again has the same result as without the kill."""
 
 import itertools
 import os
@@ -16,8 +16,8 @@ import memfs
 from memfs import Vault
 from memfs.hub import Hub, HubReport, pull, push
 
-POINTS = 9
-HOME = str(Path(memfs.__file__).parent)
+KILL_POINTS = 9
+MEMFS_DIR = str(Path(memfs.__file__).parent)
 Files = dict[str, bytes]
 
 
@@ -28,7 +28,7 @@ def hub(postgres_url: str) -> Iterator[Hub]:
 
 
 def files(root: Path) -> Files:
-    """Every file of a vault but what is derived."""
+    """Return the bytes of every file of a vault except `.memfs`."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in root.rglob("*")
@@ -41,7 +41,7 @@ def rows(hub: Hub) -> list[Any]:
 
 
 class Saved:
-    """The rows of a hub as they were, to begin from again."""
+    """A copy of the rows of a hub, to start from again."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -56,7 +56,7 @@ class Saved:
 
 
 def two_vaults(tmp_path: Path, hub: Hub) -> tuple[Path, Path]:
-    """Two vaults that had 60 memories in common, and have been changed since, in part the same memories."""
+    """Create two vaults that shared 60 memories and were both changed since. Return their roots."""
     desk, laptop = Vault.init(tmp_path / "desk"), Vault.init(tmp_path / "laptop")
     for number in range(60):
         header = f"---\nid: m-{number}\n---\n\n" if number % 2 else ""
@@ -74,7 +74,7 @@ def two_vaults(tmp_path: Path, hub: Hub) -> tuple[Path, Path]:
     for number in range(10):
         desk.create(f"new/{number}.md", f"New {number}.\n")
     desk.create("new/latin.md", b"caf\xe9\n")
-    for number in (1, 2, 9, 13):  # changed on both sides, removed there, moved there
+    for number in (1, 2, 9, 13):  # changed on both sides, removed on the hub, moved on the hub
         laptop.append(f"facts/{number % 7}/{number}.md", "Laptop, too.")
     laptop.remove("facts/3/3.md")
     laptop.move("facts/4/4.md", "moved/4.md")
@@ -84,10 +84,10 @@ def two_vaults(tmp_path: Path, hub: Hub) -> tuple[Path, Path]:
     return desk.root, laptop.root
 
 
-def in_a_child(act: Callable[[], object], last: int | None) -> int:
-    """Run in a process of its own, which is killed at the call of memfs with this number; how many there were, or 0.
+def run_in_child(act: Callable[[], object], last: int | None) -> int:
+    """Run in a child process that is killed at this call of a memfs function. Return the number of calls; 0 if killed.
 
-    Threads wait for each other now longer, now shorter: the last numbers may not be reached.
+    Thread timing varies, so the last numbers may not be reached.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -97,7 +97,7 @@ def in_a_child(act: Callable[[], object], last: int | None) -> int:
             numbers = itertools.count(1)
 
             def count(frame: Any, event: str, _: object) -> None:
-                if event == "call" and frame.f_code.co_filename.startswith(HOME) and next(numbers) == last:
+                if event == "call" and frame.f_code.co_filename.startswith(MEMFS_DIR) and next(numbers) == last:
                     os.kill(os.getpid(), signal.SIGKILL)
 
             threading.setprofile(count)
@@ -116,10 +116,10 @@ def in_a_child(act: Callable[[], object], last: int | None) -> int:
     return int(calls or 0)
 
 
-def points(act: Callable[[], object]) -> list[int]:
-    """The numbers of calls from the first to the last, evenly."""
-    total = in_a_child(act, None)
-    return sorted({1, *(total * number // POINTS for number in range(1, POINTS)), total - 20})
+def kill_points(act: Callable[[], object]) -> list[int]:
+    """Return call numbers, evenly distributed from the first to the last."""
+    total = run_in_child(act, None)
+    return sorted({1, *(total * number // KILL_POINTS for number in range(1, KILL_POINTS)), total - 20})
 
 
 def kill_and_repeat(
@@ -138,28 +138,28 @@ def kill_and_repeat(
 
     begin()
     run()
-    wanted = files(copy), result()
+    expected = files(copy), result()
     begin()
     kills = 0
-    for last in points(run):
+    for last in kill_points(run):
         begin()
-        kills += not in_a_child(run, last)
+        kills += not run_in_child(run, last)
         run()
-        differing = set(files(copy).items()) ^ set(wanted[0].items())
+        differing = set(files(copy).items()) ^ set(expected[0].items())
         assert not differing, f"killed at call {last}"
-        assert result() == wanted[1], f"killed at call {last}"
+        assert result() == expected[1], f"killed at call {last}"
         again = run()
         assert (again.changes, again.problems) == (0, ())
-    assert kills >= POINTS - 1
+    assert kills >= KILL_POINTS - 1
 
 
-def test_a_push_that_was_killed_is_repeated(hub: Hub, tmp_path: Path, postgres_url: str) -> None:
+def test_a_killed_push_can_be_repeated(hub: Hub, tmp_path: Path, postgres_url: str) -> None:
     desk, _ = two_vaults(tmp_path, hub)
 
     kill_and_repeat(desk, postgres_url, Saved(hub), push, lambda: rows(hub))
 
 
-def test_a_pull_that_was_killed_is_repeated(hub: Hub, tmp_path: Path, postgres_url: str) -> None:
+def test_a_killed_pull_can_be_repeated(hub: Hub, tmp_path: Path, postgres_url: str) -> None:
     desk, laptop = two_vaults(tmp_path, hub)
     push(Vault(desk), hub)
 

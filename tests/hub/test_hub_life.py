@@ -1,4 +1,4 @@
-"""Three vaults and a hub, whatever people do in whichever order: nothing is lost, and in the end all are alike."""
+"""Three vaults and a hub, with random actions in random order: nothing is lost, and all vaults converge."""
 
 import shutil
 import tempfile
@@ -18,8 +18,8 @@ ROUNDS = 4
 EXAMPLES, STEPS = 15, 25
 
 
-class Life(RuleBasedStateMachine):
-    """Every text is written once. Who saves over a text, or removes it, has seen it: that one may go."""
+class HubMachine(RuleBasedStateMachine):
+    """Every text is written once. Only a text that an action overwrites or removes may be gone at the end."""
 
     server: Server
 
@@ -30,19 +30,19 @@ class Life(RuleBasedStateMachine):
         self._hub = Hub(self.server.url())
         self._vaults = [Vault.init(self._folder / name) for name in ("desk", "laptop", "server")]
         self._number = 0
-        self._alive: set[bytes] = set()
+        self._expected: set[bytes] = set()
         push(self._vaults[0], self._hub)
 
-    def _let_go(self, path: Path) -> bytes:
-        """What a person saw, and does without."""
+    def _expect_gone(self, path: Path) -> bytes:
+        """Return the bytes of a file, and no longer expect them to survive."""
         data = path.read_bytes() if path.exists() else b""
-        self._alive.discard(data)
+        self._expected.discard(data)
         return data
 
     @rule(vault=VAULTS, path=PATHS, has_id=st.booleans())
     def save(self, vault: int, path: str, has_id: bool) -> None:
         target = self._vaults[vault].root / path
-        old = self._let_go(target)
+        old = self._expect_gone(target)
         self._number += 1
         start = f"---\nid: m-{self._number}\n---\n\n" if has_id else ""
         if old.startswith(b"---"):
@@ -50,12 +50,12 @@ class Life(RuleBasedStateMachine):
         text = f"{start}Text {self._number}.\n".encode()
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(text)
-        self._alive.add(text)
+        self._expected.add(text)
 
     @rule(vault=VAULTS, path=PATHS)
     def remove(self, vault: int, path: str) -> None:
         target = self._vaults[vault].root / path
-        self._let_go(target)
+        self._expect_gone(target)
         target.unlink(missing_ok=True)
 
     @rule(vault=VAULTS, path=PATHS, to=PATHS)
@@ -74,7 +74,7 @@ class Life(RuleBasedStateMachine):
         assert pull(self._vaults[vault], self._hub).problems == ()
 
     @rule(vault=VAULTS)
-    def lose_what_is_remembered(self, vault: int) -> None:
+    def delete_sync_state(self, vault: int) -> None:
         shutil.rmtree(self._vaults[vault].root / ".memfs" / "hub", ignore_errors=True)
 
     def teardown(self) -> None:
@@ -89,10 +89,10 @@ class Life(RuleBasedStateMachine):
             vault.close()
         shutil.rmtree(self._folder)
         assert trees[0] == trees[1] == trees[2]
-        assert self._alive <= {*trees[0].values(), *archives}
+        assert self._expected <= {*trees[0].values(), *archives}
 
 
-def test_whatever_people_do_nothing_is_lost_and_all_become_alike(postgres: Server, postgres_url: str) -> None:
-    Life.server = postgres
+def test_any_sequence_of_actions_loses_nothing_and_all_vaults_converge(postgres: Server, postgres_url: str) -> None:
+    HubMachine.server = postgres
 
-    run_state_machine_as_test(Life, settings=settings(max_examples=EXAMPLES, stateful_step_count=STEPS))
+    run_state_machine_as_test(HubMachine, settings=settings(max_examples=EXAMPLES, stateful_step_count=STEPS))

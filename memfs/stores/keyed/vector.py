@@ -101,7 +101,7 @@ class VectorStore(KeyedStore[str]):
         return self.store.meta(key)
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
-        """Return the texts whose vectors are nearest to that of a query. The score is the cosine, at least 0."""
+        """Return the texts whose vectors are nearest to that of a query. The score is the cosine, above 0."""
         limit, text = check_top_k(top_k), check_query(query)
         if not text.strip():
             return []

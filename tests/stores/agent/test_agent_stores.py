@@ -1,4 +1,4 @@
-"""Stores: one contract that every store keeps, and what is particular to each."""
+"""The agent stores: a contract for every store, and tests of each store."""
 
 import asyncio
 import itertools
@@ -69,7 +69,7 @@ known_values = st.sampled_from(
 
 
 def is_legible(value: object) -> bool:
-    """Tell whether nothing in a value is taken for encrypted, which an agent is not shown."""
+    """Return whether nothing in a value looks encrypted, which is not shown to an agent."""
     return "enc:v1:" not in json.dumps(value)
 
 
@@ -83,12 +83,12 @@ NEVER = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Wait for it in an event loop of its own."""
+    """Run a coroutine in a new event loop."""
     return asyncio.run(work)
 
 
 def ticking() -> Callable[[], datetime]:
-    """A clock that goes on by a minute whenever it is looked at."""
+    """Return a clock that advances by a minute with every call."""
     minutes = itertools.count()
     return lambda: NEVER + timedelta(minutes=next(minutes))
 
@@ -98,13 +98,15 @@ def texts(found: Any) -> list[str]:
 
 
 def holds(found: Found, given: Mapping[str, Any]) -> bool:
-    """Tell whether metadata came back, with the types that it was given with."""
-    told = found.metadata or {}
-    return given.keys() <= told.keys() and json.dumps({key: told[key] for key in given}) == json.dumps(dict(given))
+    """Return whether a memory has this metadata, with the same types."""
+    metadata = found.metadata or {}
+    if not given.keys() <= metadata.keys():
+        return False
+    return json.dumps({key: metadata[key] for key in given}) == json.dumps(dict(given))
 
 
 class StoreContract:
-    """What every store does; a fixture `make` of the subclass makes one."""
+    """The contract of every store. A subclass has a fixture `make` that returns a factory of stores."""
 
     @pytest.fixture
     def store(self, make: Make) -> Any:
@@ -112,10 +114,10 @@ class StoreContract:
 
     @pytest.fixture
     def lax(self, make: Make) -> Any:
-        """A store that keeps whatever it is given, also what looks like a secret."""
+        """Return a store without redaction, which also accepts texts that look like secrets."""
         return make(redaction=Policy(dict.fromkeys(DEFAULTS, "off")))
 
-    def test_what_is_added_is_found(self, store: Store) -> None:
+    def test_an_added_memory_is_found(self, store: Store) -> None:
         written = run(store.add("Bob is allergic to peanuts."))
 
         (found,) = run(store.search("any peanut allergy?"))
@@ -128,19 +130,19 @@ class StoreContract:
         assert found.metadata["relevance"] == round(found.relevance, 2)
         json.dumps(found.metadata)
 
-    def test_the_best_answer_comes_first(self, store: Store) -> None:
+    def test_the_best_hit_comes_first(self, store: Store) -> None:
         for text in ("Alice drinks tea.", "Alice drinks green tea at five.", "Bob has a car."):
             run(store.add(text))
 
         assert texts(run(store.search("green tea at five")))[0] == "Alice drinks green tea at five."
         assert "Bob has a car." not in texts(run(store.search("green tea")))
 
-    def test_a_question_about_something_else_finds_nothing(self, store: Store) -> None:
+    def test_an_off_topic_query_finds_nothing(self, store: Store) -> None:
         run(store.add("Alice likes sushi with tuna and green tea."))
 
         assert run(store.search("quarterly revenue forecast for tuna fishing fleets in Norway")) == []
 
-    def test_a_blank_question_lists_the_newest(self, store: Store) -> None:
+    def test_a_blank_query_lists_the_newest(self, store: Store) -> None:
         for number in range(4):
             run(store.add(f"Fact {number}."))
 
@@ -160,28 +162,28 @@ class StoreContract:
         assert len(run(store.search("tea", {"max_search_results": None}))) == 3
 
     @pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, "3", True])
-    def test_a_limit_that_cannot_be_is_refused(self, store: Store, limit: object) -> None:
+    def test_an_invalid_limit_is_refused(self, store: Store, limit: object) -> None:
         with pytest.raises(InvalidSearchError, match="max_search_results"):
             run(store.search("tea", {"max_search_results": limit}))
 
-    def test_a_question_that_is_no_text_is_refused(self, store: Store) -> None:
+    def test_a_query_that_is_not_a_text_is_refused(self, store: Store) -> None:
         with pytest.raises(InvalidSearchError, match="not a text"):
             run(store.search(5))  # type: ignore[arg-type]
 
-    def test_the_same_text_is_there_once(self, store: Store) -> None:
+    def test_the_same_text_is_stored_once(self, store: Store) -> None:
         first = run(store.add("Tea at  five."))
         again = run(store.add(" Tea at five.\n", {"x": 1}))
 
         assert (again.outcome, again.id) == ("duplicate", first.id)
         assert len(run(store.list())) == 1
 
-    def test_texts_that_differ_by_a_sign_are_two(self, store: Store) -> None:
+    def test_texts_that_differ_in_punctuation_are_different(self, store: Store) -> None:
         outcomes = [run(store.add(f"User prefers {name}")).outcome for name in ("C", "C++", "C#", "c")]
 
         assert outcomes == ["created"] * 4
 
     @pytest.mark.parametrize("text", ["", " \n\t", "\ud800 alone", None, 5, ["a"]])
-    def test_what_is_no_text_is_refused(self, store: Store, text: Any) -> None:
+    def test_content_that_is_not_a_text_is_refused(self, store: Store, text: Any) -> None:
         known = run(store.add("Tea."))
 
         for write in (store.add(text), store.update(known.id, text), store.supersede(known.id, text)):
@@ -190,7 +192,7 @@ class StoreContract:
         assert texts(run(store.list())) == ["Tea."]
 
     @pytest.mark.parametrize("text", ODD_TEXTS)
-    def test_odd_texts_come_back_and_are_known_as_forgotten(self, store: Store, text: str) -> None:
+    def test_odd_texts_are_read_back_and_recognized_as_forgotten(self, store: Store, text: str) -> None:
         run(store.forget(run(store.add("Something else was forgotten: tail, tea, word.")).id))
         written = run(store.add(text))
 
@@ -203,7 +205,7 @@ class StoreContract:
 
     @settings(max_examples=60, suppress_health_check=LENIENT)
     @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=80).filter(str.strip).filter(is_legible))
-    def test_any_text_comes_back(self, lax: Store, text: str) -> None:
+    def test_any_text_is_read_back(self, lax: Store, text: str) -> None:
         assert run(lax.get(run(lax.add(text)).id)).content.split() == text.split()
 
     @settings(max_examples=150, suppress_health_check=LENIENT)
@@ -213,7 +215,7 @@ class StoreContract:
     @example({"numbers": [*range(3000)], "type": "mine"})
     @example({f"key-{number}": number for number in range(1500)} | {"tags": ["a"], "importance": 9})
     @example({"description": "long " * 5000, "title": 'quoted "' * 2000, "type": "mine", "x": [1.0, 1, True]})
-    def test_any_metadata_comes_back_equal(self, lax: Store, metadata: dict[str, Any]) -> None:
+    def test_any_metadata_is_read_back_equal(self, lax: Store, metadata: dict[str, Any]) -> None:
         count = next(COUNT)
         written = run(lax.add(f"Unique number{count}.", metadata))
 
@@ -224,20 +226,18 @@ class StoreContract:
     @settings(max_examples=60, suppress_health_check=LENIENT)
     @given(before=metadatas, after=metadatas)
     @example({}, {"PWD": -1000000000000})
-    def test_metadata_of_an_update_comes_back_beside_what_was_there(
-        self, lax: Store, before: dict[str, Any], after: dict[str, Any]
-    ) -> None:
+    def test_an_update_merges_metadata(self, lax: Store, before: dict[str, Any], after: dict[str, Any]) -> None:
         written = run(lax.add(f"Unique number{next(COUNT)}.", before))
         run(lax.update(written.id, f"Changed number{next(COUNT)}.", after))
 
         found = run(lax.get(written.id))
         assert holds(found, {**{key: value for key, value in before.items() if key not in TOUCHED}, **after})
 
-    def test_metadata_that_is_no_mapping_is_refused(self, store: Store) -> None:
+    def test_metadata_that_is_not_a_mapping_is_refused(self, store: Store) -> None:
         with pytest.raises(InvalidMemoryError, match="not a mapping"):
             run(store.add("Tea.", ["a"]))  # type: ignore[arg-type]
 
-    def test_what_a_caller_does_with_metadata_later_changes_nothing(self, store: Store) -> None:
+    def test_metadata_is_copied(self, store: Store) -> None:
         given: dict[str, Any] = {"list": [1]}
         written = run(store.add("Tea.", given))
         given["list"].append(2)
@@ -245,7 +245,7 @@ class StoreContract:
 
         assert (run(store.get(written.id)).metadata or {})["list"] == [1]
 
-    def test_a_list_is_the_newest_first_in_pages(self, store: Store) -> None:
+    def test_a_list_has_the_newest_first_in_pages(self, store: Store) -> None:
         for number in range(5):
             run(store.add(f"Fact {number}."))
 
@@ -254,14 +254,14 @@ class StoreContract:
         with pytest.raises(InvalidSearchError):
             run(store.list(0))
 
-    def test_a_memory_that_is_not_there_is_an_error(self, store: Store) -> None:
+    def test_a_missing_memory_is_an_error(self, store: Store) -> None:
         refs: list[Any] = ["m-01k9zq6d0m2p3q4r5s6t7v8w9x", "nothing", "", "../x", "/etc/passwd", "\0", "\ud800", None]
         for ref in refs:
             for work in (store.get(ref), store.forget(ref), store.update(ref, "x"), store.supersede(ref, "x")):
                 with pytest.raises(MemoryNotFoundError):
                     run(work)
 
-    def test_an_update_puts_a_text_in_the_place_of_another(self, store: Store) -> None:
+    def test_an_update_replaces_the_text(self, store: Store) -> None:
         written = run(store.add("Tea at four.", {"type": "habit", "x": [1]}))
         outcome = run(store.update(written.id, "Tea at five.", {"y": None})).outcome
 
@@ -271,7 +271,7 @@ class StoreContract:
         assert texts(run(store.search("tea"))) == ["Tea at five."]
         assert run(store.update(written.id, "Tea at five.")).outcome == "unchanged"
 
-    def test_an_update_of_what_changed_since_is_refused(self, store: Store) -> None:
+    def test_update_refuses_a_stale_stamp(self, store: Store) -> None:
         written = run(store.add("Tea at four."))
         seen = run(store.get(written.id)).seen
         run(store.update(written.id, "Tea at five.", seen=seen))
@@ -280,7 +280,7 @@ class StoreContract:
             run(store.update(written.id, "Tea at six.", seen=seen))
         assert run(store.get(written.id)).content == "Tea at five."
 
-    def test_what_is_forgotten_is_gone_and_known_to_be(self, store: Store) -> None:
+    def test_a_forgotten_memory_is_gone_and_reported_as_forgotten(self, store: Store) -> None:
         kept = run(store.add("Tea at five."))
         gone = run(store.add("Tea at four."))
         assert run(store.forget(gone.id)).outcome == "archived"
@@ -296,7 +296,7 @@ class StoreContract:
                 run(work)
         assert run(store.add("Tea at four.")).outcome == "created"
 
-    def test_what_is_superseded_is_kept_out_of_the_way(self, store: Store) -> None:
+    def test_a_superseded_memory_is_kept_out_of_searches(self, store: Store) -> None:
         old = run(store.add("Alice lives in Rome."))
         new = run(store.supersede(old.id, "Alice lives in Paris.", {"tags": ["home"]}))
 
@@ -310,7 +310,7 @@ class StoreContract:
         assert holds(now, {"tags": ["home"]})
         assert not run(store.is_forgotten("Alice lives in Rome."))
 
-    def test_what_was_superseded_can_be_true_again(self, store: Store) -> None:
+    def test_a_superseded_text_can_be_restored(self, store: Store) -> None:
         rome = run(store.add("Alice lives in Rome."))
         paris = run(store.supersede(rome.id, "Alice lives in Paris."))
         for place, other in (("Rome", paris), ("Paris", rome), ("Rome", paris)):
@@ -327,13 +327,13 @@ class StoreContract:
         assert run(store.supersede(old.id, "Tea  at five.")).outcome == "duplicate"
         assert texts(run(store.list())) == ["Tea at five."]
 
-    def test_one_that_is_there_already_can_supersede_another(self, store: Store) -> None:
+    def test_an_existing_memory_can_supersede_another(self, store: Store) -> None:
         old, new = run(store.add("Tea at four.")), run(store.add("Tea at five."))
 
         assert run(store.supersede(old.id, "Tea at five.")).id == new.id
         assert texts(run(store.list())) == ["Tea at five."]
 
-    def test_pinned_memories_are_told_apart(self, store: Store) -> None:
+    def test_pinned_memories_are_listed_separately(self, store: Store) -> None:
         run(store.add("Tea at four."))
         run(store.add("Call the user Al.", {"pinned": True}))
         run(store.add("Answer in French.", {"pinned": True}))
@@ -342,7 +342,7 @@ class StoreContract:
         assert len(run(store.pinned(1))) == 1
         assert [one.pinned for one in run(store.list())] == [True, True, False]
 
-    def test_similar_finds_what_is_far(self, store: Store) -> None:
+    def test_similar_has_no_relevance_threshold(self, store: Store) -> None:
         run(store.add("Alice likes green tea."))
         run(store.add("Bob has a car."))
 
@@ -352,7 +352,7 @@ class StoreContract:
         assert run(store.similar("")) == []
         assert len(run(store.similar("Alice Bob", 1))) == 1
 
-    def test_a_long_text_is_cut_and_says_so_and_can_be_had_whole(self, make: Make) -> None:
+    def test_a_long_text_is_cut_with_a_note_and_get_returns_all_of_it(self, make: Make) -> None:
         store = make(max_chars=100)
         written = run(store.add("Alpha. " * 100))
 
@@ -361,7 +361,7 @@ class StoreContract:
         assert f"[cut: 699 characters; the whole is memory {written.id}]" in found.content
         assert run(store.get(written.id)).content == ("Alpha. " * 100).strip()
 
-    def test_a_store_that_is_read_only_takes_nothing(self, make: Make) -> None:
+    def test_a_read_only_store_refuses_writes(self, make: Make) -> None:
         store = make(writable=False)
 
         for work in (store.add("x"), store.update("x", "y"), store.supersede("x", "y"), store.forget("x")):
@@ -398,7 +398,7 @@ class StoreContract:
         assert all(has_method(store, name) for name in names)
         assert store.wants_facts
 
-    def test_threads_with_a_loop_each_lose_nothing(self, store: Store) -> None:
+    def test_threads_with_an_event_loop_each_lose_nothing(self, store: Store) -> None:
         async def add(worker: int) -> None:
             for number in range(10):
                 await asyncio.gather(store.add(f"Worker {worker} saw {number}."), store.add(f"All saw {number}."))
@@ -407,7 +407,7 @@ class StoreContract:
             list(pool.map(lambda worker: run(add(worker)), range(4)))
         assert len(run(store.list(100))) == 50
 
-    def test_one_store_serves_several_loops_at_once(self, store: Store) -> None:
+    def test_one_store_serves_several_event_loops_at_once(self, store: Store) -> None:
         meet = threading.Barrier(3)
 
         async def use(worker: int) -> list[str]:
@@ -424,7 +424,7 @@ class StoreContract:
 
     # --- messages
 
-    def test_messages_are_kept_as_one_episode(self, store: Store) -> None:
+    def test_messages_are_stored_as_one_episode(self, store: Store) -> None:
         messages: list[dict[str, Any]] = [
             {"role": "user", "content": [{"text": "Hello."}, {"toolUse": {"name": "x"}}]},
             {"role": "assistant", "content": "First line.\n\nSecond line."},
@@ -441,7 +441,7 @@ class StoreContract:
         assert found.content == "user: Hello.\nassistant: First line.\n  Second line."
         assert holds(found, {"type": "episode", "source": "messages 3-4, 6, 9"})
 
-    def test_messages_without_words_or_numbers(self, make: Make) -> None:
+    def test_messages_without_text_or_sequence_numbers(self, make: Make) -> None:
         store = make()
 
         assert run(store.add_messages([{"role": "user", "content": []}])) is None
@@ -452,29 +452,29 @@ class StoreContract:
 
     # --- the tools
 
-    def test_no_tools_unless_asked_for(self, store: Store) -> None:
+    def test_there_are_no_tools_by_default(self, store: Store) -> None:
         assert store.get_tools() == []
 
-    def test_the_tools_look_after_memories(self, make: Make) -> None:
+    def test_the_tools_read_change_and_forget_memories(self, make: Make) -> None:
         store = make(tools=("get", "list", "update", "forget"))
         tools = {tool.name: tool for tool in store.get_tools()}
         written = run(store.add("Tea at four.", {"tags": ["drink"]}))
 
         (listed,) = run(tools["list_memories"]())
-        told = run(tools["get_memory"](memory_id=written.id))
-        assert listed["id"] == told["id"] == written.id
-        assert (told["content"], told["store_name"]) == ("Tea at four.", store.name)
-        assert told["metadata"]["tags"] == ["drink"]
-        updated = run(tools["update_memory"](memory_id=written.id, content="Tea at five.", seen=told["seen"]))
+        read = run(tools["get_memory"](memory_id=written.id))
+        assert listed["id"] == read["id"] == written.id
+        assert (read["content"], read["store_name"]) == ("Tea at four.", store.name)
+        assert read["metadata"]["tags"] == ["drink"]
+        updated = run(tools["update_memory"](memory_id=written.id, content="Tea at five.", seen=read["seen"]))
         assert updated == {"id": written.id, "store_name": store.name, "outcome": "updated"}
         with pytest.raises(MemoryChangedError):
-            run(tools["update_memory"](memory_id=written.id, content="Tea.", seen=told["seen"]))
+            run(tools["update_memory"](memory_id=written.id, content="Tea.", seen=read["seen"]))
         assert run(tools["forget_memory"](memory_id=written.id))["outcome"] == "archived"
         assert run(tools["list_memories"]()) == []
-        json.dumps([listed, told, updated])
+        json.dumps([listed, read, updated])
         assert [tool.name for tool in store.get_tools() if tool.writes] == ["update_memory", "forget_memory"]
 
-    def test_the_tools_refuse_what_they_do_not_know(self, make: Make) -> None:
+    def test_the_tools_refuse_invalid_arguments(self, make: Make) -> None:
         store = make(tools=("get", "list", "update", "forget"))
         tools = {tool.name: tool for tool in store.get_tools()}
         written = run(store.add("Tea."))
@@ -499,7 +499,7 @@ class StoreContract:
         assert len(listed["content"]) < 350
         assert listed["content"].endswith("[699 characters]")
 
-    def test_a_read_only_store_has_no_tool_that_writes(self, make: Make) -> None:
+    def test_a_read_only_store_has_no_write_tools(self, make: Make) -> None:
         for name in ("update", "forget"):
             with pytest.raises(InvalidSetupError, match="read-only"):
                 make(writable=False, tools=[name])
@@ -515,7 +515,7 @@ class TestInMemoryStore(StoreContract):
     def make(self) -> Make:
         return lambda **arguments: InMemoryStore(clock=ticking(), **{"name": "memory", **arguments})
 
-    def test_memories_are_there_for_a_test_to_look_at(self) -> None:
+    def test_memories_lists_the_current_memories(self) -> None:
         store = InMemoryStore()
         run(store.add("Tea.", {"x": 1}))
         run(store.add("Cake."))
@@ -534,7 +534,7 @@ class TestInMemoryStore(StoreContract):
             ("喝茶", "我喜欢喝茶"),
         ],
     )
-    def test_words_are_found_in_other_forms(self, question: str, text: str) -> None:
+    def test_words_match_in_other_forms(self, question: str, text: str) -> None:
         store = InMemoryStore()
         run(store.add(text))
 
@@ -574,7 +574,7 @@ class TestVaultStore(StoreContract):
         assert json.loads(header.get("metadata")) == {"id": "x", "importance": 99, "user id": None}
         assert (header.tags, header.importance) == (("a",), 1)
 
-    def test_what_a_person_changes_in_the_header_is_what_counts(self, make: Make) -> None:
+    def test_an_edit_of_the_header_wins_over_stored_metadata(self, make: Make) -> None:
         store = make()
         written = run(store.add("Tea.", {"tags": "a, b", "x": 1}))
         store.vault.update(written.id, tags=["c"], x=2, mood="good")
@@ -604,7 +604,7 @@ class TestVaultStore(StoreContract):
             run(store.add("Tea.", {"x": circle}))
         assert run(store.list()) == []
 
-    def test_what_json_does_not_know_becomes_text(self, make: Make) -> None:
+    def test_values_that_json_lacks_become_text(self, make: Make) -> None:
         store = make()
         written = run(store.add("Tea.", {"when": datetime(2026, 1, 2, tzinfo=UTC), "path": Path("a/b"), 5: "five"}))
 
@@ -627,7 +627,9 @@ class TestVaultStore(StoreContract):
             ("/user-{actorId}", "user"),
         ],
     )
-    def test_the_name_is_the_namespace_without_the_values(self, vault: Vault, namespace: str, name: str) -> None:
+    def test_the_default_name_is_the_namespace_without_placeholders(
+        self, vault: Vault, namespace: str, name: str
+    ) -> None:
         assert VaultStore(vault, namespace, actor="alice").name == name
         assert VaultStore(vault, namespace, actor="alice", name="mine").name == "mine"
 
@@ -673,11 +675,11 @@ class TestVaultStore(StoreContract):
             {"type": 5},
         ],
     )
-    def test_a_namespace_that_cannot_be_is_a_setup_error(self, vault: Vault, arguments: dict[str, Any]) -> None:
+    def test_an_invalid_namespace_is_a_setup_error(self, vault: Vault, arguments: dict[str, Any]) -> None:
         with pytest.raises(InvalidSetupError, match="store '"):
             VaultStore(vault, **arguments)
 
-    def test_a_vault_that_is_not_there_raises_clearly(self, tmp_path: Path) -> None:
+    def test_a_missing_vault_is_a_clear_error(self, tmp_path: Path) -> None:
         with pytest.raises(VaultNotFoundError, match="nowhere: no vault here"):
             VaultStore(tmp_path / "nowhere")
         with pytest.raises(InvalidSetupError, match="vault: 5 is not"):
@@ -738,7 +740,7 @@ class TestVaultStore(StoreContract):
         written = run(store.add("Tea.", {"namespace": "/facts/alice/deeper", "path": "/facts/bob/x.md"}))
         assert written.path == "facts/alice/tea.md"
 
-    def test_a_scope_handle_is_a_vault_as_any(self, vault: Vault) -> None:
+    def test_a_scoped_handle_works_as_a_vault(self, vault: Vault) -> None:
         vault.add("Bob's tea.", "/facts/bob")
         store = VaultStore(vault.scope("/facts/alice"))
         written = run(store.add("My tea."))
@@ -758,7 +760,7 @@ class TestVaultStore(StoreContract):
         assert until is not None
         assert abs(until - datetime.now(UTC)) < timedelta(minutes=1)
 
-    def test_superseding_works_with_files_of_people(self, make: Make) -> None:
+    def test_superseding_works_with_hand_written_files(self, make: Make) -> None:
         store = make()
         run(store.add("Other."))
         folder = store.vault.root / "facts/alice"
@@ -771,7 +773,7 @@ class TestVaultStore(StoreContract):
 
     # --- files
 
-    def test_a_huge_file_is_cut_around_what_was_asked_for(self, vault: Vault) -> None:
+    def test_a_huge_file_is_cut_around_the_match(self, vault: Vault) -> None:
         text = (
             "filler words here\n" * 2000 + "The password  hint\nis a blue elephant.\n" + "more filler words\n" * 32_000
         )
@@ -845,7 +847,7 @@ asyncio.run(main())
         assert len({text for text in found if "friends" in text}) == 200
         assert len(vault.list("/facts")) == 250
 
-    def test_what_was_forgotten_is_known_in_a_large_vault(self, tmp_path: Path) -> None:
+    def test_forgotten_texts_are_recognized_in_a_large_vault(self, tmp_path: Path) -> None:
         fill(tmp_path, 3000)
         fill(tmp_path / "archive", 3000, seed=2)
         with Vault(tmp_path) as vault:
@@ -858,9 +860,9 @@ asyncio.run(main())
 
 
 class TestSeveralStores:
-    """The tools over several stores."""
+    """The tools over several stores at once."""
 
-    def test_a_ref_is_looked_up_in_each(self, vault: Vault) -> None:
+    def test_a_ref_is_looked_up_in_each_store(self, vault: Vault) -> None:
         mine, ours = InMemoryStore("mine"), VaultStore(vault, "/ours")
         first, second = run(mine.add("Mine.")), run(ours.add("Ours."))
         get, listing, forget = curation_tools([mine, ours], ["get", "list", "forget"])
@@ -871,7 +873,7 @@ class TestSeveralStores:
         assert len(run(listing(limit=1, offset=1))) == 1
         assert run(forget(memory_id=second.id)) == {"id": second.id, "store_name": "ours", "outcome": "archived"}
 
-    def test_what_is_in_a_read_only_store_is_not_changed(self, vault: Vault) -> None:
+    def test_a_memory_in_a_read_only_store_is_not_changed(self, vault: Vault) -> None:
         known = vault.add("Shared.", "/shared")
         shared, mine = VaultStore(vault, "/shared", writable=False), VaultStore(vault, "/mine")
         (update,) = curation_tools([shared, mine], ["update"])
@@ -882,7 +884,7 @@ class TestSeveralStores:
         assert run(update(memory_id=written.id, content="Changed."))["outcome"] == "updated"
         assert vault.read(known.id).body == "Shared."
 
-    def test_tools_that_no_store_can_serve_are_refused(self, vault: Vault) -> None:
+    def test_tools_that_no_store_supports_are_refused(self, vault: Vault) -> None:
         class Bare:
             name, description, max_search_results, writable, extraction = "bare", None, None, True, None
 
@@ -901,12 +903,12 @@ class TestSeveralStores:
 
 
 def scripted(*answers: dict[str, Any]) -> Any:
-    """A model of strands that gives these answers, and keeps what it was asked."""
+    """Return a Strands model that replies with these answers and records the messages that it receives."""
     from strands.models import Model
 
     class Scripted(Model):
         def __init__(self) -> None:
-            self.asked: list[Any] = []
+            self.received: list[Any] = []
             self.answers = iter(answers)
 
         def update_config(self, **model_config: Any) -> None: ...
@@ -918,7 +920,7 @@ def scripted(*answers: dict[str, Any]) -> Any:
             raise NotImplementedError
 
         async def stream(self, messages: Any, *arguments: Any, **named: Any) -> AsyncGenerator[Any, None]:
-            self.asked.append(json.loads(json.dumps(messages)))
+            self.received.append(json.loads(json.dumps(messages)))
             answer = next(self.answers)
             yield {"messageStart": {"role": "assistant"}}
             if "text" in answer:
@@ -939,7 +941,7 @@ def any_store(request: pytest.FixtureRequest, vault: Vault) -> Store:
     return VaultStore(vault, "/facts") if request.param == "vault" else InMemoryStore()
 
 
-def test_strands_own_manager_searches_and_adds(any_store: Store) -> None:
+def test_the_manager_of_strands_searches_and_adds(any_store: Store) -> None:
     from strands.memory import MemoryManager
 
     manager = MemoryManager([any_store], add_tool_config=True)  # type: ignore[list-item]
@@ -953,7 +955,7 @@ def test_strands_own_manager_searches_and_adds(any_store: Store) -> None:
         run(locked.add("x", {"stores": ["locked"]}))
 
 
-def test_an_agent_of_strands_adds_by_its_tool_and_is_told(any_store: Store) -> None:
+def test_a_strands_agent_adds_with_its_tool_and_gets_the_memory_injected(any_store: Store) -> None:
     from strands import Agent
     from strands.memory import MemoryManager
 
@@ -968,12 +970,12 @@ def test_an_agent_of_strands_adds_by_its_tool_and_is_told(any_store: Store) -> N
     agent("Which allergy does Bob have?")
 
     assert texts(run(any_store.list())) == ["Bob is allergic to peanuts."]
-    assert "stored" in json.dumps(model.asked[1][-1])
-    assert f'<entry source=\\"{any_store.name}\\">Bob is allergic to peanuts.' in json.dumps(model.asked[2][-1])
+    assert "stored" in json.dumps(model.received[1][-1])
+    assert f'<entry source=\\"{any_store.name}\\">Bob is allergic to peanuts.' in json.dumps(model.received[2][-1])
     assert "<memory>" not in json.dumps(agent.messages)
 
 
-def test_strands_own_manager_hands_the_turns_to_a_vault(vault: Vault) -> None:
+def test_the_manager_of_strands_passes_turns_to_a_vault(vault: Vault) -> None:
     from strands import Agent
     from strands.memory import MemoryManager
 
@@ -989,7 +991,7 @@ def test_strands_own_manager_hands_the_turns_to_a_vault(vault: Vault) -> None:
 # --- the package --------------------------------------------------------------------------------------
 
 
-def test_the_public_names_are_there() -> None:
+def test_the_public_names_exist_and_have_docstrings() -> None:
     assert all(getattr(memfs.stores, name).__doc__ for name in memfs.stores.__all__)
     assert sorted(memfs.stores.__all__) == dir(memfs.stores)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):

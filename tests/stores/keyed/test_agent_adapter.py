@@ -1,4 +1,4 @@
-"""Keyed stores as stores of an agent: with our manager, and with the real one of Strands."""
+"""Keyed stores as agent stores: with the MemoryManager of memfs, and with the real one of Strands."""
 
 import asyncio
 import itertools
@@ -31,14 +31,14 @@ from memfs.stores.keyed.agent_adapter import KeyedAgentStore
 
 @pytest.fixture(params=["memory", "vault", "sqlite", "vector"])
 def keyed(request: pytest.FixtureRequest, tmp_path: Path) -> KeyedStore[str]:
-    """A keyed store of each kind."""
-    made: dict[str, Any] = {
+    """Return a keyed store of each kind."""
+    factories: dict[str, Any] = {
         "memory": InMemoryKeyedStore,
         "vault": lambda: VaultKeyedStore(tmp_path / "vault"),
         "sqlite": lambda: SqliteStore(tmp_path / "x.db"),
         "vector": VectorStore,
     }
-    store: KeyedStore[str] = made[request.param]()
+    store: KeyedStore[str] = factories[request.param]()
     return store
 
 
@@ -46,7 +46,7 @@ def run(call: Any) -> Any:
     return asyncio.run(call)
 
 
-def test_what_an_agent_adds_is_kept_and_found(keyed: KeyedStore[str]) -> None:
+def test_a_memory_added_by_an_agent_is_stored_and_found(keyed: KeyedStore[str]) -> None:
     store = as_agent_store(keyed, name="facts", prefix="alice")
     added = run(store.add("Alice likes green tea.", {"importance": 3, "when": datetime(2026, 3, 1, tzinfo=UTC)}))
     again = run(store.add("  Alice  likes green tea.\n"))
@@ -96,7 +96,7 @@ def test_an_agent_sees_nothing_outside_its_prefix() -> None:
             run(store.get(ref))
 
 
-def test_what_an_agent_is_given_of_a_vault_is_counted(tmp_path: Path) -> None:
+def test_memories_returned_to_an_agent_are_counted_as_recalls(tmp_path: Path) -> None:
     keyed = VectorStore(store=VaultKeyedStore(tmp_path / "vault"))
     keyed.add("tea", "Alice drinks green tea.")
     store = as_agent_store(keyed)
@@ -109,20 +109,20 @@ def test_what_an_agent_is_given_of_a_vault_is_counted(tmp_path: Path) -> None:
     assert usage.ratio()[:2] == (1, 1)
 
 
-def test_a_memory_that_matters_but_is_too_far_off_hides_none_that_is_near_enough(tmp_path: Path) -> None:
+def test_an_important_memory_below_the_threshold_does_not_hide_relevant_ones(tmp_path: Path) -> None:
     keyed = VaultKeyedStore(tmp_path / "vault")
     keyed.add("near", "Green tea at noon.", {"created": "2001-01-01"})
     for number in range(5):
         keyed.add(f"far{number}", "Alice drinks green tea, Bob noon.", {"importance": 10, "pinned": True})
     question = "green tea at noon"
     hits = keyed.search(question, top_k=9)
-    assert hits[0][2] < hits[-1][2] == max(score for _, _, score in hits)  # in the order of rank
+    assert hits[0][2] < hits[-1][2] == max(score for _, _, score in hits)  # ordered by rank, not by score
 
     (found,) = run(as_agent_store(keyed, min_relevance=hits[-1][2], max_search_results=1).search(question))
     assert found.id == hits[-1][0] == "near"
 
 
-def test_what_is_too_far_off_or_too_long_is_cut(keyed: KeyedStore[str]) -> None:
+def test_irrelevant_hits_are_dropped_and_long_ones_are_cut(keyed: KeyedStore[str]) -> None:
     store = as_agent_store(keyed, min_relevance=0.99, max_chars=50, max_search_results=2)
     keyed.add("long", "green tea " * 1000)
     keyed.add("far", "Something about green hills, trains, harbours and the weather of last week.")
@@ -135,7 +135,7 @@ def test_what_is_too_far_off_or_too_long_is_cut(keyed: KeyedStore[str]) -> None:
         run(store.search("tea", {"max_search_results": 0}))
 
 
-def test_what_cannot_be_kept_is_refused_in_the_words_of_an_agents_store() -> None:
+def test_invalid_content_raises_the_errors_of_an_agent_store() -> None:
     store, closed = as_agent_store("memory:"), as_agent_store("memory:", writable=False)
 
     for content, metadata in (("", None), ("\0", None), (5, None), ("x", {"a": "\0"}), ("x", {"long": "z" * 20_000})):
@@ -147,13 +147,13 @@ def test_what_cannot_be_kept_is_refused_in_the_words_of_an_agents_store() -> Non
 
 
 @pytest.mark.parametrize("given", [5, None, {}, "mongo://x"])
-def test_a_bridge_wants_a_keyed_store(given: Any) -> None:
+def test_as_agent_store_refuses_what_is_not_a_keyed_store(given: Any) -> None:
     reasons = "not a KeyedStore|no store handles such addresses"
     with pytest.raises((InvalidSetupError, UnknownStoreError), match=reasons):
         as_agent_store(given)
 
 
-def test_a_store_is_told_from_others_by_its_place(tmp_path: Path) -> None:
+def test_the_place_identifies_a_store(tmp_path: Path) -> None:
     assert as_agent_store(f"sqlite:///{tmp_path}/x.db", name="facts").place == f"facts:{tmp_path}/x.db"
     assert not hasattr(as_agent_store("memory:"), "place")
 
@@ -170,7 +170,7 @@ def test_a_store_that_was_opened_by_its_address_is_closed_with_the_manager(tmp_p
 # --- managers
 
 
-def test_our_manager_searches_adds_and_distils(tmp_path: Path) -> None:
+def test_the_manager_of_memfs_searches_adds_and_extracts(tmp_path: Path) -> None:
     answer = json.dumps([{"content": "Alice is allergic to peanuts."}])
     model = OurModel(itertools.chain([answer], itertools.repeat("[]")))
     store = as_agent_store(
@@ -196,7 +196,7 @@ def test_our_manager_searches_adds_and_distils(tmp_path: Path) -> None:
     assert sorted(kept.values()) == ["Alice is allergic to peanuts.", "Alice likes green tea."]
 
 
-@pytest.mark.parametrize("manager", [strands.memory.MemoryManager, StrandsManager], ids=["theirs", "ours"])
+@pytest.mark.parametrize("manager", [strands.memory.MemoryManager, StrandsManager], ids=["strands", "memfs"])
 def test_a_strands_agent_adds_and_searches(keyed: KeyedStore[str], manager: Any) -> None:
     model = ScriptedModel(
         [
@@ -220,7 +220,7 @@ def test_a_strands_agent_adds_and_searches(keyed: KeyedStore[str], manager: Any)
     assert "What is known of Alice." in json.dumps(model.calls[0].tool_specs)
 
 
-def test_a_strands_agent_is_told_what_is_remembered() -> None:
+def test_a_strands_agent_gets_memories_injected() -> None:
     keyed = InMemoryKeyedStore()
     keyed.add("alice/tea", "Alice likes green tea.")
     model = ScriptedModel(["Green tea."])

@@ -1,4 +1,4 @@
-"""The keyed InMemoryKeyedStore keeps the contract of a store."""
+"""InMemoryKeyedStore fulfils the contract of a keyed store."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class TestInMemoryKeyedStore(StoreContract):
         return InMemoryKeyedStore()
 
 
-def test_replaced_and_forgotten_texts_count_for_nothing() -> None:
+def test_replaced_and_forgotten_texts_do_not_affect_scores() -> None:
     fresh, used = InMemoryKeyedStore(), InMemoryKeyedStore()
     for number, (actor, text) in enumerate(facts(200)):
         used.add(f"{actor}/{number}", "Who likes ramen, and red wine in Oslo?")

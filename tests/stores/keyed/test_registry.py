@@ -1,4 +1,4 @@
-"""Stores by their address: ours, those of plugins, and what is said where there is none."""
+"""open_store: built-in addresses, plugins, and the errors for unknown addresses."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ __all__ = ["redis_server", "redis_url"]
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory that we are in."""
+    """Return the working directory, which is empty."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -57,7 +57,7 @@ def test_a_file_of_sqlite_is_relative_or_absolute(here: Path) -> None:
     assert sorted(path.name for path in here.glob("*.db")) == ["four.db", "one.db", "three.db", "two.db"]
 
 
-def test_memory_is_new_every_time() -> None:
+def test_each_memory_address_opens_a_new_store() -> None:
     one, two = open_store("memory:"), open_store("memory://")
     one.add("tea", "Green tea.")
 
@@ -75,7 +75,7 @@ def test_a_server_has_options_in_its_address(redis_url: str) -> None:
     assert open_store(redis_url, prefix="other", ttl=5).keys() == []
 
 
-def test_vectors_lie_over_the_store_of_another_address(here: Path, redis_url: str) -> None:
+def test_a_vector_address_wraps_the_store_of_another_address(here: Path, redis_url: str) -> None:
     for address in ("vector:", "vector:sqlite:///x.db", "vector:notes", f"vector:{redis_url}?ttl=60&cache=elsewhere"):
         store = open_store(address)
         assert isinstance(store, VectorStore)
@@ -115,12 +115,12 @@ def test_vectors_lie_over_the_store_of_another_address(here: Path, redis_url: st
         ("file:///notes#1", "file:///path"),
     ],
 )
-def test_an_address_that_cannot_be_says_why(address: Any, reason: str) -> None:
+def test_an_invalid_address_is_an_error_with_a_reason(address: Any, reason: str) -> None:
     with pytest.raises(InvalidSetupError, match=reason):
         open_store(address)
 
 
-def test_an_option_that_cannot_be_is_refused_however_it_is_given(here: Path) -> None:
+def test_an_unknown_keyword_option_is_refused(here: Path) -> None:
     for address in ("notes", "memory:", "sqlite:///x.db"):
         with pytest.raises(InvalidSetupError, match="no option 'color'"):
             open_store(address, color="red")
@@ -137,20 +137,20 @@ def test_the_case_of_a_scheme_does_not_matter(here: Path) -> None:
     assert repr(open_store("PostgreSQL://h:1/D")) == "PostgresStore('postgresql://h:1/D', name='memories')"
 
 
-def test_a_folder_whose_name_is_no_text_is_opened(here: Path) -> None:
+def test_a_directory_whose_name_is_not_utf8_is_opened(here: Path) -> None:
     with open_store(os.fsdecode(b"caf\xe9")) as store:
         store.add("tea", "Green tea.")
 
     assert os.path.isdir(b"caf\xe9")
 
 
-def test_a_path_that_is_too_long_is_told(here: Path) -> None:
+def test_a_path_that_is_too_long_is_an_error(here: Path) -> None:
     for address in ("x" * 5000, f"sqlite:///{'x' * 5000}"):
         with pytest.raises(MemfsError):
             open_store(address)
 
 
-def test_a_file_is_no_vault(here: Path) -> None:
+def test_a_file_is_not_opened_as_a_vault(here: Path) -> None:
     (here / "x.db").write_bytes(b"")
 
     with pytest.raises(InvalidSetupError, match=r"'x\.db': is a file, not a vault; .*sqlite:///x\.db"):
@@ -168,7 +168,7 @@ def test_no_password_is_ever_shown() -> None:
     assert without_password("redis://u:p@h:1/0?password=x") == "redis://h:1/0"
 
 
-def test_an_unknown_scheme_lists_what_there_is() -> None:
+def test_the_error_for_an_unknown_scheme_lists_the_available_ones() -> None:
     with pytest.raises(UnknownStoreError, match=r"mongo: no store .*; there are file:, memory:") as caught:
         open_store("mongo://host/db")
     assert "redis:, rediss:, sqlite:, vault:, vector:" in str(caught.value)
@@ -181,7 +181,7 @@ def test_the_schemes_are_entry_points_of_the_distribution() -> None:
     assert project["entry-points"]["memfs.stores"] == BUILT_IN_STORES
 
 
-# --- plugins: real distributions in a directory of their own
+# --- plugins: real distributions, installed into a temporary directory
 
 PLUGIN = """
 from memfs.stores.keyed import InMemoryKeyedStore
@@ -212,7 +212,7 @@ for address in sys.argv[1:]:
 
 
 def install(site: Path, name: str, points: str, code: str = "") -> None:
-    """What `pip install --target` leaves of a distribution."""
+    """Write the files of a distribution as `pip install --target` does."""
     info = site / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -220,7 +220,7 @@ def install(site: Path, name: str, points: str, code: str = "") -> None:
     (site / f"{name.replace('-', '_')}.py").write_text(code)
 
 
-def shown(site: Path, *addresses: str) -> list[str]:
+def open_in_subprocess(site: Path, *addresses: str) -> list[str]:
     environment = {"PYTHONPATH": f"{site}:{REPOSITORY}", "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-W", "error", "-c", SHOW, *addresses]
     done = subprocess.run(command, env=environment, cwd=site, capture_output=True, text=True, timeout=60)
@@ -228,26 +228,26 @@ def shown(site: Path, *addresses: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_plugin_joins_by_being_installed(tmp_path: Path) -> None:
+def test_an_installed_plugin_adds_its_scheme(tmp_path: Path) -> None:
     install(tmp_path, "agents-mem-jar", "[memfs.stores]\njar = agents_mem_jar:JarStore\n", PLUGIN)
 
-    there = ", ".join(sorted(f"{scheme}:" for scheme in (*BUILT_IN_STORES, "jar")))
-    assert shown(tmp_path, "jar://shelf?lid=yes&size=7", "jar://x", "jar://x?top=1", "nix://x") == [
+    available = ", ".join(sorted(f"{scheme}:" for scheme in (*BUILT_IN_STORES, "jar")))
+    assert open_in_subprocess(tmp_path, "jar://shelf?lid=yes&size=7", "jar://x", "jar://x?top=1", "nix://x") == [
         "JarStore shelf True 7",
         "JarStore x False 3",
         "InvalidSetupError store 'jar://x': no option 'top'; known: lid, size",
-        f"UnknownStoreError nix: no store handles such addresses; there are {there}",
+        f"UnknownStoreError nix: no store handles such addresses; there are {available}",
     ]
 
 
-def test_a_broken_plugin_is_named_and_hides_no_other(tmp_path: Path) -> None:
+def test_a_broken_plugin_is_named_and_does_not_hide_others(tmp_path: Path) -> None:
     install(tmp_path, "a-broken", "[memfs.stores]\nbroken = a_broken:Store\n", "import not_installed_at_all")
     install(tmp_path, "b-torn", "[memfs.stores]\nno equals sign in this line\n")
     install(tmp_path, "c-typo", "[memfs.stores]\ntypo = c_typo:Nothing\n")
     install(tmp_path, "d-other", "[memfs.stores]\nother = d_other:NoStore\n", PLUGIN)
     install(tmp_path, "z-jar", "[memfs.stores]\njar = z_jar:JarStore\n", PLUGIN)
 
-    found = shown(tmp_path, "jar://shelf", "broken://x", "typo://x", "other://x", "memory:", "b://x")
+    found = open_in_subprocess(tmp_path, "jar://shelf", "broken://x", "typo://x", "other://x", "memory:", "b://x")
     assert found[0] == "JarStore shelf False 3"
     assert found[1].startswith("StorePluginError broken: the plugin a-broken cannot be loaded: ModuleNotFoundError: ")
     assert found[2].startswith("StorePluginError typo: the plugin c-typo cannot be loaded: AttributeError: ")
@@ -256,14 +256,14 @@ def test_a_broken_plugin_is_named_and_hides_no_other(tmp_path: Path) -> None:
     assert "broken:, file:, jar:, memory:, other:," in found[5]
 
 
-def test_a_plugin_does_not_stand_in_for_one_of_ours(tmp_path: Path) -> None:
+def test_a_plugin_cannot_replace_a_built_in_store(tmp_path: Path) -> None:
     points = "[memfs.stores]\nmemory = a_thief:JarStore\nMemory = a_thief:JarStore\n"
     install(tmp_path, "a-thief", points, PLUGIN)
 
-    assert shown(tmp_path, "memory:") == ["InMemoryKeyedStore None None None"]
+    assert open_in_subprocess(tmp_path, "memory:") == ["InMemoryKeyedStore None None None"]
 
 
-def test_without_the_extras_the_hint_says_how_to_get_more(tmp_path: Path) -> None:
+def test_without_the_extras_the_hint_shows_how_to_install_them(tmp_path: Path) -> None:
     code = """
 import sys
 for name in ("sqlalchemy", "redis", "wordllama", "psycopg"):
@@ -284,7 +284,7 @@ for address in ("mongo://x", "sqlite:///x.db", "redis://x", "vector:", "memory:"
     assert lines[4] == "InMemoryKeyedStore(0 keys)"
 
 
-def test_opening_a_store_imports_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+def test_opening_a_store_imports_only_its_backend(tmp_path: Path) -> None:
     code = "import sys; from memfs import open_store; open_store('memory:'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
@@ -293,7 +293,7 @@ def test_opening_a_store_imports_nothing_that_it_does_not_use(tmp_path: Path) ->
     assert set(done.stdout.split()) & heavy == set()
 
 
-def test_settings_with_a_password_make_no_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgres_settings_with_a_password_create_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(InvalidSetupError, match=r"^store: PostgreSQL settings are not an address") as caught:

@@ -1,4 +1,4 @@
-"""PostgresStore keeps the contract of a store, on a real server."""
+"""PostgresStore fulfils the contract of a keyed store, on a real server."""
 
 import itertools
 import os
@@ -29,7 +29,7 @@ _NUMBERS = itertools.count(1)
 
 
 class Letters:
-    """An embedder that counts letters: texts of the same letters mean the same."""
+    """An embedder that counts letters: texts with the same letters have the same vector."""
 
     def __init__(self, name: str = "letters", letters: str = "abcdefghijklmnopqrstuvwxyz") -> None:
         self.name, self._letters = name, letters
@@ -42,7 +42,7 @@ class Letters:
 
 @pytest.fixture(scope="module")
 def keeper(postgres: Server) -> Iterator[str]:
-    """The address of a database that is made once for all contracts, and of an ordinary role that owns it."""
+    """Yield the address of a database that all contract tests share, owned by an ordinary role."""
     with postgres.roles("keeper"):
         postgres.run("CREATE DATABASE contracts OWNER keeper")
         postgres.run("CREATE EXTENSION vector", database="contracts")
@@ -51,7 +51,7 @@ def keeper(postgres: Server) -> Iterator[str]:
 
 
 class TestPostgresStore(StoreContract):
-    """As a tenant, bound by the policy of the tables. Every test has a store of another name."""
+    """As a tenant, bound by the policy of the tables. Every test uses another store name."""
 
     by_score = revises_at_once = True
 
@@ -73,7 +73,7 @@ class TestPostgresStoreByMeaning(TestPostgresStore):
 
 
 class TestPostgresStoreOfAnAdministrator(TestPostgresStore):
-    """Whom no policy binds, so that the index of words may be used."""
+    """As a role that bypasses the policy, so that the full-text index can be used."""
 
     @pytest.fixture
     def place(self, keeper: str, postgres: Server) -> Any:
@@ -93,7 +93,7 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
 # --- words
 
 
-def test_scores_are_those_of_every_other_store(store: PostgresStore) -> None:
+def test_scores_equal_those_of_the_store_in_memory(store: PostgresStore) -> None:
     other = InMemoryKeyedStore()
     for number, (_, text) in enumerate(facts(400)):
         store.add(f"n/{number}", text)
@@ -108,13 +108,13 @@ def test_scores_are_those_of_every_other_store(store: PostgresStore) -> None:
         "Krakow pierogi",
     )
     for question in questions:
-        ours, theirs = store.search(question, top_k=7), other.search(question, top_k=7)
-        assert [key for key, _, _ in ours] == [key for key, _, _ in theirs], question
-        assert [score for _, _, score in ours] == pytest.approx([score for _, _, score in theirs]), question
+        found, expected = store.search(question, top_k=7), other.search(question, top_k=7)
+        assert [key for key, _, _ in found] == [key for key, _, _ in expected], question
+        assert [score for _, _, score in found] == pytest.approx([score for _, _, score in expected]), question
 
 
-def test_a_rare_word_is_found_among_many_texts_of_common_ones(store: PostgresStore) -> None:
-    """There are more texts with all the common words than are scored."""
+def test_a_rare_word_is_found_among_many_texts_with_common_words(store: PostgresStore) -> None:
+    """More texts have all the common words than the store scores."""
     for number in range(250):
         store.add(f"n/{number}", "The cat sleeps on the warm mat in the morning sun.")
     store.add("rare", "A zebra.")
@@ -122,7 +122,7 @@ def test_a_rare_word_is_found_among_many_texts_of_common_ones(store: PostgresSto
     assert store.search("Does the zebra sleep as the cat, on a warm mat in the morning?", top_k=1)[0][0] == "rare"
 
 
-def test_a_text_of_more_words_than_the_server_indexes_is_kept_and_found(store: PostgresStore) -> None:
+def test_a_text_with_more_words_than_the_server_indexes_is_stored_and_found(store: PostgresStore) -> None:
     value = "zebra " + "".join(chr(0x4E00 + number % 20_000) for number in range(99_000))
     store.add("long", value)
     store.add("often", "again " * 90_000)
@@ -132,7 +132,7 @@ def test_a_text_of_more_words_than_the_server_indexes_is_kept_and_found(store: P
     assert store.search("again")[0][0] == "often"
 
 
-def test_stores_of_other_names_know_nothing_of_each_other(store: PostgresStore, postgres_url: str) -> None:
+def test_stores_with_different_names_are_independent(store: PostgresStore, postgres_url: str) -> None:
     store.add("tea", "Green tea.")
     with PostgresStore(postgres_url, name="other") as other:
         other.add("tea", "Black tea.")
@@ -144,7 +144,7 @@ def test_stores_of_other_names_know_nothing_of_each_other(store: PostgresStore, 
         assert other.place != store.place
 
 
-def test_many_texts_are_counted_now_and_then(store: PostgresStore, postgres: Server) -> None:
+def test_the_totals_of_a_large_store_are_cached(store: PostgresStore, postgres: Server) -> None:
     store.add("zebra", "A zebra among many.")
     postgres.run(
         "INSERT INTO memfs.entries (store, key, value, meta, hash, length, words) SELECT 'memories', 'n/' || n, 'cat', "
@@ -160,19 +160,19 @@ def test_many_texts_are_counted_now_and_then(store: PostgresStore, postgres: Ser
 # --- meaning
 
 
-def test_an_embedder_finds_what_shares_no_word(postgres_url: str) -> None:
+def test_an_embedder_finds_texts_without_a_common_word(postgres_url: str) -> None:
     with PostgresStore(postgres_url, embedder=default_embedder()) as store:
         store.add("food", "She likes sushi and ramen.")
         store.add("build", "The build of the release is red.")
         store.add("dinner", "Bob makes dinner for two.")
 
         hits = store.search("what does she eat for dinner?", top_k=3)
-        assert [key for key, _, _ in hits][:2] == ["dinner", "food"], "words and meaning together count most"
+        assert [key for key, _, _ in hits][:2] == ["dinner", "food"], "matches by words and by meaning rank first"
         assert store.search("meal", top_k=1)[0][0] in {"food", "dinner"}
         assert all(0 < score <= 1 for _, _, score in hits)
 
 
-def test_what_was_added_without_an_embedder_is_embedded_by_the_next_search(
+def test_texts_added_without_an_embedder_are_embedded_by_the_next_search(
     store: PostgresStore, postgres_url: str
 ) -> None:
     for number in range(450):
@@ -190,7 +190,7 @@ def test_what_was_added_without_an_embedder_is_embedded_by_the_next_search(
         assert meaning.search("v", top_k=1)[0][0] == "x"
 
 
-def test_a_search_embeds_nothing_that_is_forgotten_meanwhile(postgres: Server, postgres_url: str) -> None:
+def test_a_search_stores_no_vector_of_a_text_forgotten_meanwhile(postgres: Server, postgres_url: str) -> None:
     with PostgresStore(postgres_url) as plain, PostgresStore(postgres_url, embedder=Letters()) as by_meaning:
         by_meaning.search("abc")
         for key in ("a", "b", "c"):
@@ -208,9 +208,7 @@ def test_a_search_embeds_nothing_that_is_forgotten_meanwhile(postgres: Server, p
         assert postgres.run("SELECT key FROM memfs.vectors ORDER BY key") == [("a",), ("c",)]
 
 
-def test_a_text_that_somebody_changed_in_the_database_does_not_stop_a_search(
-    postgres: Server, postgres_url: str
-) -> None:
+def test_a_text_changed_directly_in_the_database_does_not_break_a_search(postgres: Server, postgres_url: str) -> None:
     with PostgresStore(postgres_url, embedder=Letters()) as store:
         store.add("a", "xyz")
         postgres.run("UPDATE memfs.entries SET value = 'abc', hash = 'other'")
@@ -218,7 +216,7 @@ def test_a_text_that_somebody_changed_in_the_database_does_not_stop_a_search(
         assert [(key, value) for key, value, _ in store.search("cba")] == [("a", "abc")]
 
 
-def test_what_memfs_did_not_write_is_told(store: PostgresStore, postgres: Server) -> None:
+def test_foreign_data_is_reported_as_damage(store: PostgresStore, postgres: Server) -> None:
     store.add("a", "abc", {"n": 1})
     postgres.run("UPDATE memfs.entries SET meta = '[1]'")
 
@@ -241,7 +239,7 @@ def test_vectors_of_different_models_are_never_compared(postgres_url: str) -> No
         store.close()
 
 
-def test_a_text_without_a_direction_is_found_by_its_words_alone(postgres_url: str) -> None:
+def test_a_text_with_a_zero_vector_is_found_by_its_words(postgres_url: str) -> None:
     with PostgresStore(postgres_url, embedder=Letters()) as store:
         store.add("year", "2026")
         store.add("word", "abc")
@@ -251,7 +249,7 @@ def test_a_text_without_a_direction_is_found_by_its_words_alone(postgres_url: st
 
 
 @pytest.mark.parametrize("vectors", [[], [[float("nan")]], [[1.0], [2.0]]])
-def test_an_embedder_that_makes_no_vectors_is_told(postgres_url: str, vectors: Any) -> None:
+def test_an_embedder_that_returns_invalid_vectors_is_an_error(postgres_url: str, vectors: Any) -> None:
     class Odd(Letters):
         def embed(self, texts: Sequence[str]) -> list[list[float]]:
             return list(vectors)
@@ -260,7 +258,7 @@ def test_an_embedder_that_makes_no_vectors_is_told(postgres_url: str, vectors: A
         store.add("x", "One.")
 
 
-def test_without_the_extension_an_embedder_is_refused_and_words_are_not(postgres: Server, postgres_url: str) -> None:
+def test_without_pgvector_an_embedder_is_refused_and_word_search_works(postgres: Server, postgres_url: str) -> None:
     with postgres.roles("guest") as [url]:
         postgres.run("GRANT CREATE ON DATABASE postgres TO guest")
         with PostgresStore(url, embedder=Letters()) as store, pytest.raises(MissingExtensionError) as caught:
@@ -274,7 +272,7 @@ def test_without_the_extension_an_embedder_is_refused_and_words_are_not(postgres
 # --- tenants
 
 
-def test_tenants_have_each_their_own(postgres: Server, postgres_url: str) -> None:
+def test_each_tenant_has_its_own_texts(postgres: Server, postgres_url: str) -> None:
     with postgres.roles("acme", "globex") as urls, PostgresStore(postgres_url, embedder=Letters()) as admin:
         admin.add("tea", "Tea of the administrator.")
         postgres.run(
@@ -298,12 +296,12 @@ def test_tenants_have_each_their_own(postgres: Server, postgres_url: str) -> Non
         two.close()
 
 
-def test_who_may_not_make_tables_is_told(postgres: Server, postgres_url: str) -> None:
+def test_a_role_that_may_not_create_tables_gets_a_clear_error(postgres: Server, postgres_url: str) -> None:
     with postgres.roles("guest") as [url], PostgresStore(url) as store, pytest.raises(AccessRefusedError):
         store.add("x", "One.")
 
 
-# --- addresses and life
+# --- addresses, errors and connections
 
 
 def test_an_address_may_hold_options_of_the_server_and_of_the_store(postgres: Server, postgres_url: str) -> None:
@@ -317,7 +315,7 @@ def test_an_address_may_hold_options_of_the_server_and_of_the_store(postgres: Se
         open_store(f"{postgres_url}&nmae=x")
 
 
-def test_nothing_shows_a_password(postgres: Server) -> None:
+def test_no_output_contains_the_password(postgres: Server) -> None:
     store = PostgresStore(postgres.loopback(password=f"{PASSWORD}-wrong"))
     with pytest.raises(AccessRefusedError) as caught:
         store.get("x")
@@ -325,7 +323,7 @@ def test_nothing_shows_a_password(postgres: Server) -> None:
     assert PASSWORD not in f"{store!r}{store.place}{store.address}{caught.value!r}{caught.value.hint}"
 
 
-def test_a_store_connects_when_it_is_used() -> None:
+def test_a_store_connects_on_first_use() -> None:
     store = PostgresStore("postgresql://127.0.0.1:1/nothing")
 
     with pytest.raises(ServerUnreachableError):
@@ -333,12 +331,12 @@ def test_a_store_connects_when_it_is_used() -> None:
 
 
 @pytest.mark.parametrize("options", [{"name": ""}, {"name": "x" * 101}, {"name": 5}, {"embedder": "letters"}])
-def test_what_cannot_be_set_up_is_told(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused_at_setup(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetupError, match=next(iter(options))):
         PostgresStore("postgresql://localhost/x", **options)
 
 
-def test_tables_of_a_later_memfs_are_left_alone(store: PostgresStore, postgres: Server, postgres_url: str) -> None:
+def test_tables_of_a_later_version_are_left_alone(store: PostgresStore, postgres: Server, postgres_url: str) -> None:
     store.add("x", "One.")
     postgres.run("UPDATE memfs.schema_versions SET version = 99 WHERE part = 'store'")
 
@@ -346,7 +344,7 @@ def test_tables_of_a_later_memfs_are_left_alone(store: PostgresStore, postgres: 
         later.get("x")
 
 
-def test_a_store_goes_on_after_its_server_closed_the_connection(store: PostgresStore, postgres: Server) -> None:
+def test_a_store_reconnects_after_the_server_closed_the_connection(store: PostgresStore, postgres: Server) -> None:
     store.add("x", "One.")
     postgres.run(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'memfs'"

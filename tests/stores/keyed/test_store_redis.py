@@ -1,4 +1,4 @@
-"""RedisStore keeps the contract of a store, on a real server, and lets go of what is over."""
+"""RedisStore fulfils the contract of a keyed store, on a real server, and expires values."""
 
 import socket
 import subprocess
@@ -14,14 +14,14 @@ import pytest
 import redis as client
 from conftest import Script
 from support.people import facts
-from support.redis_server import LIMIT, RedisServer, redis_server, redis_url
+from support.redis_server import TIMEOUT, RedisServer, redis_server, redis_url
 
 from memfs.errors import InvalidSetupError, StoreDamagedError, StoreUnavailableError
 from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, RedisStore
 from memfs.testing import StoreContract
 
 __all__ = ["redis_server", "redis_url"]
-LONG = 600.0  # seconds: longer than any test
+LONG_TTL = 600.0  # seconds: longer than any test
 
 
 class TestRedisStore(StoreContract):
@@ -35,7 +35,7 @@ class TestRedisStore(StoreContract):
         return RedisStore(place)
 
 
-class TestRedisStoreWithAnEnd(StoreContract):
+class TestRedisStoreWithTtl(StoreContract):
     by_score = revises_at_once = True
 
     @pytest.fixture
@@ -43,67 +43,67 @@ class TestRedisStoreWithAnEnd(StoreContract):
         return redis_url
 
     def make_store(self, place: Any) -> KeyedStore[str]:
-        return RedisStore(place, ttl=LONG, refresh_on_read=True, prefix="other")
+        return RedisStore(place, ttl=LONG_TTL, refresh_on_read=True, prefix="other")
 
 
 @pytest.fixture
 def raw(redis_url: str) -> Iterator[Any]:
-    """What is really on the server."""
+    """Yield a plain Redis client to inspect the server."""
     with client.Redis.from_url(redis_url, decode_responses=True, protocol=2) as made:
         yield made
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Ask again until it is so, for a while."""
-    deadline = time.monotonic() + LIMIT
-    while not is_so():
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll a condition until it is true, with a timeout."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
         assert time.monotonic() < deadline
 
 
-# --- how long a value lasts
+# --- expiry
 
 
-def test_what_is_over_is_gone_from_everywhere(redis_url: str, raw: Any) -> None:
-    lasting, store = RedisStore(redis_url, ttl=LONG), RedisStore(redis_url, ttl=0.2)
+def test_an_expired_value_is_gone_from_everywhere(redis_url: str, raw: Any) -> None:
+    lasting, store = RedisStore(redis_url, ttl=LONG_TTL), RedisStore(redis_url, ttl=0.2)
     lasting.add("long", "Alice likes green tea.")
     store.add("short", "Bob likes black tea.", {"x": 1})
-    until(lambda: store.get("short") is None)
+    wait_until(lambda: store.get("short") is None)
 
     assert store.meta("short") == {}
     assert store.forget("short") is False
     assert store.keys() == lasting.keys() == ["long"]
     assert [key for key, _, _ in store.search("tea", top_k=9)] == ["long"]
     assert store.search("bob") == []
-    assert not [name for name in raw.keys() if "short" in str(raw.dump(name))]  # noqa: SIM118  of the client
+    assert not [name for name in raw.keys() if "short" in str(raw.dump(name))]  # noqa: SIM118  a method of the client
     alone = InMemoryKeyedStore()
     alone.add("long", "Alice likes green tea.")
     assert lasting.search("tea") == alone.search("tea")
 
 
-def test_a_search_and_a_listing_see_no_value_that_is_over_though_nobody_asked_for_it(redis_url: str) -> None:
+def test_search_and_keys_skip_expired_values_that_were_never_read(redis_url: str) -> None:
     store = RedisStore(redis_url, ttl=0.2)
     for number in range(1500):
         store.add(f"n/{number}", f"The cat number {number} sleeps.")
-    until(lambda: store.get("n/1499") is None)
+    wait_until(lambda: store.get("n/1499") is None)
 
     assert store.search("cat") == []
     assert store.keys() == []
 
 
-def test_all_of_it_expires_by_itself_when_nobody_comes(redis_url: str, raw: Any) -> None:
-    store = RedisStore(redis_url, ttl=LONG)
+def test_all_keys_expire_on_the_server_without_further_calls(redis_url: str, raw: Any) -> None:
+    store = RedisStore(redis_url, ttl=LONG_TTL)
     store.add("a", "Green tea.", {"x": 1})
     store.add("b", "Black tea.")
     store.add("a", "Green tea again.")
 
     names = raw.keys()
     assert len(names) > 5
-    assert all(LONG * 1000 <= raw.pttl(name) <= LONG * 1000 + 61_000 for name in names)
+    assert all(LONG_TTL * 1000 <= raw.pttl(name) <= LONG_TTL * 1000 + 61_000 for name in names)
 
 
-def test_a_value_without_an_end_keeps_what_it_shares_with_others(redis_url: str, raw: Any) -> None:
+def test_a_value_without_a_ttl_keeps_shared_keys_from_expiring(redis_url: str, raw: Any) -> None:
     RedisStore(redis_url).add("for-ever", "Green tea.")
-    RedisStore(redis_url, ttl=LONG).add("for-now", "Black tea.")
+    RedisStore(redis_url, ttl=LONG_TTL).add("for-now", "Black tea.")
 
     shared = {name: raw.pttl(name) for name in raw.keys() if not name.endswith(("due", ":t:black"))}  # noqa: SIM118
     assert set(shared.values()) == {-1}
@@ -112,10 +112,10 @@ def test_a_value_without_an_end_keeps_what_it_shares_with_others(redis_url: str,
     assert raw.pttl("{memfs}:t:black") == -1
 
 
-def test_reading_puts_off_the_end_where_it_is_asked_for(redis_url: str, raw: Any) -> None:
+def test_refresh_on_read_extends_the_expiry(redis_url: str, raw: Any) -> None:
     RedisStore(redis_url, ttl=60).add("tea", "Green tea.")
     due = raw.zscore("{memfs}:due", "tea")
-    plain, refreshing = RedisStore(redis_url, ttl=LONG), RedisStore(redis_url, ttl=LONG, refresh_on_read=True)
+    plain, refreshing = RedisStore(redis_url, ttl=LONG_TTL), RedisStore(redis_url, ttl=LONG_TTL, refresh_on_read=True)
 
     assert (plain.get("tea"), plain.search("tea")[0][0], raw.zscore("{memfs}:due", "tea")) == ("Green tea.", "tea", due)
     for read in (lambda: refreshing.get("tea"), lambda: refreshing.search("green")):
@@ -125,8 +125,8 @@ def test_reading_puts_off_the_end_where_it_is_asked_for(redis_url: str, raw: Any
     assert all(raw.pttl(name) > 600_000 for name in raw.keys())  # noqa: SIM118
 
 
-def test_forgetting_everything_leaves_nothing(redis_url: str, raw: Any) -> None:
-    for store in (RedisStore(redis_url), RedisStore(redis_url, ttl=LONG, prefix="b")):
+def test_forgetting_everything_leaves_no_keys_on_the_server(redis_url: str, raw: Any) -> None:
+    for store in (RedisStore(redis_url), RedisStore(redis_url, ttl=LONG_TTL, prefix="b")):
         for key in ("a", "b"):
             store.add(key, "Green tea.", {"x": 1})
             store.add(key, "Black tea.")
@@ -135,7 +135,7 @@ def test_forgetting_everything_leaves_nothing(redis_url: str, raw: Any) -> None:
     assert raw.keys() == []
 
 
-def test_stores_with_other_prefixes_know_nothing_of_each_other(redis_url: str) -> None:
+def test_stores_with_different_prefixes_are_independent(redis_url: str) -> None:
     one, two = RedisStore(redis_url, prefix="one"), RedisStore(redis_url, prefix="one:t")
     one.add("x", "Green tea.")
     two.add("x", "Black tea.")
@@ -144,10 +144,10 @@ def test_stores_with_other_prefixes_know_nothing_of_each_other(redis_url: str) -
     assert (two.get("x"), one.keys(), one.search("tea")) == ("Black tea.", [], [])
 
 
-# --- many at once
+# --- concurrency
 
 
-def test_a_value_is_replaced_in_one_step(redis_url: str) -> None:
+def test_a_value_is_replaced_atomically(redis_url: str) -> None:
     store, other = RedisStore(redis_url), RedisStore(redis_url)
     store.add("x", "tea number0", {"n": 0})
     done = threading.Event()
@@ -168,7 +168,7 @@ def test_a_value_is_replaced_in_one_step(redis_url: str) -> None:
     assert store.search("number298") == []
 
 
-def test_processes_that_write_at_once_lose_nothing(redis_url: str) -> None:
+def test_concurrent_processes_lose_no_write(redis_url: str) -> None:
     code = """
 import sys
 from memfs.stores.keyed import RedisStore
@@ -186,23 +186,23 @@ with RedisStore(sys.argv[1]) as store:
     assert len(store.search("turn42", top_k=10)) == 4
 
 
-def test_scores_are_those_of_the_store_in_memory(redis_url: str) -> None:
-    kept, store = InMemoryKeyedStore(), RedisStore(redis_url)
+def test_scores_equal_those_of_the_store_in_memory(redis_url: str) -> None:
+    reference, store = InMemoryKeyedStore(), RedisStore(redis_url)
     for number, (actor, text) in enumerate(facts(300, seed=3)):
-        for one in (kept, store):
+        for one in (reference, store):
             one.add(f"{actor}/{number}", "Red wine and ramen.")
             one.add(f"{actor}/{number}", text)
             if number % 3 == 0:
                 one.forget(f"{actor}/{number}")
 
     for question in ("Who likes ramen?", "Maria Silva", "red wine in Oslo", "chess", "card 7"):
-        assert store.search(question, top_k=20) == kept.search(question, top_k=20)
+        assert store.search(question, top_k=20) == reference.search(question, top_k=20)
 
 
-# --- servers that do not answer
+# --- unavailable servers
 
 
-def test_a_password_is_not_told_though_the_error_has_the_word(tmp_path: Path) -> None:
+def test_a_password_that_occurs_in_an_error_is_masked(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()
     server.stop()
@@ -214,21 +214,21 @@ def test_a_password_is_not_told_though_the_error_has_the_word(tmp_path: Path) ->
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server of this test's own, which wants a password."""
+def password_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """Yield a separate server that requires a password."""
     server = RedisServer(tmp_path, "--requirepass", "s3cret word")
     server.start()
     yield server
     server.stop()
 
 
-def test_a_full_server_takes_nothing_more_loses_nothing_and_is_still_searched(tmp_path: Path) -> None:
+def test_a_full_server_refuses_writes_keeps_values_and_is_still_searched(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()
     try:
         with RedisStore(server.url) as store:
             store.add("tea", "Green tea.")
-            assert server.tell("CONFIG", "SET", "maxmemory", "1") == "+OK"
+            assert server.send("CONFIG", "SET", "maxmemory", "1") == "+OK"
             for key in ("tea", "coffee"):
                 with pytest.raises(StoreUnavailableError, match="maxmemory"):
                     store.add(key, "Black.")
@@ -237,14 +237,14 @@ def test_a_full_server_takes_nothing_more_loses_nothing_and_is_still_searched(tm
             assert [key for key, _, _ in store.search("tea")] == ["tea"]
             assert store.keys() == store.keys("tea") == ["tea"]
             assert store.forget("tea")
-            assert server.tell("CONFIG", "SET", "maxmemory", "0") == "+OK"
+            assert server.send("CONFIG", "SET", "maxmemory", "0") == "+OK"
             store.add("tea", "Black tea.")
             assert store.keys() == ["tea"]
     finally:
         server.stop()
 
 
-def test_a_server_that_is_not_there_is_a_clear_error_and_back_again_it_is_used(tmp_path: Path) -> None:
+def test_a_stopped_server_is_a_clear_error_and_is_used_again_after_a_restart(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     server.start()
     store = RedisStore(server.url)
@@ -262,14 +262,18 @@ def test_a_server_that_is_not_there_is_a_clear_error_and_back_again_it_is_used(t
     server.stop()
 
 
-def test_a_password_opens_the_server_and_is_never_told(guarded: RedisServer) -> None:
-    right = f"redis://:s3cret%20word@127.0.0.1:{guarded.port}/0"
+def test_a_password_opens_the_server_and_is_never_shown(password_server: RedisServer) -> None:
+    right = f"redis://:s3cret%20word@127.0.0.1:{password_server.port}/0"
     store = RedisStore(right)
     store.add("tea", "Green tea.")
 
     assert store.get("tea") == "Green tea."
     assert "s3cret" not in repr(store)
-    for url in (f"redis://:wr0ng@127.0.0.1:{guarded.port}", f"redis://bob:wr0ng@127.0.0.1:{guarded.port}", guarded.url):
+    for url in (
+        f"redis://:wr0ng@127.0.0.1:{password_server.port}",
+        f"redis://bob:wr0ng@127.0.0.1:{password_server.port}",
+        password_server.url,
+    ):
         with pytest.raises(StoreUnavailableError) as caught:
             RedisStore(url).get("tea")
         assert "wr0ng" not in f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
@@ -283,14 +287,14 @@ NO_ADDRESSES = (
 
 
 @pytest.mark.parametrize("url", NO_ADDRESSES)
-def test_what_is_no_address_is_a_clear_error_without_the_password(url: Any) -> None:
+def test_an_invalid_address_is_a_clear_error_without_the_password(url: Any) -> None:
     with pytest.raises(InvalidSetupError, match="address") as caught:
         RedisStore(url)
     assert "hidden" not in str(caught.value)
 
 
-class Severing:
-    """A door to a server that goes dark once, when a request was done and before its answer came."""
+class CuttingProxy:
+    """A proxy of a server that closes the connection once, after a request was executed and before its response."""
 
     def __init__(self, port: int) -> None:
         self._server, self._is_armed = port, threading.Event()
@@ -310,21 +314,21 @@ class Severing:
                 threading.Thread(target=self._carry, args=(self._door.accept()[0],), daemon=True).start()
 
     def _carry(self, guest: socket.socket) -> None:
-        """Requests and answers are small, and come one after the other."""
+        """Forward small requests and responses, one after the other."""
         with guest, socket.create_connection(("127.0.0.1", self._server)) as host:
-            while asked := guest.recv(1 << 20):
-                host.sendall(asked)
-                answer = host.recv(1 << 20)
-                if self._is_armed.is_set() and b"EVALSHA" in asked and not answer.startswith(b"-NOSCRIPT"):
+            while request := guest.recv(1 << 20):
+                host.sendall(request)
+                response = host.recv(1 << 20)
+                if self._is_armed.is_set() and b"EVALSHA" in request and not response.startswith(b"-NOSCRIPT"):
                     self._is_armed.clear()
                     return
-                guest.sendall(answer)
+                guest.sendall(response)
 
 
-def test_what_was_done_before_the_connection_broke_is_not_answered_for_a_second_time(redis_server: RedisServer) -> None:
-    """Asked again, the server would say that the value is another one by now, or that there is none."""
-    redis_server.tell("FLUSHALL")
-    door = Severing(redis_server.port)
+def test_revise_and_forget_are_not_retried_after_a_lost_response(redis_server: RedisServer) -> None:
+    """A retry would report that the value has changed, or that there is none."""
+    redis_server.send("FLUSHALL")
+    door = CuttingProxy(redis_server.port)
     with RedisStore(f"redis://127.0.0.1:{door.port}/0") as store:
         store.add("tea", "Green tea.")
         assert not store.revise("tea", "Black tea.", known="White tea.")
@@ -337,19 +341,19 @@ def test_what_was_done_before_the_connection_broke_is_not_answered_for_a_second_
         with pytest.raises(StoreUnavailableError):
             store.forget("tea")
         door.arm()
-        store.add("tea", "Green tea.")  # the same, however often it is done
+        store.add("tea", "Green tea.")  # idempotent, so it is retried
         door.arm()
         assert store.get("tea") == "Green tea."
     door.close()
 
 
-FOREIGN = [
+FOREIGN_DATA = [
     ("values", b"\xff"), ("meta", b"{no"), ("meta", b"[1]"), ("meta", b"\xff"), ("t:tea", b"many"), ("t:tea", b"\xff"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("part", "data"), FOREIGN)
-def test_what_memfs_did_not_write_is_told_and_goes_with_the_next_add(
+@pytest.mark.parametrize(("part", "data"), FOREIGN_DATA)
+def test_foreign_data_is_reported_as_damage_and_replaced_by_the_next_add(
     redis_url: str, raw: Any, part: str, data: bytes
 ) -> None:
     store = RedisStore(redis_url)
@@ -377,7 +381,7 @@ def test_keys_of_another_program_are_left_alone(redis_url: str, raw: Any) -> Non
     [{"ttl": 0}, {"ttl": -1}, {"ttl": True}, {"ttl": "5"}, {"ttl": float("nan")}, {"ttl": 1e12}, {"prefix": ""},
      {"prefix": "a\nb"}, {"refresh_on_read": 1}, {"timeout": 0}, {"timeout": None}],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetupError, match=next(iter(options))):
         RedisStore(**options)
 

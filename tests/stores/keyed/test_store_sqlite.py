@@ -1,4 +1,4 @@
-"""SqliteStore keeps the contract of a store, in a file that many processes share."""
+"""SqliteStore fulfils the contract of a keyed store, in a file that many processes share."""
 
 import random
 import sqlite3
@@ -25,7 +25,7 @@ from memfs.stores.keyed.sqlite import APPLICATION_ID
 from memfs.stores.keyed.sqlite_schema import MIGRATIONS, VERSION
 from memfs.testing import StoreContract
 
-ADDING = """
+ADD_SCRIPT = """
 import sys
 from memfs.stores.keyed import SqliteStore
 with SqliteStore(sys.argv[1]) as store:
@@ -34,7 +34,7 @@ with SqliteStore(sys.argv[1]) as store:
         store.add("shared", f"last by {sys.argv[2]}")
         print(f"p{sys.argv[2]}/{turn}", flush=True)
 """
-COMING = """
+OPEN_AND_CLOSE_SCRIPT = """
 import sys
 from memfs.stores.keyed import SqliteStore
 for turn in range(40):
@@ -55,8 +55,8 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "memories.db"
 
 
-def made_by_version(file: Path, version: int) -> None:
-    """The file that a memfs of that version left."""
+def write_version(file: Path, version: int) -> None:
+    """Write a file as the given schema version of memfs left it."""
     with sqlite3.connect(file) as database:
         for step in MIGRATIONS[:version]:
             for statement in step.statements:
@@ -66,8 +66,8 @@ def made_by_version(file: Path, version: int) -> None:
     database.close()
 
 
-def test_a_file_of_version_1_is_migrated_with_all_that_it_holds(file: Path) -> None:
-    made_by_version(file, 1)
+def test_a_file_of_version_1_is_migrated_with_all_its_values(file: Path) -> None:
+    write_version(file, 1)
     with sqlite3.connect(file) as database:
         rows = [(f"n/{number}", text, '{"old": true}') for number, (_, text) in enumerate(facts(1200))]
         database.executemany("INSERT INTO entries (key, value, meta) VALUES (?, ?, ?)", rows)
@@ -88,10 +88,10 @@ def test_a_file_of_version_1_is_migrated_with_all_that_it_holds(file: Path) -> N
 
 
 def test_a_file_is_migrated_once_and_a_migration_that_fails_changes_nothing(file: Path) -> None:
-    made_by_version(file, 1)
+    write_version(file, 1)
     with sqlite3.connect(file) as database:
         database.execute("INSERT INTO entries (key, value) VALUES ('x', 'One.')")
-        database.execute("CREATE TABLE totals (other)")  # in the way of the second step
+        database.execute("CREATE TABLE totals (other)")  # makes the second migration fail
     database.close()
 
     with pytest.raises(StoreDamagedError, match="totals"):
@@ -157,8 +157,8 @@ def test_a_damaged_file_is_a_clear_error_and_left_alone(file: Path, damage: str)
     assert file.read_bytes() == bad
 
 
-def test_processes_that_write_at_once_lose_nothing(file: Path) -> None:
-    running = [subprocess.Popen([sys.executable, "-c", ADDING, file, str(n), "100"], stdout=-3) for n in range(4)]
+def test_concurrent_processes_lose_no_write(file: Path) -> None:
+    running = [subprocess.Popen([sys.executable, "-c", ADD_SCRIPT, file, str(n), "100"], stdout=-3) for n in range(4)]
     assert [process.wait(timeout=300) for process in running] == [0] * 4
 
     with SqliteStore(file) as store:
@@ -168,9 +168,9 @@ def test_processes_that_write_at_once_lose_nothing(file: Path) -> None:
         assert len(store.search("turn42", top_k=10)) == 4
 
 
-def test_what_was_acknowledged_survives_a_kill(file: Path) -> None:
+def test_acknowledged_writes_survive_a_kill(file: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", ADDING, file, "0", "100000"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", ADD_SCRIPT, file, "0", "100000"], stdout=subprocess.PIPE, text=True
     ) as run:
         assert run.stdout
         acknowledged = [run.stdout.readline().strip() for _ in range(30)]
@@ -205,7 +205,7 @@ print(len(store.keys()))
     assert (done.stdout.strip(), done.stderr) == ("101", "")
 
 
-def test_a_file_that_another_program_holds_is_waited_for_and_then_named(file: Path) -> None:
+def test_a_locked_file_is_waited_for_and_then_named_in_the_error(file: Path) -> None:
     with SqliteStore(file, timeout=0.2) as store:
         store.add("x", "One.")
         other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
@@ -244,7 +244,7 @@ def test_a_full_disk_is_a_clear_error_and_nothing_is_lost(mount_tmpfs: Any) -> N
         assert set(store.keys()) == set(kept)
 
 
-def test_a_directory_that_is_not_there_and_a_disk_that_takes_nothing_are_named(file: Path, mount_tmpfs: Any) -> None:
+def test_a_missing_directory_and_a_read_only_disk_are_named_in_the_error(file: Path, mount_tmpfs: Any) -> None:
     with pytest.raises(StoreUnavailableError, match="unable to open database file"):
         SqliteStore(file.parent / "nowhere" / "x.db")
     disk = mount_tmpfs("size=3m")
@@ -259,8 +259,8 @@ def test_a_directory_that_is_not_there_and_a_disk_that_takes_nothing_are_named(f
 
 
 @pytest.fixture
-def seen(tmp_path: Path, mount_tmpfs: Any) -> Iterator[tuple[Path, Path]]:
-    """A file as one may write it, and the same file as another may only read it."""
+def mounts(tmp_path: Path, mount_tmpfs: Any) -> Iterator[tuple[Path, Path]]:
+    """Yield the path of a file on a writable mount, and the path of the same file on a read-only mount."""
     disk, view = mount_tmpfs("size=8m"), tmp_path / "view"
     view.mkdir()
     subprocess.run(["mount", "--bind", disk, view], check=True)
@@ -269,14 +269,14 @@ def seen(tmp_path: Path, mount_tmpfs: Any) -> Iterator[tuple[Path, Path]]:
     subprocess.run(["umount", "-l", view], check=True)
 
 
-def test_a_file_where_nothing_can_be_written_is_read(seen: tuple[Path, Path]) -> None:
-    ours, theirs = seen
-    with SqliteStore(ours) as store:
+def test_a_read_only_file_is_read(mounts: tuple[Path, Path]) -> None:
+    writable, read_only = mounts
+    with SqliteStore(writable) as store:
         for number in range(20):
             store.add(f"n/{number}", f"Text number{number}.", {"at": number})
-    assert [file.name for file in ours.parent.iterdir()] == [ours.name]
+    assert [file.name for file in writable.parent.iterdir()] == [writable.name]
 
-    with SqliteStore(theirs) as reader:
+    with SqliteStore(read_only) as reader:
         assert reader.get("n/3") == "Text number3."
         assert reader.meta("n/3") == {"at": 3}
         assert [key for key, _, _ in reader.search("number7")] == ["n/7"]
@@ -284,19 +284,21 @@ def test_a_file_where_nothing_can_be_written_is_read(seen: tuple[Path, Path]) ->
         for write in (lambda: reader.add("x", "One."), lambda: reader.forget("n/3")):
             with pytest.raises(StoreUnavailableError, match="cannot be written: the file or its directory is read-on"):
                 write()
-    assert [file.name for file in ours.parent.iterdir()] == [ours.name]
+    assert [file.name for file in writable.parent.iterdir()] == [writable.name]
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
-def test_who_may_only_read_sees_what_others_write(seen: tuple[Path, Path], is_closed: bool) -> None:
-    ours, theirs = seen
-    store = SqliteStore(ours)
+def test_a_reader_without_write_permission_sees_the_writes_of_others(
+    mounts: tuple[Path, Path], is_closed: bool
+) -> None:
+    writable, read_only = mounts
+    store = SqliteStore(writable)
     store.add("n", "Text 0.")
     store.close()
-    reader = SqliteStore(theirs)
+    reader = SqliteStore(read_only)
     for number in range(1, 30):
         store.add("n", f"Text {number}.")
-        if is_closed:  # it leaves no files beside, so that nothing tells a reader that somebody was there
+        if is_closed:  # closing removes the side files, so a reader cannot see that there was a writer
             store.close()
         assert reader.get("n") == f"Text {number}."
         if is_closed:
@@ -305,15 +307,17 @@ def test_who_may_only_read_sees_what_others_write(seen: tuple[Path, Path], is_cl
     reader.close()
 
 
-def test_a_reader_beside_writers_that_come_and_go_sees_whole_states(seen: tuple[Path, Path]) -> None:
-    ours, theirs = seen
-    with SqliteStore(ours) as store:
+def test_a_read_only_reader_sees_consistent_states_while_writers_open_and_close(mounts: tuple[Path, Path]) -> None:
+    writable, read_only = mounts
+    with SqliteStore(writable) as store:
         store.add("n/0", "Text.")
-    writers = [subprocess.Popen([sys.executable, "-c", COMING, ours, str(number)]) for number in range(2)]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", OPEN_AND_CLOSE_SCRIPT, writable, str(number)]) for number in range(2)
+    ]
     reads = 0
     try:
         while any(writer.poll() is None for writer in writers):
-            with SqliteStore(theirs) as reader:
+            with SqliteStore(read_only) as reader:
                 found = dict(reader.items())
             assert all(text in ("Text.", "Text. " * 2000) for text in found.values())
             reads += 1
@@ -322,31 +326,31 @@ def test_a_reader_beside_writers_that_come_and_go_sees_whole_states(seen: tuple[
 
     assert codes == [0, 0]
     assert reads
-    with SqliteStore(theirs) as reader:
+    with SqliteStore(read_only) as reader:
         assert len(reader.keys()) == 1 + 2 * 40
 
 
-def test_a_file_with_a_part_beside_it_is_not_read_without_that_part(seen: tuple[Path, Path]) -> None:
-    ours, theirs = seen
-    with SqliteStore(ours) as store:
+def test_a_read_only_file_with_a_wal_file_is_refused(mounts: tuple[Path, Path]) -> None:
+    writable, read_only = mounts
+    with SqliteStore(writable) as store:
         store.add("n", "Text.")
-        part = Path(f"{ours}-wal").read_bytes()
-    Path(f"{ours}-wal").write_bytes(part)
+        part = Path(f"{writable}-wal").read_bytes()
+    Path(f"{writable}-wal").write_bytes(part)
 
     with pytest.raises(StoreUnavailableError, match=r"-wal holds a part") as refused:
-        SqliteStore(theirs)
+        SqliteStore(read_only)
     assert "Copy it and" in refused.value.hint
 
 
-def test_a_file_of_an_earlier_version_is_not_migrated_where_it_cannot_be(seen: tuple[Path, Path]) -> None:
-    ours, theirs = seen
-    made_by_version(ours, 1)
+def test_a_read_only_file_of_an_earlier_version_is_not_migrated(mounts: tuple[Path, Path]) -> None:
+    writable, read_only = mounts
+    write_version(writable, 1)
 
     with pytest.raises(StoreUnavailableError, match="cannot be written"):
-        SqliteStore(theirs)
+        SqliteStore(read_only)
 
 
-FOREIGN = [
+FOREIGN_DATA = [
     "UPDATE entries SET meta = '{no' WHERE key = 'green'",
     "UPDATE entries SET meta = '[1]' WHERE key = 'green'",
     "UPDATE entries SET meta = x'ff' WHERE key = 'green'",
@@ -356,8 +360,8 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("statement", FOREIGN)
-def test_what_memfs_did_not_write_is_told(file: Path, statement: str) -> None:
+@pytest.mark.parametrize("statement", FOREIGN_DATA)
+def test_foreign_data_is_reported_as_damage(file: Path, statement: str) -> None:
     with SqliteStore(file) as store:
         for key in ("green", "black"):
             store.add(key, f"{key} tea")
@@ -372,7 +376,7 @@ def test_what_memfs_did_not_write_is_told(file: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", ":memory:", None, 5])
-def test_a_store_wants_a_file(path: Any) -> None:
+def test_a_store_needs_the_path_of_a_file(path: Any) -> None:
     with pytest.raises(InvalidSetupError, match="path of a file"):
         SqliteStore(path)
 
@@ -383,8 +387,8 @@ def test_a_timeout_is_a_number_of_seconds(file: Path, timeout: Any) -> None:
         SqliteStore(file, timeout=timeout)
 
 
-def test_scores_are_those_of_the_store_in_memory(file: Path) -> None:
-    """The same words cut and weighed the same way, whoever finds the candidates."""
+def test_scores_equal_those_of_the_store_in_memory(file: Path) -> None:
+    """Both use the same terms and weights, whatever finds the candidates."""
     kept = InMemoryKeyedStore()
     with SqliteStore(file) as store:
         for number, (actor, text) in enumerate(facts(400, seed=3)):

@@ -1,4 +1,4 @@
-"""The keyed VaultKeyedStore keeps the contract of a store, in files that a person may read and edit."""
+"""VaultKeyedStore fulfils the contract of a keyed store, in files that people may read and edit."""
 
 import subprocess
 import sys
@@ -52,7 +52,7 @@ def test_a_key_is_a_file_with_a_header(vault: Vault) -> None:
     assert vault.check() == []
 
 
-def test_a_replaced_value_keeps_its_file_its_id_and_its_day(vault: Vault) -> None:
+def test_a_replaced_value_keeps_its_file_its_id_and_its_creation_date(vault: Vault) -> None:
     store = VaultKeyedStore(vault)
     store.add("city", "Lisbon.", {"importance": 3})
     before = vault.read("memories/city.md")
@@ -65,7 +65,7 @@ def test_a_replaced_value_keeps_its_file_its_id_and_its_day(vault: Vault) -> Non
     assert [version.hash for version in vault.versions("memories/city.md")][1:]
 
 
-def test_what_a_person_writes_is_the_value(vault: Vault) -> None:
+def test_an_edit_of_the_file_is_the_new_value(vault: Vault) -> None:
     store = VaultKeyedStore(vault)
     store.add("city", "Lisbon.", {"importance": 3})
     file = vault.root / "memories" / "city.md"
@@ -81,7 +81,7 @@ def test_what_a_person_writes_is_the_value(vault: Vault) -> None:
     assert store.get("tea") == "Black tea."
 
 
-def test_a_file_whose_name_is_no_key_is_nobodys(vault: Vault) -> None:
+def test_a_file_whose_name_is_not_a_key_is_ignored(vault: Vault) -> None:
     store = VaultKeyedStore(vault)
     for name in ("My Note.md", "%zz.md", "%FF.md", "x.conflict-20260101T000000Z.md", "%long/abc.md"):
         path = vault.root / "memories" / name
@@ -93,7 +93,7 @@ def test_a_file_whose_name_is_no_key_is_nobodys(vault: Vault) -> None:
     assert [key for key, _, _ in store.search("sailing", top_k=1)] == ["mine"]
 
 
-def test_forgotten_values_go_to_the_archive_or_away(vault: Vault) -> None:
+def test_forgotten_values_are_archived_or_deleted(vault: Vault) -> None:
     store, other = VaultKeyedStore(vault), VaultKeyedStore(vault, "/other", archive=False)
     for text in ("One.", "Two."):
         store.add("x", text)
@@ -127,7 +127,7 @@ def test_no_key_leaves_the_namespace(tmp_path: Path, snapshot: Snapshot) -> None
     assert vault.check() == []
 
 
-def test_stores_side_by_side_know_nothing_of_each_other(vault: Vault) -> None:
+def test_stores_with_different_namespaces_are_independent(vault: Vault) -> None:
     one, two = VaultKeyedStore(vault, "/memories/al"), VaultKeyedStore(vault, "/memories/alice")
     one.add("x", "Of al, about tea.")
     two.add("x", "Of alice, about tea.")
@@ -138,19 +138,19 @@ def test_stores_side_by_side_know_nothing_of_each_other(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["/", "", "/archive", "/sessions", "a/../b", "/{actorId}", 5])
-def test_a_store_wants_a_namespace_of_its_own(vault: Vault, namespace: Any) -> None:
+def test_an_unusable_namespace_is_refused(vault: Vault, namespace: Any) -> None:
     with pytest.raises(InvalidSetupError, match="namespace"):
         VaultKeyedStore(vault, namespace)
 
 
-def test_a_scope_is_a_namespace_of_its_own(vault: Vault) -> None:
+def test_a_scope_is_accepted_as_the_namespace(vault: Vault) -> None:
     store = VaultKeyedStore(vault.scope("/agents/a"), "/")
     store.add("x", "One.")
 
     assert files(vault) == ["agents/a/x.md"]
 
 
-def test_a_path_that_is_no_vault_becomes_one_and_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_vault_is_created_and_a_non_path_is_refused(tmp_path: Path) -> None:
     VaultKeyedStore(tmp_path / "new").add("x", "One.")
 
     assert (tmp_path / "new" / "memories" / "x.md").is_file()
@@ -159,14 +159,14 @@ def test_a_path_that_is_no_vault_becomes_one_and_a_file_is_refused(tmp_path: Pat
 
 
 @given(st.lists(st.text(LETTERS, min_size=1, max_size=12), min_size=2, max_size=2, unique=True))
-def test_no_two_keys_have_one_file(keys: list[str]) -> None:
+def test_two_keys_never_share_a_file(keys: list[str]) -> None:
     one, two = map(key_to_path, keys)
 
     assert fold(one) != fold(two)
     assert all(is_hashed(key_to_path(key)) or path_to_key(key_to_path(key)) == key for key in keys)
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_processes_lose_no_write(tmp_path: Path) -> None:
     code = """
 import sys
 from memfs.stores.keyed.vault_store import VaultKeyedStore

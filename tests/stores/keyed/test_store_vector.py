@@ -1,4 +1,4 @@
-"""VectorStore keeps the contract of a store, and finds by meaning."""
+"""VectorStore fulfils the contract of a keyed store, and finds texts by meaning."""
 
 import subprocess
 import threading
@@ -17,13 +17,13 @@ from memfs.testing import StoreContract
 
 
 class Counting:
-    """The embedder of the extra, which tells what it was asked for."""
+    """The embedder of the extra, which records the texts that it embeds."""
 
     def __init__(self, name: str = "counting") -> None:
-        self.name, self.asked = name, list[str]()
+        self.name, self.embedded = name, list[str]()
 
     def embed(self, texts: Sequence[str]) -> Any:
-        self.asked += texts
+        self.embedded += texts
         return default_embedder().embed(texts)
 
 
@@ -47,7 +47,7 @@ def cached(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.glob("*.vectors"))
 
 
-def test_what_means_the_same_is_found_though_it_has_no_word_in_common() -> None:
+def test_a_text_with_the_same_meaning_is_found_without_a_common_word() -> None:
     plain, store = InMemoryKeyedStore(), VectorStore()
     for one in (plain, store):
         one.add("food", "She likes sushi and ramen.")
@@ -59,8 +59,8 @@ def test_what_means_the_same_is_found_though_it_has_no_word_in_common() -> None:
     assert store.search("which vehicle, a truck?")[0][0] == "car"
 
 
-def test_a_key_that_is_added_again_is_there_once() -> None:
-    """The class of the guide appends: a key was found twice, with a text that is no longer true."""
+def test_a_key_that_is_added_again_is_found_once() -> None:
+    """The guide's class appends: it finds a key twice, once with an outdated text."""
     store = VectorStore()
     for text in ("Alice lives in Lisbon.", "Alice lives in Porto."):
         store.add("city", text)
@@ -71,7 +71,7 @@ def test_a_key_that_is_added_again_is_there_once() -> None:
     assert store.search("Alice lives in Porto.")[0][2] == pytest.approx(1.0, abs=1e-5)
 
 
-def test_a_text_is_embedded_once_and_never_again_where_there_is_a_cache(tmp_path: Path) -> None:
+def test_with_a_cache_a_text_is_embedded_only_once(tmp_path: Path) -> None:
     first, second, other = Counting(), Counting(), Counting("another model")
     for embedder in (first, second, other):
         store = VectorStore(embedder=embedder, cache=tmp_path / "vectors")
@@ -80,8 +80,8 @@ def test_a_text_is_embedded_once_and_never_again_where_there_is_a_cache(tmp_path
         store.add("c", "Black coffee.")
         store.close()
 
-    assert first.asked == other.asked == ["Green tea.", "Black coffee."]
-    assert second.asked == []
+    assert first.embedded == other.embedded == ["Green tea.", "Black coffee."]
+    assert second.embedded == []
     assert (tmp_path / "vectors" / ".gitignore").read_text() == "*\n"
 
 
@@ -93,12 +93,12 @@ def test_two_stores_share_a_cache_while_both_are_open(tmp_path: Path) -> None:
     for number in range(25):
         second.add(f"n/{number}", f"Text number {number}.")
 
-    assert len(one.asked) == 20
-    assert two.asked == [f"Text number {number}." for number in range(20, 25)]
+    assert len(one.embedded) == 20
+    assert two.embedded == [f"Text number {number}." for number in range(20, 25)]
 
 
-def test_the_vectors_of_a_store_and_those_of_the_index_of_its_vault_are_kept_apart(tmp_path: Path) -> None:
-    """The index keeps files of three models in its directory, and removes all others."""
+def test_the_cache_of_a_store_is_apart_from_the_vectors_of_its_vault(tmp_path: Path) -> None:
+    """The semantic index keeps the files of three models in its directory, and removes all others."""
     address = f"vector:file://{tmp_path}/vault"
     with open_store(address) as store:
         store.add("food", "She likes sushi and ramen.")
@@ -111,7 +111,7 @@ def test_the_vectors_of_a_store_and_those_of_the_index_of_its_vault_are_kept_apa
     assert cached(tmp_path / "vault/.memfs/text-vectors")
 
 
-def test_a_vault_that_cannot_be_written_is_searched_by_meaning(mount_tmpfs: Any) -> None:
+def test_a_read_only_vault_is_searched_by_meaning(mount_tmpfs: Any) -> None:
     disk = mount_tmpfs("size=3m")
     with VaultKeyedStore(disk / "vault") as store:
         store.add("food", "She likes sushi and ramen.")
@@ -121,7 +121,7 @@ def test_a_vault_that_cannot_be_written_is_searched_by_meaning(mount_tmpfs: Any)
         assert [key for key, _, _ in by_meaning.search("what does she eat for dinner?")] == ["food"]
 
 
-def test_a_cache_that_is_torn_or_full_of_rubbish_costs_time_and_nothing_else(tmp_path: Path) -> None:
+def test_a_damaged_cache_only_costs_time(tmp_path: Path) -> None:
     with VectorStore(embedder=Counting(), cache=tmp_path) as store:
         for number in range(3):
             store.add(f"n/{number}", f"Text number {number}.")
@@ -141,11 +141,11 @@ def test_a_cache_that_is_torn_or_full_of_rubbish_costs_time_and_nothing_else(tmp
             for number in range(3):
                 store.add(f"n/{number}", f"Text number {number}.")
             assert store.search("Text number 2.")[0][0] == "n/2"
-        assert len(embedder.asked) - 1 == again
+        assert len(embedder.embedded) - 1 == again
         assert sorted(file.read_bytes()) == sorted(good)
 
 
-def test_a_forgotten_text_leaves_the_cache_with_the_last_key_that_has_it(tmp_path: Path) -> None:
+def test_the_vector_of_a_text_is_removed_from_the_cache_with_its_last_key(tmp_path: Path) -> None:
     with VectorStore(cache=tmp_path) as store:
         store.add("a", "Green tea.")
         store.add("b", "Green tea.")
@@ -162,7 +162,7 @@ def test_a_forgotten_text_leaves_the_cache_with_the_last_key_that_has_it(tmp_pat
     with VectorStore(embedder=(embedder := Counting(default_embedder().name)), cache=tmp_path) as store:
         for text in ("Green tea.", "Black coffee.", "White coffee."):
             store.add(text, text)
-    assert embedder.asked == ["Green tea.", "Black coffee."]
+    assert embedder.embedded == ["Green tea.", "Black coffee."]
 
 
 def test_the_texts_of_any_store_are_found_by_meaning(vault: Vault, git: Git) -> None:
@@ -173,7 +173,7 @@ def test_the_texts_of_any_store_are_found_by_meaning(vault: Vault, git: Git) -> 
     inner.add("car", "He drives a lorry to the quarry.")
     (vault.root / "memories" / "pet.md").write_text("They have an old greyhound.\n")
 
-    assert [store.search(asked)[0][0] for asked in ("dinner", "truck", "a dog")] == ["food", "car", "pet"]
+    assert [store.search(query)[0][0] for query in ("dinner", "truck", "a dog")] == ["food", "car", "pet"]
     assert (store.meta("food"), inner.get("food")) == ({"importance": 3}, "She likes sushi and ramen.")
     inner.add("car", "He rides a bicycle.")
     inner.forget("food")
@@ -184,7 +184,7 @@ def test_the_texts_of_any_store_are_found_by_meaning(vault: Vault, git: Git) -> 
     assert "vectors" not in git(vault.root, "status", "--porcelain", "-uall")
 
 
-def test_threads_that_replace_one_another_leave_what_can_be_found() -> None:
+def test_concurrent_replacements_leave_a_searchable_store() -> None:
     store = VectorStore()
     texts = ["Green tea.", "Black coffee.", "Red wine."]
 
@@ -207,7 +207,7 @@ def test_threads_that_replace_one_another_leave_what_can_be_found() -> None:
         assert found == {key: value for key, value in store.items() if value == text}
 
 
-def test_the_model_of_the_guide_is_named_or_handed_over() -> None:
+def test_the_model_is_selected_by_name_or_passed_as_an_embedder() -> None:
     name = default_embedder().name
 
     assert repr(name) in repr(VectorStore(model_name=name))
@@ -220,15 +220,15 @@ def test_the_model_of_the_guide_is_named_or_handed_over() -> None:
 class Bad:
     name = "bad"
 
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
+    def __init__(self, result: Any) -> None:
+        self.result = result
 
     def embed(self, texts: Sequence[str]) -> Any:
-        return self.answer
+        return self.result
 
 
 @pytest.mark.parametrize("answer", [[], [1.0, 2.0], [[1.0], [2.0]], [[float("nan")]], [[[1.0]]]])
-def test_an_embedder_that_makes_no_vectors_is_named_and_nothing_is_added(answer: Any) -> None:
+def test_an_embedder_that_returns_invalid_vectors_is_named_and_nothing_is_added(answer: Any) -> None:
     store = VectorStore(embedder=Bad(answer))
 
     with pytest.raises(InvalidSetupError, match="embedder 'bad'"):
@@ -244,12 +244,12 @@ def test_vectors_may_be_plain_lists_of_any_length() -> None:
 
 
 @pytest.mark.parametrize("options", [{"embedder": 5}, {"embedder": object()}, {"store": "x"}, {"store": {}}])
-def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidSetupError, match=next(iter(options))):
         VectorStore(**options)
 
 
-def test_a_cache_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_cache_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(InvalidSetupError, match="cache"):
