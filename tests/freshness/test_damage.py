@@ -1,4 +1,4 @@
-"""What is derived may be damaged in any way: the next search is right by itself, and no memory is lost."""
+"""The state directory may be damaged in any way: the next search is right without help, and no memory is lost."""
 
 import ctypes
 import json
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from support.searching import (
-    LIMIT,
+    TIMEOUT,
     Words,
     assert_right,
     assert_soon_right,
@@ -34,7 +34,7 @@ from memfs.index.generations import Generation
 Mount = Callable[[str], Path]
 NONE: tuple[str, ...] = ()
 KILLS = 4
-STALE = 1.2  # seconds: one between two looks at every file, and a little
+STALE = 1.2  # seconds: a little more than the time between two scans
 NOBODY = 65534
 
 
@@ -49,7 +49,7 @@ def by_hand(root: Path, path: str, text: str) -> None:
     (root / path).write_text(text, encoding="utf-8")
 
 
-# --- a vault, and what may happen to a file of its state ------------------------------------------------
+# --- a vault, and damage to a file of its state ------------------------------------------------
 
 OOLONG = "facts/alice-drinks-oolong.md"
 WORDS: Words = {
@@ -66,7 +66,7 @@ WORDS: Words = {
 
 
 def build(root: Path, others: int = 0) -> None:
-    """A vault with an index of several parts, some of it dead; a journal; kept versions; a change that is pending."""
+    """Make a vault with an index of several segments, deleted rows, a journal, versions and an unpublished change."""
     with Vault.init(root) as vault:
         for number in range(10):
             by_hand(root, f"facts/{number}.md", f"This is item{number}.")
@@ -83,13 +83,13 @@ def build(root: Path, others: int = 0) -> None:
 
 
 def state_of(root: Path) -> list[str]:
-    """The files of the state, in an order that does not depend on random names."""
+    """Return the files of the state directory, in an order that does not depend on random names."""
     files = [path.relative_to(root / ".memfs") for path in (root / ".memfs").rglob("*") if path.is_file()]
     return sorted(map(str, files), key=lambda path: (path.rpartition(".")[2], len(path), path))
 
 
 def one_of_each(root: Path) -> list[str]:
-    """The largest file of each kind among those of the state that a search reads."""
+    """Return the largest file of each kind among the state files that a search reads."""
     files = [path for path in state_of(root) if path.startswith(("index/", "journal")) and not path.endswith(".lock")]
     kinds = {re.sub(r"g-\w+/\w{32}|\d+", "", path): path for path in sorted(files, key=size(root))}
     return sorted(kinds.values())
@@ -159,29 +159,29 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a symlink": symlink,
     "a pipe": pipe,
 }
-RARE = ("first byte flipped", "last byte flipped", "zeroed")  # much like the others: at full scale only
+RARE = ("first byte flipped", "last byte flipped", "zeroed")  # similar to the others: at full scale only
 
 
 # --- each file in turn ----------------------------------------------------------------------------------
 
 
 class Trial(NamedTuple):
-    """What is done to the files of a state, and in which process: one that has the vault open, or a new one."""
+    """The damage to do to state files, and in which process: one that has the vault open, or a new one."""
 
     kind: str
     is_open: bool
     is_told: bool = False
-    others: int = 0  # memories beside those that are looked for
-    is_thorough: bool = False  # every file, and not one of each kind
+    others: int = 0  # memories beside those that are searched for
+    is_thorough: bool = False  # every file instead of one of each kind
 
 
-def torment(crew: Crew, folder: Path, trial: Trial) -> tuple[int, list[str]]:
-    """Damage files of a state one by one, in processes that may die: how many, and what went wrong."""
+def damage_files(crew: Crew, folder: Path, trial: Trial) -> tuple[int, list[str]]:
+    """Damage state files one by one, in processes that may die. Return their number and the faults."""
     log, done, wrong = Log(folder / "log"), 0, []
     while True:
         (folder / str(done)).mkdir()
         worker = crew.start(damage_each, str(folder), done, *trial)
-        assert worker.ended(20 * LIMIT), "a process is blocked"
+        assert worker.ended(20 * TIMEOUT), "a process is blocked"
         events = log.new()
         wrong += [fault for event in events for fault in event.get("wrong", ())]
         done += sum("wrong" in event for event in events)
@@ -193,7 +193,7 @@ def torment(crew: Crew, folder: Path, trial: Trial) -> tuple[int, list[str]]:
 
 
 def damage_each(folder: str, start: int, *trial: Any) -> None:
-    """Damage each file, from one on, and see whether the vault is searched right."""
+    """Damage each file from index `start` on, and check the searches after each."""
     log, what = Log(Path(folder, "log")), Trial(*trial)
     root, spare = Path(folder, str(start), "vault"), Path(folder, str(start), "spare")
     build(root, what.others)
@@ -214,11 +214,11 @@ def damage_each(folder: str, start: int, *trial: Any) -> None:
 
 
 def damaged(root: Path, file: str, trial: Trial) -> list[str]:
-    """What is wrong with a vault after a file of its state was damaged."""
+    """Return the faults of a vault after one of its state files was damaged."""
     vault = searched(root, "oolong") if trial.is_open else Vault(root)
     before = memories(root)
     if trial.is_open:
-        assert vault.status().pending <= 2, "the index is not asked"
+        assert vault.status().pending <= 2, "the index is not used"
     wait_for(is_calm)
     DAMAGES[trial.kind](root / ".memfs" / file)
     wrong = mistakes(vault, WORDS)
@@ -237,13 +237,13 @@ def damaged(root: Path, file: str, trial: Trial) -> list[str]:
 
 
 def is_calm() -> bool:
-    """Tell whether the threads sleep with which tantivy reads an index once more just after it is opened.
+    """Return whether the threads sleep with which tantivy reads an index once more just after it is opened.
 
-    Nothing can be done for a process whose files are truncated in that moment.
+    A process whose files are truncated in that moment cannot be saved.
     """
     try:
         tasks = [(task / "stat").read_text() for task in Path("/proc/self/task").iterdir()]
-    except (FileNotFoundError, ProcessLookupError):  # one has ended just now
+    except (FileNotFoundError, ProcessLookupError):  # a thread has just ended
         return False
     return not any("(watch-" in task or ("(thread-" in task and ") S " not in task) for task in tasks)
 
@@ -254,25 +254,25 @@ def memories(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
 @pytest.mark.parametrize("kind", [kind for kind in DAMAGES if kind not in RARE])
-def test_a_search_is_right_whatever_happened_to_a_file_of_the_state(
+def test_a_search_is_right_after_any_damage_to_a_state_file(
     mount_tmpfs: Mount, crew: Crew, kind: str, is_open: bool
 ) -> None:
-    files, wrong = torment(crew, mount_tmpfs("size=64m"), Trial(kind, is_open))
+    files, wrong = damage_files(crew, mount_tmpfs("size=64m"), Trial(kind, is_open))
 
     assert wrong == []
     assert files > 9
 
 
 @pytest.mark.parametrize("kind", ["emptied", "halved", "zeroed in place"])
-def test_one_who_is_told_by_a_watcher_searches_right_whatever_happened_to_the_index(
+def test_a_process_that_follows_a_watcher_searches_right_after_any_damage_to_the_index(
     mount_tmpfs: Mount, crew: Crew, kind: str
 ) -> None:
-    assert torment(crew, mount_tmpfs("size=64m"), Trial(kind, is_open=True, is_told=True))[1] == []
+    assert damage_files(crew, mount_tmpfs("size=64m"), Trial(kind, is_open=True, is_told=True))[1] == []
 
 
-# --- directories of the state, and names that lead elsewhere --------------------------------------------
+# --- directories of the state, and paths that lead elsewhere --------------------------------------------
 
-ROOMS = ["", "index", "index/g", "history", "locks", "tmp", "late"]
+STATE_DIRECTORIES = ["", "index", "index/g", "history", "locks", "tmp", "late"]
 
 
 def by_a_file(path: Path) -> None:
@@ -287,22 +287,22 @@ def by_a_symlink(path: Path) -> None:
     path.symlink_to(outside)
 
 
-def room(root: Path, name: str) -> Path:
+def state_directory(root: Path, name: str) -> Path:
     return next((root / ".memfs/index").glob("g-*")) if name == "index/g" else root / ".memfs" / name
 
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
 @pytest.mark.parametrize("replace", [shutil.rmtree, by_a_file, by_a_symlink])
-def test_a_search_is_right_whatever_happened_to_a_directory_of_the_state(
+def test_a_search_is_right_after_any_damage_to_a_state_directory(
     tmp_path: Path, replace: Callable[[Path], object], is_open: bool
 ) -> None:
     root, spare, outside = tmp_path / "vault", tmp_path / "spare", tmp_path / "outside"
     build(root)
     before = memories(root)
     shutil.copytree(root / ".memfs", spare)
-    for name in ROOMS:
+    for name in STATE_DIRECTORIES:
         with searched(root, "oolong") if is_open else Vault(root) as vault:
-            replace(room(root, name))
+            replace(state_directory(root, name))
             there = everything(outside)
 
             assert mistakes(vault, WORDS) == [], name
@@ -326,13 +326,13 @@ def seal(text: bytes) -> bytes:
 
 
 def described(root: Path) -> tuple[str, str, str, dict[str, list[int]]]:
-    """What `current` says: the name of the generation, its kind, its place in the journal, its files."""
+    """Return the fields of `current`: name of the generation, kind, journal cursor and files."""
     name, kind, journal, files = json.loads((root / ".memfs/index/current").read_bytes().partition(b"\n")[2])
     return name, kind, journal, files
 
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
-def test_a_search_is_right_whatever_the_file_current_says(tmp_path: Path, is_open: bool) -> None:
+def test_a_search_is_right_with_any_content_of_the_file_current(tmp_path: Path, is_open: bool) -> None:
     root = tmp_path / "vault"
     build(root)
     before = memories(root)
@@ -358,7 +358,7 @@ def test_a_search_is_right_whatever_the_file_current_says(tmp_path: Path, is_ope
     assert memories(root) == before
 
 
-def test_what_the_journal_says_is_believed_by_nobody(tmp_path: Path, crew: Crew) -> None:
+def test_paths_in_the_journal_are_always_checked_against_the_files(tmp_path: Path, crew: Crew) -> None:
     (tmp_path / "secret.md").write_text("Outside there is plutonium.")
     root = tmp_path / "vault"
     build(root)
@@ -392,7 +392,7 @@ def test_what_the_journal_says_is_believed_by_nobody(tmp_path: Path, crew: Crew)
         assert_right(vault, {**WORDS, "plutonium": NONE})
 
 
-def test_an_old_state_that_is_put_back_is_not_believed(tmp_path: Path) -> None:
+def test_an_old_state_directory_that_is_put_back_does_not_mislead(tmp_path: Path) -> None:
     root = tmp_path / "vault"
     build(root)
     with searched(root, "oolong") as vault:
@@ -409,7 +409,7 @@ def test_an_old_state_that_is_put_back_is_not_believed(tmp_path: Path) -> None:
         assert_right(vault, words)
 
 
-def test_a_vault_that_is_copied_or_moved_is_searched_right(tmp_path: Path) -> None:
+def test_a_copied_or_moved_vault_is_searched_right(tmp_path: Path) -> None:
     build(tmp_path / "copy")
     with searched(tmp_path / "copy") as vault:
         (tmp_path / "copy").rename(tmp_path / "moved")
@@ -437,7 +437,7 @@ def test_a_vault_put_in_the_place_of_another_has_its_own_journal_and_kept_versio
         assert len(Vault(root).versions("facts/3.md")) == len(Vault(old).versions("facts/3.md")) + 1
 
 
-def test_a_flipped_byte_that_nothing_shows_is_found_by_the_doctor(tmp_path: Path) -> None:
+def test_a_flipped_byte_that_no_stamp_shows_is_found_by_the_doctor(tmp_path: Path) -> None:
     build(tmp_path / "vault")
     with Vault(tmp_path / "vault") as vault:
         vault.sync()
@@ -454,7 +454,7 @@ def test_a_flipped_byte_that_nothing_shows_is_found_by_the_doctor(tmp_path: Path
 
 
 def flip_unseen(path: Path, share: float) -> None:
-    """Flip a byte in place, and set the time back."""
+    """Flip a byte in place, and restore the modification time."""
     status = path.stat()
     with path.open("r+b") as file:
         file.seek(int(status.st_size * share))
@@ -466,7 +466,9 @@ def flip_unseen(path: Path, share: float) -> None:
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["while it is open", "before it is opened"])
 @pytest.mark.parametrize("ending", ["term", "idx", "fast", "rows-0"])
-def test_a_byte_is_flipped_and_the_time_set_back(tmp_path: Path, ending: str, is_open: bool) -> None:
+def test_a_search_is_right_after_a_byte_is_flipped_and_the_time_restored(
+    tmp_path: Path, ending: str, is_open: bool
+) -> None:
     for tenth in range(1, 10):
         root = tmp_path / str(tenth)
         build(root)
@@ -476,13 +478,16 @@ def test_a_byte_is_flipped_and_the_time_set_back(tmp_path: Path, ending: str, is
         assert mistakes(vault or Vault(root), WORDS) == [], tenth
 
 
-def test_files_that_an_index_took_over_are_known_by_their_times(tmp_path: Path) -> None:
+def test_files_linked_from_the_previous_index_are_recognised_by_their_times(tmp_path: Path) -> None:
     build(tmp_path / "vault")
     with searched(tmp_path / "vault") as vault:
         vault.sync()
     published = Generation.read(str(tmp_path / "vault/.memfs/index"))
 
-    for name, ((*_, mtime_ns, ctime_ns), _) in published.files.items():  # else all is read whenever it is opened
+    for name, (
+        (*_, mtime_ns, ctime_ns),
+        _,
+    ) in published.files.items():  # else the whole index is read whenever it is opened
         status = (Path(published.path) / name).stat()
         assert (mtime_ns, ctime_ns) == (status.st_mtime_ns, status.st_ctime_ns), name
 
@@ -504,8 +509,8 @@ def test_damage_is_not_carried_into_the_next_index(tmp_path: Path, ending: str) 
 # --- killed while it is built ---------------------------------------------------------------------------
 
 
-def build_anew(root: str) -> None:
-    """Build the index anew, over and over, until killed."""
+def rebuild_forever(root: str) -> None:
+    """Rebuild the index again and again, until killed."""
     number = 0
     while True:
         number += 1
@@ -518,27 +523,27 @@ def build_anew(root: str) -> None:
             vault.sync()
 
 
-def kill_while_it_is_built(crew: Crew, root: Path, kills: int, longest: float) -> int:
-    """Kill processes that build the index; the number of times that something was left over by one."""
+def kill_while_building(crew: Crew, root: Path, kills: int, longest: float) -> int:
+    """Kill processes that build the index. Return how often one left files behind."""
     chance, remains = random.Random(kills), 0
     for _ in range(kills):
-        worker = crew.start(build_anew, str(root))
+        worker = crew.start(rebuild_forever, str(root))
         assert not worker.ended(chance.uniform(0.01, longest)), "it ended by itself"
         worker.kill()
-        assert worker.ended(LIMIT)
-        remains += len(left_in_the_index(root)) > 0
+        assert worker.ended(TIMEOUT)
+        remains += len(leftovers_in_the_index(root)) > 0
         with Vault(root) as vault:
             faults = mistakes(vault, WORDS)
             assert not faults, faults
             (root / "facts/churn.md").unlink(missing_ok=True)
             by_hand(root, "facts/again.md", f"It is published again in {remains}.")
             vault.sync()
-        assert left_in_the_index(root) == []
+        assert leftovers_in_the_index(root) == []
     return remains
 
 
-def left_in_the_index(root: Path) -> list[str]:
-    """What is in the index beside `current` and the generation it names."""
+def leftovers_in_the_index(root: Path) -> list[str]:
+    """Return the entries of the index directory other than `current` and the generation it names."""
     names = os.listdir(root / ".memfs/index") if (root / ".memfs/index").exists() else []
     named = described(root)[0] if "current" in names else ""
     return [name for name in names if name not in {"current", named}]
@@ -547,12 +552,12 @@ def left_in_the_index(root: Path) -> list[str]:
 def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: Crew) -> None:
     build(tmp_path / "vault", 300)
 
-    kill_while_it_is_built(crew, tmp_path / "vault", KILLS, 0.3)
+    kill_while_building(crew, tmp_path / "vault", KILLS, 0.3)
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, WORDS)
 
 
-def test_an_index_of_another_kind_is_no_fault_to_the_doctor(tmp_path: Path) -> None:
+def test_an_index_of_another_kind_is_no_fault_for_the_doctor(tmp_path: Path) -> None:
     build(tmp_path)
     (tmp_path / "memfs.yaml").write_text("retrieval:\n  language: german\n")
 
@@ -561,7 +566,7 @@ def test_an_index_of_another_kind_is_no_fault_to_the_doctor(tmp_path: Path) -> N
     assert_right(Vault(tmp_path), WORDS)
 
 
-# --- where nothing can be written -----------------------------------------------------------------------
+# --- vaults that are not writable ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_indexed", [True, False], ids=["indexed", "not indexed"])
@@ -596,7 +601,7 @@ def test_a_read_only_vault_is_searched(tmp_path: Path, mount_tmpfs: Mount, is_in
 
 
 def fill_up(disk: Path) -> None:
-    """Write until there is no room at all."""
+    """Write until the disk is full."""
     with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
         for size in (1 << 16, 1 << 12, 1):
             with suppress(OSError):
@@ -638,15 +643,15 @@ def test_a_search_goes_on_while_the_disk_is_full(mount_tmpfs: Mount, is_lost: bo
 # --- an ordinary user -----------------------------------------------------------------------------------
 
 
-def test_a_search_is_right_within_a_second_where_the_system_tells_nothing(public_path: Path) -> None:
+def test_a_search_is_right_within_a_second_without_events(public_path: Path) -> None:
     build(public_path / "vault")
     with Crew(public_path) as crew:
         subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
-        crew.start(search_without_notices, str(public_path / "vault")).finish()
+        crew.start(search_without_events, str(public_path / "vault")).finish()
 
 
-def search_without_notices(path: str) -> None:
-    """Use up what the system gives one user to be told with, and search."""
+def search_without_events(path: str) -> None:
+    """Use up the inotify instances of a user, and search."""
     become_nobody()
     root = Path(path)
     libc = ctypes.CDLL(None)
@@ -669,15 +674,15 @@ def search_without_notices(path: str) -> None:
         assert_soon_right(vault, {"nougat": NONE, "marzipan": ["facts/new.md"]}, 2 * STALE)
 
 
-def test_what_cannot_be_read_is_not_found_until_it_can(public_path: Path) -> None:
+def test_an_unreadable_memory_is_found_once_it_is_readable(public_path: Path) -> None:
     build(public_path / "vault")
     with Crew(public_path) as crew:
         subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
-        crew.start(search_what_cannot_be_read, str(public_path / "vault")).finish()
+        crew.start(search_unreadable_files, str(public_path / "vault")).finish()
 
 
-def search_what_cannot_be_read(path: str) -> None:
-    """Make files and directories unreadable, and readable again."""
+def search_unreadable_files(path: str) -> None:
+    """Make files and directories unreadable, then readable again, and search."""
     become_nobody()
     root = Path(path)
     with searched(root, "oolong") as vault:
@@ -697,7 +702,7 @@ def search_what_cannot_be_read(path: str) -> None:
 
 
 def become_nobody() -> None:
-    """Be an ordinary user, who perhaps cannot read what is not imported yet."""
+    """Become an ordinary user, after the imports that this user may be unable to do."""
     import memfs.freshness.index_doctor
     import memfs.search.search  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""A search is about the files as they are now, whoever changed them: editors, git, other processes, this one."""
+"""A search sees the files as they are now, after changes by editors, git, other processes and this one."""
 
 import fcntl
 import gc
@@ -19,17 +19,17 @@ from typing import NamedTuple
 
 import pytest
 from support.searching import (
-    SOON,
-    Tale,
+    WATCH_SECONDS,
     Words,
+    WriteScenario,
     assert_right,
     assert_soon_right,
     found,
+    make_random_changes,
     mistakes,
     read_your_writes,
     searched,
     wait_for,
-    wander,
     watched,
     write,
 )
@@ -59,7 +59,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def make(root: Path) -> Path:
-    """A vault with an index, some of it written by memfs and some by hand."""
+    """Make a vault with an index, with memories written by memfs and by hand."""
     with Vault.init(root) as vault:
         vault.add("Alice drinks oolong.", "/facts/alice")
         for path, text in {
@@ -79,11 +79,11 @@ def by_hand(root: Path, path: str, text: str) -> None:
     (root / path).write_text(text, encoding="utf-8")
 
 
-# --- the changes, and what is found after each ----------------------------------------------------------
+# --- changes, and the search results after each ----------------------------------------------------------
 
 
 class Scene(NamedTuple):
-    """Where a change happens: a vault, an object of it, and processes to start."""
+    """The scene of a change: the root of a vault, an open Vault, and a crew to start processes."""
 
     root: Path
     vault: Vault
@@ -195,7 +195,7 @@ def write_in_a_vault_within(scene: Scene) -> None:
 
 
 def remove_most(scene: Scene) -> None:
-    """So much that it is not published by itself."""
+    """Remove so many memories that the removal is published only by `sync`."""
     for number in range(40):
         by_hand(scene.root, f"bulk/{number}.md", f"Bulk {number}.")
     scene.vault.sync()
@@ -305,7 +305,7 @@ def test_the_first_search_of_a_new_process_is_right_after_a_change(root: Path, c
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_where_a_watcher_lives_others_search_right_within_a_second(root: Path, crew: Crew, name: str) -> None:
+def test_a_process_that_follows_a_watcher_searches_right_within_a_second(root: Path, crew: Crew, name: str) -> None:
     change, words = CHANGES[name]
     with Vault(root, watch=True) as watcher, searched(root, "marzipan") as vault:
         assert vault.status().notices == "watcher"
@@ -319,7 +319,9 @@ def test_where_a_watcher_lives_others_search_right_within_a_second(root: Path, c
 
 
 @pytest.mark.parametrize("name", ["written in place", "saved by rename", "a directory renamed", "deleted"])
-def test_where_another_process_watches_one_searches_right_within_a_second(root: Path, crew: Crew, name: str) -> None:
+def test_a_vault_watched_by_another_process_is_searched_right_within_a_second(
+    root: Path, crew: Crew, name: str
+) -> None:
     change, words = CHANGES[name]
     with watched(crew, root), searched(root, "marzipan") as vault:
         assert vault.status().notices == "watcher"
@@ -331,7 +333,7 @@ def test_where_another_process_watches_one_searches_right_within_a_second(root: 
 
 @pytest.fixture
 def coarse(tmp_path: Path) -> Iterator[Path]:
-    """A vault on a file system whose times are seconds; those of most systems are some milliseconds apart."""
+    """Make a vault on a file system that stores whole seconds; most others store steps of some milliseconds."""
     image, where = tmp_path / "image", tmp_path / "disk"
     where.mkdir()
     with image.open("wb") as file:
@@ -346,13 +348,13 @@ def coarse(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", ["searched once", "searched again and again", "watched", "new each time"])
-def test_what_is_edited_right_after_a_search_is_found_where_times_are_coarse(coarse: Path, kind: str) -> None:
+def test_an_edit_right_after_a_search_is_found_with_coarse_times(coarse: Path, kind: str) -> None:
     note = coarse / "note.md"
     note.write_text("tea0\n")
     with Vault(coarse, watch=kind == "watched") as vault:
         for _ in range({"searched again and again": 3, "searched once": 1}.get(kind, 0)):
             assert found(vault, "tea0") == {"note.md"}
-        for number in range(1, 10):  # as long each time
+        for number in range(1, 10):  # of the same size each time
             with note.open("r+") as file:
                 file.write(f"tea{number}\n")
 
@@ -361,13 +363,13 @@ def test_what_is_edited_right_after_a_search_is_found_where_times_are_coarse(coa
     assert Vault(coarse).doctor(repair=False) == []
 
 
-def test_what_is_edited_right_after_it_was_published_is_found_where_it_is_mounted_and_times_are_coarse(
+def test_an_edit_right_after_publishing_is_found_on_a_mount_with_coarse_times(
     coarse: Path,
 ) -> None:
     root, note = coarse.parent.parent, coarse / "note.md"
     Vault.init(root).close()
     note.write_text("tea0\n")
-    for number in range(1, 10):  # as long each time
+    for number in range(1, 10):  # of the same size each time
         Vault(root).sync()
         with note.open("r+") as file:
             file.write(f"tea{number}\n")
@@ -375,7 +377,7 @@ def test_what_is_edited_right_after_it_was_published_is_found_where_it_is_mounte
         assert mistakes(Vault(root), {f"tea{number}": ["disk/vault/note.md"], f"tea{number - 1}": NONE}) == []
 
 
-def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tells(coarse: Path) -> None:
+def test_a_watcher_finds_the_second_of_two_edits_within_a_second_without_an_event(coarse: Path) -> None:
     with Vault(coarse, watch=True) as vault:
         vault.create("linked.md", "Sencha one.\n")
         os.link(coarse / "linked.md", coarse.parent / "outside.md")
@@ -383,7 +385,7 @@ def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tel
         fresh = vault._engine.freshness
 
         def edited_twice() -> bool:
-            """An edit on each side of a look; False if they were not in one second."""
+            """Edit before and after a scan. Return False if both edits were not within one second."""
             (coarse.parent / "outside.md").write_text("Gyokuro one.\n")
             first = os.stat(coarse / "linked.md").st_ctime_ns
             scan_in_background(fresh)
@@ -396,7 +398,7 @@ def test_a_watcher_finds_the_second_of_two_edits_in_a_second_of_which_nobody_tel
         assert mistakes(vault, {"hojicha": ["linked.md"], "gyokuro": NONE}) == []
 
 
-def test_a_file_is_settled_when_its_next_change_shows_in_its_times() -> None:
+def test_a_file_is_racy_if_its_next_change_may_not_show_in_its_times() -> None:
     def changed(at: int) -> os.stat_result:
         return os.stat_result(range(10), {"st_ctime_ns": at})
 
@@ -405,13 +407,13 @@ def test_a_file_is_settled_when_its_next_change_shows_in_its_times() -> None:
 
     assert not is_racy(changed(now - 101 * milli), now, now)
     assert is_racy(changed(now - 99 * milli), now, now)
-    assert is_racy(changed(now + milli), now, now + 2 * milli)  # while it was read
-    assert not is_racy(changed(now + 60 * second), now, now)  # a clock was set back
-    assert is_racy(changed(999 * second), now, now)  # times are seconds
+    assert is_racy(changed(now + milli), now, now + 2 * milli)  # changed while it was read
+    assert not is_racy(changed(now + 60 * second), now, now)  # the clock was set back
+    assert is_racy(changed(999 * second), now, now)  # times in whole seconds
     assert not is_racy(changed(997 * second), now, now)
 
 
-def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -> None:
+def test_a_write_to_a_file_with_two_names_is_found_under_both(root: Path) -> None:
     os.link(root / "top.md", root / "facts/twin.md")
     with searched(root, "marzipan") as vault:
         (root / "top.md").write_text("Nougat is for later.\n")
@@ -419,7 +421,7 @@ def test_what_is_written_to_a_file_with_two_names_is_found_by_both(root: Path) -
         assert mistakes(vault, {"nougat": ["facts/twin.md", "top.md"], "marzipan": NONE}) == []
 
 
-def test_a_file_with_two_names_that_is_written_all_the_time_is_searched(root: Path) -> None:
+def test_a_file_with_two_names_that_is_written_constantly_is_searched(root: Path) -> None:
     os.link(root / "top.md", root / "facts/twin.md")
     writing = "import os, sys; fd = os.open(sys.argv[1], 2); print(flush=True)\nwhile True: os.pwrite(fd, b'On', 0)"
     writer = subprocess.Popen([sys.executable, "-c", writing, root / "top.md"], stdout=subprocess.PIPE)
@@ -436,7 +438,7 @@ def test_a_file_with_two_names_that_is_written_all_the_time_is_searched(root: Pa
     assert found(Vault(root), "marzipan") == {"facts/twin.md", "top.md"}
 
 
-def test_a_vault_that_is_deleted_and_made_anew_is_searched_and_watched(root: Path) -> None:
+def test_a_vault_that_is_deleted_and_created_again_is_searched_and_watched(root: Path) -> None:
     with Vault(root, watch=True) as watcher, searched(root) as vault:
         shutil.rmtree(root)
         with pytest.raises(VaultNotFoundError):
@@ -450,7 +452,7 @@ def test_a_vault_that_is_deleted_and_made_anew_is_searched_and_watched(root: Pat
         assert watcher.status().trouble == ""
 
 
-def test_processes_that_come_first_at_once_are_all_right(tmp_path: Path, crew: Crew) -> None:
+def test_concurrent_first_searches_are_right(tmp_path: Path, crew: Crew) -> None:
     for number in range(500):
         by_hand(tmp_path, f"many/{number % 7}/{number}.md", f"It is item{number}.")
     workers = [crew.start(find_and_add, str(tmp_path), number) for number in range(6)]
@@ -463,7 +465,7 @@ def test_processes_that_come_first_at_once_are_all_right(tmp_path: Path, crew: C
 
 
 def find_and_add(root: str, number: int) -> None:
-    """Search before anybody has, and write."""
+    """Search as the first process, and write."""
     with Vault(root) as vault:
         for count in (0, number, 499):
             assert found(vault, f"item{count}") == {f"many/{count % 7}/{count}.md"}
@@ -472,7 +474,7 @@ def find_and_add(root: str, number: int) -> None:
         assert f"own/the-own-of-{number}.md" in found(vault, "own")
 
 
-def test_where_a_watcher_lives_others_find_every_edit_of_a_file(root: Path, crew: Crew) -> None:
+def test_processes_that_follow_a_watcher_find_every_edit_of_a_file(root: Path, crew: Crew) -> None:
     with watched(crew, root), searched(root) as vault:
         for number in range(6):
             assert vault.status().notices == "watcher"
@@ -481,7 +483,7 @@ def test_where_a_watcher_lives_others_find_every_edit_of_a_file(root: Path, crew
                 assert found(vault, f"sour{number}") == {"top.md"}
             by_hand(root, "top.md", f"Now there is sweet{number}.")
 
-            wait_for(partial(found, vault, f"sweet{number}"), SOON)
+            wait_for(partial(found, vault, f"sweet{number}"), WATCH_SECONDS)
 
 
 def test_a_search_between_two_edits_is_right_every_time(root: Path) -> None:
@@ -497,16 +499,16 @@ def test_a_search_between_two_edits_is_right_every_time(root: Path) -> None:
         assert_right(vault, {})
 
 
-def test_a_memory_that_is_rewritten_all_the_time_is_found(root: Path, crew: Crew) -> None:
+def test_a_memory_that_is_rewritten_constantly_is_found(root: Path, crew: Crew) -> None:
     writer = crew.start(rewrite, str(root))
     with searched(root) as vault:
-        wait_for(lambda: found_at_all(vault, "fidget"))
+        wait_for(lambda: is_found(vault, "fidget"))
 
-        assert [number for number in range(200) if not found_at_all(vault, "fidget")] == []
+        assert [number for number in range(200) if not is_found(vault, "fidget")] == []
     writer.kill()
 
 
-def found_at_all(vault: Vault, word: str) -> bool:
+def is_found(vault: Vault, word: str) -> bool:
     return any(word.encode() in hit.memory.data for hit in vault.search(word))
 
 
@@ -523,15 +525,15 @@ def rewrite(root: str) -> None:
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_happens_searches_are_right(tmp_path: Path, seed: int, is_watched: bool) -> None:
-    wander(tmp_path / "vault", seed, STEPS, is_watched=is_watched)
+def test_searches_are_right_after_random_changes(tmp_path: Path, seed: int, is_watched: bool) -> None:
+    make_random_changes(tmp_path / "vault", seed, STEPS, is_watched=is_watched)
 
 
 # --- many at once ---------------------------------------------------------------------------------------
 
 
 def write_both(root: Path, git: Git, number: int) -> set[str]:
-    """A repository with two branches, in which every file differs, and a file of each alone; the paths of the many."""
+    """Make a repository with two branches: all common files differ, and each has one of its own. Return their paths."""
     (root / ".gitattributes").unlink(missing_ok=True)
     git(root, "init")
     paths = {f"many/{count % 10}/{count}.md" for count in range(number)}
@@ -562,26 +564,26 @@ VERBS: dict[str, tuple[Callable[[Path, Git], object], str]] = {
 
 
 def after_git(root: Path, git: Git, verb: str, number: int, *, is_watched: bool) -> float:
-    """Have git change many files: the seconds until they are searched as they are."""
+    """Change many files by git. Return the seconds until searches see them."""
     many = write_both(root, git, number)
     change, branch = VERBS[verb]
     with Vault(root, watch=is_watched) as here, searched(root) as vault:
         change(root, git)
         other = {"main": "other", "other": "main"}[branch]
         words: Words = {f"{other}branch": NONE, "item7": ["many/7/7.md"], "alone": [f"only-{branch}.md"]}
-        took = assert_soon_right(vault, words, SOON if is_watched else 0.0)
+        took = assert_soon_right(vault, words, WATCH_SECONDS if is_watched else 0.0)
         for count in range(10):
             below = {path for path in many if path.startswith(f"many/{count}/")}
             assert found(vault, f"{branch}branch", f"/many/{count}") == below
         assert_right(Vault(root), words)
-        assert_soon_right(here, words, SOON if is_watched else 0.0)
+        assert_soon_right(here, words, WATCH_SECONDS if is_watched else 0.0)
     assert git(root, "status", "--porcelain") == ""
     return took
 
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_git_does_is_searched(root: Path, git: Git, verb: str, is_watched: bool) -> None:
+def test_changes_by_git_are_searched(root: Path, git: Git, verb: str, is_watched: bool) -> None:
     after_git(root, git, verb, MANY, is_watched=is_watched)
 
 
@@ -590,7 +592,7 @@ def has_found(vault: Vault, word: str, namespace: str, number: int) -> bool:
 
 
 def after_a_burst(root: Path, number: int, limit: float, *, is_watched: bool) -> tuple[float, float]:
-    """Have many files come at once, and go: the seconds until they are found, and until they no longer are."""
+    """Create many files at once, then remove them. Return the seconds until they are found, and until they are not."""
     with Vault(root, watch=is_watched) as here, searched(root) as vault:
         for count in range(number):
             by_hand(root, f"burst/{count % 20}/{count}.md", f"It came with the burst as item{count}.")
@@ -607,13 +609,13 @@ def after_a_burst(root: Path, number: int, limit: float, *, is_watched: bool) ->
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
 def test_a_burst_of_files_is_searched(root: Path, is_watched: bool) -> None:
-    after_a_burst(root, BURST, 2 * SOON if is_watched else 0.0, is_watched=is_watched)
+    after_a_burst(root, BURST, 2 * WATCH_SECONDS if is_watched else 0.0, is_watched=is_watched)
 
 
 # --- watchers that fail ---------------------------------------------------------------------------------
 
 
-def test_a_watcher_whose_source_is_gone_goes_on(root: Path) -> None:
+def test_a_watcher_continues_without_its_event_source(root: Path) -> None:
     with Vault(root, watch=True) as watcher, searched(root) as vault:
         for number in range(3):
             source = watcher._engine.freshness._source
@@ -627,24 +629,24 @@ def test_a_watcher_whose_source_is_gone_goes_on(root: Path) -> None:
         assert watcher.status().trouble == ""
 
 
-def test_a_watcher_finds_what_is_written_through_a_link_outside_of_the_vault(root: Path) -> None:
+def test_a_watcher_finds_a_write_through_a_link_outside_of_the_vault(root: Path) -> None:
     path = root / "linked.md"
     with Vault(root, watch=True) as vault:
         path.write_text("Hojicha.\n", encoding="utf-8")
         os.link(path, root.parent / "outside.md")
         wait_for(lambda: found(vault, "hojicha") == {"linked.md"})
         (root.parent / "outside.md").write_text("Gyokuro.\n", encoding="utf-8")
-        told: list[Change] = []
-        vault.subscribe(told.append)
+        received: list[Change] = []
+        vault.subscribe(received.append)
         scan_in_background(vault._engine.freshness)
 
         assert found(vault, "gyokuro") == {"linked.md"}
         assert found(vault, "hojicha") == set()
-        assert told == [Change("updated", "linked.md")]
+        assert received == [Change("updated", "linked.md")]
 
 
 class Delayed(Mutex):
-    """A lock that something comes before."""
+    """A lock that calls a function before it is taken."""
 
     def __init__(self, first: Callable[[], object]) -> None:
         super().__init__()
@@ -657,17 +659,17 @@ class Delayed(Mutex):
 
 
 def scan_in_background(fresh: Freshness) -> None:
-    """Look at every file, as soon as that is not too often."""
+    """Scan all files in the background, as soon as a scan is due."""
     before = fresh._scanned_at
 
-    def looked() -> bool:
+    def has_scanned() -> bool:
         fresh.scan_in_background(every=0.0)
         return fresh._scanned_at > before
 
-    wait_for(looked)
+    wait_for(has_scanned)
 
 
-def test_a_look_at_every_file_that_waits_for_a_search_is_not_taken_for_a_slow_one(root: Path) -> None:
+def test_the_duration_of_a_scan_does_not_include_waiting_for_a_search(root: Path) -> None:
     with searched(root) as vault:
         fresh = vault._engine.freshness
         fresh.lock = Delayed(lambda: time.sleep(1.0))
@@ -676,7 +678,7 @@ def test_a_look_at_every_file_that_waits_for_a_search_is_not_taken_for_a_slow_on
         assert fresh._scan_took < 0.5
 
 
-def test_a_vault_that_is_replaced_while_every_file_is_looked_at_is_searched(root: Path, tmp_path: Path) -> None:
+def test_a_vault_that_is_replaced_during_a_background_scan_is_searched(root: Path, tmp_path: Path) -> None:
     Vault.init(tmp_path / "other").create("top.md", "At the top there is nougat.\n")
     with searched(root) as vault:
 
@@ -692,7 +694,7 @@ def test_a_vault_that_is_replaced_while_every_file_is_looked_at_is_searched(root
         assert mistakes(vault, {"nougat": ["top.md"], "marzipan": NONE, "luthier": NONE}) == []
 
 
-def test_a_search_is_right_though_the_watcher_is_stopped(root: Path, crew: Crew) -> None:
+def test_a_search_is_right_while_the_watcher_is_suspended(root: Path, crew: Crew) -> None:
     with watched(crew, root) as watcher, searched(root) as vault:
         assert vault.status().notices == "watcher"
         watcher.signal(signal.SIGSTOP)
@@ -707,10 +709,10 @@ def test_a_search_is_right_though_the_watcher_is_stopped(root: Path, crew: Crew)
         assert_soon_right(vault, {"halva": NONE, "goes": ["top.md"]})
 
 
-def test_a_search_is_right_though_the_watcher_is_killed(root: Path, crew: Crew) -> None:
+def test_a_search_is_right_after_the_watcher_is_killed(root: Path, crew: Crew) -> None:
     with watched(crew, root) as watcher, searched(root) as vault:
         watcher.kill()
-        assert watcher.ended(SOON)
+        assert watcher.ended(WATCH_SECONDS)
         by_rename(Scene(root, vault, crew))
 
         assert mistakes(vault, SWEET) == []
@@ -718,12 +720,12 @@ def test_a_search_is_right_though_the_watcher_is_killed(root: Path, crew: Crew) 
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_watcher_that_a_subscriber_ends_is_said_to_have_ended(root: Path) -> None:
+def test_the_status_shows_that_a_subscriber_ended_the_watcher(root: Path) -> None:
     with Vault(root, watch=True) as vault:
         (watcher,) = (thread for thread in threading.enumerate() if thread.name == "memfs-watcher")
         stop = vault.subscribe(lambda _: sys.exit())
         by_hand(root, "top.md", "Now there is halva.")
-        watcher.join(SOON)
+        watcher.join(WATCH_SECONDS)
         stop()
 
         assert not watcher.is_alive()
@@ -731,7 +733,7 @@ def test_a_watcher_that_a_subscriber_ends_is_said_to_have_ended(root: Path) -> N
         assert found(vault, "halva") == {"top.md"}
 
 
-def test_a_watcher_that_cannot_tell_others_is_not_relied_on(root: Path) -> None:
+def test_a_watcher_without_a_writable_journal_is_not_relied_on(root: Path) -> None:
     with Vault(root, watch=True), searched(root) as vault:
         (root / ".memfs/journal").unlink(missing_ok=True)
         (root / ".memfs/journal").mkdir()
@@ -746,7 +748,7 @@ def test_a_watcher_that_cannot_tell_others_is_not_relied_on(root: Path) -> None:
 def test_a_second_watcher_takes_over(root: Path, crew: Crew) -> None:
     with watched(crew, root) as first, Vault(root, watch=True), searched(root) as vault:
         first.kill()
-        assert first.ended(SOON)
+        assert first.ended(WATCH_SECONDS)
         wait_for(lambda: vault.status().watcher == str(os.getpid()))
         by_hand(root, "top.md", "Now there is halva.")
 
@@ -763,7 +765,7 @@ def moved_index(here: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize("take", [None, moved_state, moved_index])
-def test_another_vault_in_the_place_of_one_is_the_one_that_is_searched(
+def test_a_vault_put_in_the_place_of_another_is_the_one_searched(
     tmp_path: Path, take: Callable[[Path, Path], None] | None
 ) -> None:
     here, other, away = tmp_path / "here", tmp_path / "other", tmp_path / "away"
@@ -776,7 +778,7 @@ def test_another_vault_in_the_place_of_one_is_the_one_that_is_searched(
     assert_right(vault, {"okapi": {"zoo.md"}, "oolong": NONE, "marzipan": NONE})
 
 
-def test_a_copy_by_hard_links_in_the_place_of_a_vault_is_the_one_that_is_searched(tmp_path: Path) -> None:
+def test_a_hard_linked_copy_put_in_the_place_of_a_vault_is_the_one_searched(tmp_path: Path) -> None:
     here, copy = tmp_path / "here", tmp_path / "copy"
     make(here / "vault")
     shutil.copytree(here, copy, copy_function=os.link)
@@ -791,25 +793,25 @@ def test_a_copy_by_hard_links_in_the_place_of_a_vault_is_the_one_that_is_searche
 
 
 @pytest.mark.parametrize(
-    "tale",
+    "scenario",
     [
-        pytest.param(Tale(4, 25, namespaces=4), id="a namespace each"),
-        pytest.param(Tale(4, 25, namespaces=1), id="one namespace"),
-        pytest.param(Tale(4, 25, namespaces=1, publishing=True), id="while another publishes"),
-        pytest.param(Tale(4, 25, namespaces=2, watched=True), id="watched"),
-        pytest.param(Tale(4, 85, namespaces=3), id="many pending"),
+        pytest.param(WriteScenario(4, 25, namespaces=4), id="a namespace each"),
+        pytest.param(WriteScenario(4, 25, namespaces=1), id="one namespace"),
+        pytest.param(WriteScenario(4, 25, namespaces=1, publishing=True), id="while another publishes"),
+        pytest.param(WriteScenario(4, 25, namespaces=2, watched=True), id="watched"),
+        pytest.param(WriteScenario(4, 85, namespaces=3), id="many pending"),
     ],
 )
-def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, tale: Tale) -> None:
-    searches, misses = read_your_writes(tmp_path, tale)
+def test_acknowledged_writes_are_found_at_once(tmp_path: Path, scenario: WriteScenario) -> None:
+    searches, misses = read_your_writes(tmp_path, scenario)
 
     assert misses == []
-    assert searches > tale.processes * tale.writes
+    assert searches > scenario.processes * scenario.writes
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, {"w0x0": ["own/0/w0x0-is-the-word-of-a-note-that-nobody-else-writes.md"]})
 
 
-def test_what_others_wrote_is_found_by_one_who_removes(root: Path, crew: Crew) -> None:
+def test_a_process_that_removes_finds_the_writes_of_others(root: Path, crew: Crew) -> None:
     with watched(crew, root), searched(root) as vault, Vault(root) as other:
         for number in range(5):
             added = other.add(f"Here is a kiwi{number}.", "/facts")
@@ -818,7 +820,9 @@ def test_what_others_wrote_is_found_by_one_who_removes(root: Path, crew: Crew) -
             assert found(vault, f"kiwi{number}") == {added.path}
 
 
-def test_what_went_and_came_back_before_a_watcher_looked_is_found(root: Path, crew: Crew, tmp_path: Path) -> None:
+def test_a_memory_that_was_gone_for_a_moment_unseen_by_the_watcher_is_found(
+    root: Path, crew: Crew, tmp_path: Path
+) -> None:
     by_hand(root, "trip/zurich.md", "The night train leaves at nine.")
     with Vault(root) as first:
         first.sync()
@@ -834,7 +838,7 @@ def test_what_went_and_came_back_before_a_watcher_looked_is_found(root: Path, cr
         assert_soon_right(vault, {"train": ["trip/zurich.md"]})
 
 
-def test_an_edit_while_a_watcher_publishes_is_found_by_one_who_comes_later(root: Path) -> None:
+def test_an_edit_while_a_watcher_publishes_is_found_by_a_later_process(root: Path) -> None:
     late = [lambda: by_hand(root, "top.md", "And then there is nougat.")]
 
     def progress(done: int, total: int) -> None:
@@ -853,7 +857,7 @@ def test_an_edit_while_a_watcher_publishes_is_found_by_one_who_comes_later(root:
             assert found(vault, "nougat") == {"top.md"}
 
 
-def test_what_is_pending_elsewhere_is_found_by_one_who_comes_later(root: Path, crew: Crew) -> None:
+def test_unpublished_changes_of_another_process_are_found_by_a_later_process(root: Path, crew: Crew) -> None:
     with searched(root) as vault, watched(crew, root):
         added = Vault(root).add("A kiwi.", "/facts")
         assert found(vault, "kiwi") == {added.path}
@@ -870,8 +874,8 @@ def test_what_is_pending_elsewhere_is_found_by_one_who_comes_later(root: Path, c
 # --- subscribers ----------------------------------------------------------------------------------------
 
 
-class Heard:
-    """What a subscriber was told."""
+class RecordedChanges:
+    """A subscriber that records the changes it is called with."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -880,9 +884,9 @@ class Heard:
         self.changes.append(change)
 
     def soon(self, *changes: Change) -> None:
-        """AssertionError if exactly these are not told within a second; they are let go of then."""
+        """Raise AssertionError unless exactly these changes arrive within a second; then clear the record."""
         with suppress(AssertionError):
-            wait_for(lambda: len(self.changes) >= len(changes), SOON)
+            wait_for(lambda: len(self.changes) >= len(changes), WATCH_SECONDS)
         assert Counter(self.changes) == Counter(changes)
         self.changes.clear()
 
@@ -940,29 +944,32 @@ TOLD: dict[str, tuple[Callable[[Scene], object], list[Change]]] = {
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_a_subscriber_is_told_of_each_change_once_within_a_second(root: Path, crew: Crew, name: str) -> None:
+def test_a_subscriber_gets_each_change_once_within_a_second(root: Path, crew: Crew, name: str) -> None:
     change, expected = TOLD[name]
-    heard = Heard()
+    received = RecordedChanges()
     with Vault(root, watch=True) as vault:
-        vault.subscribe(heard)
+        vault.subscribe(received)
         change(Scene(root, vault, crew))
         by_hand(root, "mark.md", "This is the last one.")
 
-        heard.soon(*expected, created("mark.md"))
+        received.soon(*expected, created("mark.md"))
 
 
-def test_a_subscriber_hears_once_of_everything_git_changes(root: Path, git: Git) -> None:
+def test_a_subscriber_gets_each_change_by_git_once(root: Path, git: Git) -> None:
     many = write_both(root, git, MANY)
-    heard = Heard()
+    received = RecordedChanges()
     with Vault(root, watch=True) as vault:
-        vault.subscribe(heard)
+        vault.subscribe(received)
         git(root, "checkout", "other")
-        wait_for(lambda: {change.path for change in heard.changes} >= {*many, "only-other.md", "only-main.md"}, SOON)
+        wait_for(
+            lambda: {change.path for change in received.changes} >= {*many, "only-other.md", "only-main.md"},
+            WATCH_SECONDS,
+        )
         by_hand(root, "mark.md", "This is the last one.")
-        wait_for(lambda: created("mark.md") in heard.changes, SOON)
+        wait_for(lambda: created("mark.md") in received.changes, WATCH_SECONDS)
 
-    assert {change.path for change in heard.changes} == {*many, "only-other.md", "only-main.md", "mark.md"}
-    last = {change.path: change.kind for change in heard.changes}
+    assert {change.path for change in received.changes} == {*many, "only-other.md", "only-main.md", "mark.md"}
+    last = {change.path: change.kind for change in received.changes}
     assert (last.pop("only-other.md"), last.pop("only-main.md"), last.pop("mark.md")) == (
         "created",
         "removed",
@@ -970,80 +977,82 @@ def test_a_subscriber_hears_once_of_everything_git_changes(root: Path, git: Git)
     )
 
 
-def after_a_look(late: list[Callable[[], None]]) -> datetime:
-    """A clock, which is asked right after a look at every file: what is late happens then."""
+def after_a_scan(late: list[Callable[[], None]]) -> datetime:
+    """Return the time, after a call of the function in `late`: a vault reads its clock right after a scan."""
     if late:
         late.pop()()
     return datetime.now(UTC)
 
 
-def test_what_another_process_publishes_while_changes_are_told_is_told_too(root: Path) -> None:
-    told: list[tuple[str, str]] = []
+def test_changes_that_another_process_publishes_during_delivery_are_delivered(root: Path) -> None:
+    received: list[tuple[str, str]] = []
     with Vault(root) as vault, Vault(root) as other:
         found(vault, "oolong")
 
-        def hear(change: Change) -> None:
-            told.append((change.kind, change.path))
+        def receive(change: Change) -> None:
+            received.append((change.kind, change.path))
             if change.path == "first.md":
                 by_hand(root, "second.md", "A second one.")
                 by_hand(root, "top.md", "It is other now.")
                 other.sync()
 
-        vault.subscribe(hear)
+        vault.subscribe(receive)
         by_hand(root, "first.md", "A first one.")
         other.sync()
         for _ in range(2):
             found(vault, "second")
 
-    assert sorted(told) == [("created", "first.md"), ("created", "second.md"), ("updated", "top.md")]
+    assert sorted(received) == [("created", "first.md"), ("created", "second.md"), ("updated", "top.md")]
 
 
-def test_what_another_process_publishes_between_a_look_and_its_own_publication_is_told(root: Path) -> None:
-    heard, late = Heard(), list[Callable[[], None]]()
-    with Vault(root, clock=partial(after_a_look, late)) as vault, Vault(root) as other:
+def test_changes_that_another_process_publishes_between_scan_and_publication_are_delivered(root: Path) -> None:
+    received, late = RecordedChanges(), list[Callable[[], None]]()
+    with Vault(root, clock=partial(after_a_scan, late)) as vault, Vault(root) as other:
 
         def another_one() -> None:
             by_hand(root, "late.md", "A late one.")
             other.sync()
 
-        vault.subscribe(heard)
+        vault.subscribe(received)
         paths = [f"many/{number}.md" for number in range(2 * MANY)]
         for path in paths:
             by_hand(root, path, "One of many.")
         late.append(another_one)
         vault.sync()
 
-        heard.soon(*map(created, paths), created("late.md"))
+        received.soon(*map(created, paths), created("late.md"))
 
 
-def test_a_vault_without_a_watcher_tells_when_it_is_searched(root: Path, crew: Crew) -> None:
-    heard = Heard()
+def test_a_vault_without_a_watcher_notifies_subscribers_when_it_is_searched(root: Path, crew: Crew) -> None:
+    received = RecordedChanges()
     with searched(root) as vault:
-        vault.subscribe(heard)
+        vault.subscribe(received)
         in_place(Scene(root, vault, crew))
         (root / "facts/bob/home.md").unlink()
-        assert heard.changes == []
+        assert received.changes == []
         vault.search("anything")
 
-        assert Counter(heard.changes) == Counter([updated("top.md"), removed("facts/bob/home.md")])
+        assert Counter(received.changes) == Counter([updated("top.md"), removed("facts/bob/home.md")])
         vault.search("anything")
-        assert len(heard.changes) == 2
+        assert len(received.changes) == 2
 
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
-@pytest.mark.parametrize("name", ["deleted", "damaged", "examined", "published by another", "closed", "not told of"])
-def test_a_subscriber_is_told_of_memories_whatever_becomes_of_the_index(
-    root: Path, name: str, is_watched: bool
-) -> None:
-    heard = Heard()
+@pytest.mark.parametrize(
+    "name", ["deleted", "damaged", "examined", "published by another", "closed", "without an event"]
+)
+def test_a_subscriber_gets_all_changes_after_any_damage_to_the_index(root: Path, name: str, is_watched: bool) -> None:
+    received = RecordedChanges()
     with Vault(root, watch=is_watched) as vault:
         vault.search("marzipan")
-        vault.subscribe(heard)
+        vault.subscribe(received)
         by_hand(root, "top.md", "Now there is halva.")
         if name == "deleted":
             shutil.rmtree(root / ".memfs/index")
         if name in {"damaged", "examined"}:
-            (root / ".memfs/empty").write_bytes(b"")  # put in its place: a file cut short while it is opened kills
+            (root / ".memfs/empty").write_bytes(
+                b""
+            )  # replaced, not truncated: truncating a mapped file kills the process
             (root / ".memfs/empty").replace(next(root.glob(".memfs/index/g-*/*.term")))
         if name == "examined":
             vault.doctor()
@@ -1051,31 +1060,31 @@ def test_a_subscriber_is_told_of_memories_whatever_becomes_of_the_index(
             Vault(root).sync()
         if name == "closed":
             vault.close()
-        if name == "not told of" and (source := vault._engine.freshness._source):
+        if name == "without an event" and (source := vault._engine.freshness._source):
             source.close()
         vault.search("marzipan")
 
-        heard.soon(updated("top.md"))
+        received.soon(updated("top.md"))
 
 
-def test_a_subscriber_that_fails_holds_up_nobody(root: Path) -> None:
+def test_a_failing_subscriber_does_not_affect_others(root: Path) -> None:
     def fail(change: Change) -> None:
         raise RuntimeError(change.path)
 
-    heard = Heard()
+    received = RecordedChanges()
     with Vault(root, watch=True) as vault:
         vault.subscribe(fail)
-        vault.subscribe(heard)
+        vault.subscribe(received)
         for number in range(3):
             by_hand(root, "top.md", f"Now there is sweet{number}.")
-            heard.soon(updated("top.md"))
+            received.soon(updated("top.md"))
 
         assert found(vault, "sweet2") == {"top.md"}
         assert vault.status().trouble == ""
 
 
-def test_a_subscriber_that_left_is_told_nothing(root: Path) -> None:
-    stays, leaves = Heard(), Heard()
+def test_an_unsubscribed_callback_is_not_called(root: Path) -> None:
+    stays, leaves = RecordedChanges(), RecordedChanges()
     with Vault(root, watch=True) as vault:
         vault.subscribe(stays)
         leave = vault.subscribe(leaves)
@@ -1090,34 +1099,34 @@ def test_a_subscriber_that_left_is_told_nothing(root: Path) -> None:
         leaves.soon()
 
 
-def test_a_subscriber_may_search_and_write_and_leave(root: Path) -> None:
-    heard: list[str] = []
+def test_a_subscriber_may_search_write_and_unsubscribe(root: Path) -> None:
+    received: list[str] = []
     with Vault(root, watch=True) as vault:
 
-        def tell(change: Change) -> None:
+        def receive(change: Change) -> None:
             leave()
             vault.add("A kiwi.", "/facts")
-            heard.extend(found(vault, "halva"))
+            received.extend(found(vault, "halva"))
 
-        leave = vault.subscribe(tell)
+        leave = vault.subscribe(receive)
         by_hand(root, "top.md", "Now there is halva.")
 
-        wait_for(lambda: heard, SOON)
-        assert heard == ["top.md"]
+        wait_for(lambda: received, WATCH_SECONDS)
+        assert received == ["top.md"]
         assert found(vault, "kiwi") == {"facts/a-kiwi.md"}
 
 
-def test_changes_are_told_in_order_though_a_subscriber_writes_and_searches(root: Path) -> None:
-    first, second = Heard(), Heard()
+def test_changes_are_delivered_in_order_though_a_subscriber_writes_and_searches(root: Path) -> None:
+    first, second = RecordedChanges(), RecordedChanges()
     with searched(root) as vault:
 
-        def tell(change: Change) -> None:
+        def receive(change: Change) -> None:
             first(change)
             if change == created("new/0.md"):
                 (root / "new/1.md").unlink()
                 vault.search("anything")
 
-        vault.subscribe(tell)
+        vault.subscribe(receive)
         vault.subscribe(second)
         for number in range(3):
             by_hand(root, f"new/{number}.md", "A kiwi.")
@@ -1127,16 +1136,16 @@ def test_changes_are_told_in_order_though_a_subscriber_writes_and_searches(root:
         assert second.changes == first.changes
 
 
-def test_a_subscriber_that_left_while_changes_are_told_is_told_no_more(root: Path) -> None:
-    first, second = Heard(), Heard()
+def test_a_callback_unsubscribed_during_delivery_is_not_called_again(root: Path) -> None:
+    first, second = RecordedChanges(), RecordedChanges()
     with searched(root) as vault:
 
-        def tell(change: Change) -> None:
+        def receive(change: Change) -> None:
             first(change)
             for leave in leaving:
                 leave()
 
-        leaving = [vault.subscribe(tell), vault.subscribe(second)]
+        leaving = [vault.subscribe(receive), vault.subscribe(second)]
         for number in range(3):
             by_hand(root, f"new/{number}.md", "A kiwi.")
         vault.search("anything")
@@ -1144,8 +1153,8 @@ def test_a_subscriber_that_left_while_changes_are_told_is_told_no_more(root: Pat
         assert (first.changes, second.changes) == ([created("new/0.md")], [])
 
 
-def test_a_subscriber_that_is_interrupted_costs_the_others_nothing(root: Path) -> None:
-    heard = Heard()
+def test_an_interrupted_subscriber_costs_the_others_no_change(root: Path) -> None:
+    received = RecordedChanges()
 
     def interrupt(change: Change) -> None:
         if change == created("new/0.md"):
@@ -1153,28 +1162,28 @@ def test_a_subscriber_that_is_interrupted_costs_the_others_nothing(root: Path) -
 
     with searched(root) as vault:
         vault.subscribe(interrupt)
-        vault.subscribe(heard)
+        vault.subscribe(received)
         for number in range(3):
             by_hand(root, f"new/{number}.md", "A kiwi.")
         with pytest.raises(KeyboardInterrupt):
             vault.search("anything")
         vault.search("anything")
 
-        heard.soon(*(created(f"new/{number}.md") for number in range(3)))
+        received.soon(*(created(f"new/{number}.md") for number in range(3)))
 
 
-def test_who_subscribes_later_takes_no_change_from_who_did_before(root: Path) -> None:
-    first, late = Heard(), Heard()
+def test_a_later_subscriber_takes_no_change_from_earlier_ones(root: Path) -> None:
+    first, late = RecordedChanges(), RecordedChanges()
     with searched(root) as vault, Vault(root) as other:
 
-        def tell(change: Change) -> None:
+        def receive(change: Change) -> None:
             first(change)
             if change == created("one.md"):
                 by_hand(root, "two.md", "A second one.")
                 other.sync()
                 vault.status()
 
-        vault.subscribe(tell)
+        vault.subscribe(receive)
         by_hand(root, "one.md", "A first one.")
         vault.subscribe(late)
         vault.search("anything")
@@ -1182,26 +1191,26 @@ def test_who_subscribes_later_takes_no_change_from_who_did_before(root: Path) ->
         assert (first.changes, late.changes) == ([created("one.md"), created("two.md")], [])
 
 
-def test_an_edit_after_a_look_that_cannot_be_published_is_told(root: Path) -> None:
-    heard, late = Heard(), list[Callable[[], None]]()
-    with Vault(root, clock=partial(after_a_look, late)) as vault:
-        vault.subscribe(heard)
+def test_an_edit_after_a_scan_that_cannot_be_published_is_delivered(root: Path) -> None:
+    received, late = RecordedChanges(), list[Callable[[], None]]()
+    with Vault(root, clock=partial(after_a_scan, late)) as vault:
+        vault.subscribe(received)
         by_hand(root, "top.md", "Now there is halva.")
         vault.search("anything")
-        heard.soon(updated("top.md"))
+        received.soon(updated("top.md"))
         lock = os.open(root / ".memfs/index", os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)  # as a process that publishes, and has stopped
+        fcntl.flock(lock, fcntl.LOCK_EX)  # like a process that stopped while publishing
         os.utime(lock, (0, 0))
         late.append(lambda: by_hand(root, "top.md", "And then there is nougat."))
         vault.sync()
         os.close(lock)
         vault.search("anything")
 
-        heard.soon(updated("top.md"))
+        received.soon(updated("top.md"))
 
 
-def test_a_scope_is_told_of_its_subtree_alone(root: Path) -> None:
-    alice, everything = Heard(), Heard()
+def test_a_scope_gets_the_changes_of_its_subtree_only(root: Path) -> None:
+    alice, everything = RecordedChanges(), RecordedChanges()
     with Vault(root, watch=True) as vault:
         vault.subscribe(everything)
         vault.scope("/facts/alice").subscribe(alice)
@@ -1257,7 +1266,7 @@ def test_threads_search_and_write_in_one_vault(root: Path, is_watched: bool) -> 
 
 
 def in_a_fork(job: Callable[[], object], meanwhile: Callable[[], object] = lambda: None) -> int:
-    """Run something in a forked process; what it ended with, -14 if it hung."""
+    """Run a function in a forked process. Return its exit status, -14 if it hung."""
     child = os.fork()
     if child == 0:
         status = 3
@@ -1272,10 +1281,12 @@ def in_a_fork(job: Callable[[], object], meanwhile: Callable[[], object] = lambd
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_who_is_told_of_changes_misses_none_though_the_journal_begins_anew_each_time(root: Path, crew: Crew) -> None:
+def test_a_process_that_follows_a_watcher_misses_no_change_though_the_journal_restarts_each_time(
+    root: Path, crew: Crew
+) -> None:
     with watched(crew, root) as watcher, searched(root) as vault, Vault(root) as other:
         assert vault.status().notices == "watcher"
-        watcher.signal(signal.SIGSTOP)  # so that nobody is told again by it
+        watcher.signal(signal.SIGSTOP)  # so that it reports nothing more
         for number in range(5):
             added = other.add(f"Here is a kiwi{number}.", "/facts")
             other.remove(other.add(f"Away with {number}.", "/facts").path)
@@ -1338,11 +1349,11 @@ def test_a_process_forked_while_others_search_does_not_hang(root: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("name", [".tantivy-meta.lock", ".tantivy-writer.lock"])
-def test_a_forked_process_keeps_no_lock_of_an_index(root: Path, name: str) -> None:
+def test_a_forked_process_holds_no_lock_of_an_index(root: Path, name: str) -> None:
     with Vault(root) as vault:
         found(vault, "marzipan")
         (file,) = (root / ".memfs/index").glob(f"*/{name}")
-        lock = os.open(file, os.O_RDWR)  # as a thread that opens the index has it, for a moment
+        lock = os.open(file, os.O_RDWR)  # like a thread that is just opening the index
         fcntl.flock(lock, fcntl.LOCK_EX)
 
         def job() -> None:
@@ -1355,7 +1366,7 @@ def test_a_forked_process_keeps_no_lock_of_an_index(root: Path, name: str) -> No
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_does_not_wait_for_what_a_thread_of_its_parent_was_making() -> None:
+def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
     parent, began, end = os.getpid(), threading.Event(), threading.Event()
 
     class Made:
@@ -1407,16 +1418,16 @@ def test_opening_and_closing_leaks_nothing(root: Path, is_watched: bool) -> None
             vault.search("marzipan")
 
     use()
-    gc.collect()  # vaults that nobody has closed
-    descriptors, threads = held("fd"), threading.enumerate()
+    gc.collect()  # frees vaults that were not closed
+    descriptors, threads = open_count("fd"), threading.enumerate()
     for _ in range(50):
         use()
 
-    assert held("fd") <= descriptors
+    assert open_count("fd") <= descriptors
     assert threading.enumerate() == threads
-    wait_for(lambda: held("task") < 20)  # those of tantivy take a moment to end
+    wait_for(lambda: open_count("task") < 20)  # threads of tantivy take a moment to end
 
 
-def held(what: str) -> int:
-    """How many descriptors (fd) or threads of any kind (task) this process has."""
+def open_count(what: str) -> int:
+    """Return the number of descriptors (`fd`) or of native threads (`task`) of this process."""
     return len(os.listdir(f"/proc/self/{what}"))

@@ -1,4 +1,4 @@
-"""What a process is told of changes in a vault: by the kernel's queue and by watchdog, on real files."""
+"""The events of both event sources, inotify and watchdog, on real files."""
 
 import mmap
 import os
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A vault with memories at the root and two directories deep, in which nothing happens yet."""
+    """Make a vault with memories at the root and two directories deep."""
     made = tmp_path / "vault"
     (made / "deep/er").mkdir(parents=True)
     for path in ("a.md", "deep/er/b.md", "deep/c.md"):
@@ -44,9 +44,9 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=SOURCES)
 def source(request: pytest.FixtureRequest, root: Path) -> Iterator[EventSource]:
-    """Each source, watching every directory."""
+    """Return each kind of source, watching every directory."""
     made = SOURCES[request.param](str(root))
-    look(made, root)
+    list_and_watch(made, root)
     yield made
     made.close()
 
@@ -54,13 +54,13 @@ def source(request: pytest.FixtureRequest, root: Path) -> Iterator[EventSource]:
 @pytest.fixture
 def kernel(root: Path) -> Iterator[InotifySource]:
     made = InotifySource(str(root))
-    look(made, root)
+    list_and_watch(made, root)
     yield made
     made.close()
 
 
-def look(source: EventSource, root: Path, start: str = "") -> Stamps:
-    """The stamps of the memories in a directory and all below it; each directory is watched before it is listed."""
+def list_and_watch(source: EventSource, root: Path, start: str = "") -> Stamps:
+    """Return the stamps of all memories below a directory, which is watched before it is listed."""
     found: Stamps = {}
     waiting = [start]
     while waiting:
@@ -81,7 +81,7 @@ def look(source: EventSource, root: Path, start: str = "") -> Stamps:
 
 @contextmanager
 def opened(root: Path, place: str) -> Iterator[int]:
-    """A directory of the vault, never through a symlink; -1 if there is none."""
+    """Open a directory of the vault without following symlinks; -1 if there is none."""
     top = open_root(root)
     try:
         with (
@@ -101,28 +101,28 @@ def stamp(fd: int, name: str) -> tuple[int, ...]:
 
 
 def gather(source: EventSource, wanted: Callable[[FileEvents], bool]) -> FileEvents:
-    """Poll until what was noticed is what is wanted; all of it."""
-    all_of_it = FileEvents(set(), set(), False)
+    """Poll until the events so far satisfy `wanted`. Return all of them."""
+    collected = FileEvents(set(), set(), False)
     end = time.monotonic() + DEADLINE
-    while not wanted(all_of_it):
+    while not wanted(collected):
         source.wait(0.1)
         new = source.poll()
-        all_of_it = FileEvents(
-            all_of_it.paths | new.paths, all_of_it.folders | new.folders, all_of_it.is_incomplete or new.is_incomplete
+        collected = FileEvents(
+            collected.paths | new.paths, collected.folders | new.folders, collected.is_incomplete or new.is_incomplete
         )
-        assert time.monotonic() < end, f"only {all_of_it} was noticed"
-    return all_of_it
+        assert time.monotonic() < end, f"only {collected} was reported"
+    return collected
 
 
 def until_marked(source: EventSource, root: Path, mark: str = "deep/mark.md") -> FileEvents:
-    """All that was noticed before a change that is made now: sources keep the order."""
+    """Return all events before those of a change that is made now: sources keep the order."""
     (root / mark).write_text("now\n")
-    seen = gather(source, lambda noticed: mark in noticed.paths)
+    seen = gather(source, lambda events: mark in events.paths)
     return seen._replace(paths=seen.paths - {mark})
 
 
 def watches(kernel: InotifySource) -> int:
-    """How many directories the kernel watches."""
+    """Return the number of directories that the kernel watches."""
     return Path(f"/proc/self/fdinfo/{kernel._fd}").read_text().count("inotify wd:")
 
 
@@ -201,10 +201,10 @@ CHANGES: dict[str, Callable[[Path, str], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("path", ["a.md", "deep/er/b.md"])
-def test_a_change_of_a_file_is_noticed(source: EventSource, root: Path, path: str, change: str) -> None:
+def test_a_change_of_a_file_is_reported(source: EventSource, root: Path, path: str, change: str) -> None:
     CHANGES[change](root, path)
 
-    seen = gather(source, lambda noticed: path in noticed.paths)
+    seen = gather(source, lambda events: path in events.paths)
 
     assert seen == ({path}, set(), False)
     while held:
@@ -212,38 +212,38 @@ def test_a_change_of_a_file_is_noticed(source: EventSource, root: Path, path: st
 
 
 @pytest.mark.parametrize("path", ["new.md", "deep/new.md", "deep/er/ünïcødé 猫.md", "archive.md"])
-def test_a_new_file_is_noticed(source: EventSource, root: Path, path: str) -> None:
+def test_a_new_file_is_reported(source: EventSource, root: Path, path: str) -> None:
     (root / path).write_text("new\n")
 
-    assert gather(source, lambda noticed: path in noticed.paths) == ({path}, set(), False)
+    assert gather(source, lambda events: path in events.paths) == ({path}, set(), False)
 
 
-def test_a_file_that_is_renamed_is_noticed_under_both_names(source: EventSource, root: Path) -> None:
+def test_a_renamed_file_is_reported_under_both_names(source: EventSource, root: Path) -> None:
     (root / "deep/er/b.md").rename(root / "deep/moved.md")
 
-    seen = gather(source, lambda noticed: len(noticed.paths) == 2)
+    seen = gather(source, lambda events: len(events.paths) == 2)
 
     assert seen == ({"deep/er/b.md", "deep/moved.md"}, set(), False)
 
 
-def test_what_the_vault_writes_is_noticed_and_nothing_of_its_state(tmp_path: Path) -> None:
+def test_writes_of_the_vault_are_reported_without_its_state_directory(tmp_path: Path) -> None:
     vault = Vault.init(tmp_path / "made")
     source = InotifySource(str(vault.root))
-    look(source, vault.root)
+    list_and_watch(source, vault.root)
 
     first = vault.add("Alice likes sushi.", namespace="/facts")
     second = vault.add("Bob likes tea.")
     vault.update(second.id, importance=3)
 
     assert source.poll() == ({second.path}, {"facts"}, False)
-    assert first.path in look(source, vault.root, "facts")
+    assert first.path in list_and_watch(source, vault.root, "facts")
     vault.append(first.id, "And tuna.")
     vault.forget(second.id)
     assert source.poll() == ({first.path, second.path}, {"archive"}, False)
     source.close()
 
 
-def test_a_file_that_is_deleted_and_still_written_is_not_noticed(kernel: InotifySource, root: Path) -> None:
+def test_writes_to_a_deleted_file_are_not_reported(kernel: InotifySource, root: Path) -> None:
     with (root / "a.md").open("a") as file:
         (root / "a.md").unlink()
         assert kernel.poll().paths == {"a.md"}
@@ -252,7 +252,7 @@ def test_a_file_that_is_deleted_and_still_written_is_not_noticed(kernel: Inotify
     assert kernel.poll() == (set(), set(), False)
 
 
-def test_what_is_no_memory_is_not_noticed(source: EventSource, root: Path) -> None:
+def test_files_that_are_no_memories_are_not_reported(source: EventSource, root: Path) -> None:
     for folder in (".memfs", ".git/objects", "sessions", "deep/.obsidian", "deep/~old", "#x"):
         (root / folder).mkdir(parents=True)
         source.watch(folder)
@@ -277,52 +277,50 @@ def test_what_is_no_memory_is_not_noticed(source: EventSource, root: Path) -> No
 # --- directories ----------------------------------------------------------------------------------------
 
 
-def test_a_new_directory_with_files_is_noticed(source: EventSource, root: Path) -> None:
+def test_a_new_directory_with_files_is_reported(source: EventSource, root: Path) -> None:
     (root / "new/in").mkdir(parents=True)
     (root / "new/in/x.md").write_text("new\n")
 
-    seen = gather(source, lambda noticed: "new" in noticed.folders)
+    seen = gather(source, lambda events: "new" in events.folders)
 
     assert not seen.is_incomplete
-    assert "new/in/x.md" in look(source, root, "new")
+    assert "new/in/x.md" in list_and_watch(source, root, "new")
     until_marked(source, root)
     (root / "new/in/x.md").write_text("edited\n")
-    gather(source, lambda noticed: "new/in/x.md" in noticed.paths)
+    gather(source, lambda events: "new/in/x.md" in events.paths)
 
 
-def test_a_directory_moved_in_is_noticed(source: EventSource, root: Path, tmp_path: Path) -> None:
+def test_a_directory_moved_in_is_reported(source: EventSource, root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside/in").mkdir(parents=True)
     (tmp_path / "outside/in/x.md").write_text("new\n")
     (tmp_path / "outside").rename(root / "deep/came")
 
-    gather(source, lambda noticed: "deep/came" in noticed.folders)
+    gather(source, lambda events: "deep/came" in events.folders)
 
-    assert "deep/came/in/x.md" in look(source, root, "deep/came")
+    assert "deep/came/in/x.md" in list_and_watch(source, root, "deep/came")
 
 
-def test_an_edit_in_a_directory_moved_in_is_noticed(kernel: InotifySource, root: Path, tmp_path: Path) -> None:
+def test_an_edit_in_a_directory_moved_in_is_reported(kernel: InotifySource, root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside/in").mkdir(parents=True)
     (tmp_path / "outside/in/x.md").write_text("new\n")
     (tmp_path / "outside").rename(root / "deep/came")
     assert kernel.poll() == (set(), {"deep/came"}, False)
-    look(kernel, root, "deep/came")
+    list_and_watch(kernel, root, "deep/came")
 
     (root / "deep/came/in/x.md").write_text("edited\n")
 
     assert kernel.poll() == ({"deep/came/in/x.md"}, set(), False)
 
 
-def test_a_directory_moved_out_is_noticed(source: EventSource, root: Path, tmp_path: Path) -> None:
+def test_a_directory_moved_out_is_reported(source: EventSource, root: Path, tmp_path: Path) -> None:
     (root / "deep/er").rename(tmp_path / "gone")
 
-    gather(source, lambda noticed: "deep/er" in noticed.folders)
+    gather(source, lambda events: "deep/er" in events.folders)
 
-    assert look(source, root, "deep/er") == {}
+    assert list_and_watch(source, root, "deep/er") == {}
 
 
-def test_what_happens_in_a_directory_moved_out_is_not_noticed(
-    kernel: InotifySource, root: Path, tmp_path: Path
-) -> None:
+def test_changes_in_a_directory_moved_out_are_not_reported(kernel: InotifySource, root: Path, tmp_path: Path) -> None:
     (root / "deep").rename(tmp_path / "gone")
     (tmp_path / "gone/er/b.md").write_text("elsewhere\n")
     (tmp_path / "gone/c.md").write_text("elsewhere\n")
@@ -333,22 +331,24 @@ def test_what_happens_in_a_directory_moved_out_is_not_noticed(
     assert watches(kernel) == 1
 
 
-def test_an_edit_in_a_renamed_directory_has_its_new_name(source: EventSource, root: Path) -> None:
+def test_an_edit_in_a_renamed_directory_is_reported_under_its_new_name(source: EventSource, root: Path) -> None:
     (root / "deep").rename(root / "renamed")
-    seen = gather(source, lambda noticed: {"deep", "renamed"} <= noticed.folders)
+    seen = gather(source, lambda events: {"deep", "renamed"} <= events.folders)
     assert not seen.is_incomplete
     for folder in seen.folders:
-        look(source, root, folder)
+        list_and_watch(source, root, folder)
     until_marked(source, root, "mark.md")
 
     (root / "renamed/er/b.md").write_text("edited\n")
 
-    seen = gather(source, lambda noticed: "renamed/er/b.md" in noticed.paths)
+    seen = gather(source, lambda events: "renamed/er/b.md" in events.paths)
     assert seen.paths <= {"renamed/er/b.md", "mark.md"}
     assert not seen.folders
 
 
-def test_an_edit_before_the_rename_is_read_is_not_told_under_the_old_name(kernel: InotifySource, root: Path) -> None:
+def test_an_edit_before_the_rename_is_read_is_not_reported_under_the_old_name(
+    kernel: InotifySource, root: Path
+) -> None:
     (root / "deep").rename(root / "renamed")
     (root / "renamed/er/b.md").write_text("edited\n")
 
@@ -359,7 +359,7 @@ def test_a_directory_that_is_found_before_its_rename_is_read_keeps_its_new_name(
     kernel: InotifySource, root: Path
 ) -> None:
     (root / "deep").rename(root / "renamed")
-    look(kernel, root, "renamed")
+    list_and_watch(kernel, root, "renamed")
     (root / "renamed/er/b.md").write_text("edited\n")
 
     assert kernel.poll() == ({"renamed/er/b.md"}, {"deep", "renamed"}, False)
@@ -370,9 +370,9 @@ def test_a_directory_that_is_found_before_its_rename_is_read_keeps_its_new_name(
 def test_a_directory_that_takes_the_name_of_one_moved_away_is_watched(kernel: InotifySource, root: Path) -> None:
     (root / "deep").rename(root / "old")
     (root / "deep").mkdir()
-    look(kernel, root)
+    list_and_watch(kernel, root)
     for folder in kernel.poll().folders:
-        look(kernel, root, folder)
+        list_and_watch(kernel, root, folder)
     assert kernel.poll() == (set(), set(), False)
 
     (root / "deep/new.md").write_text("new\n")
@@ -383,14 +383,14 @@ def test_a_directory_that_takes_the_name_of_one_moved_away_is_watched(kernel: In
 
 def test_directories_that_swap_names_are_followed(kernel: InotifySource, root: Path) -> None:
     (root / "other").mkdir()
-    look(kernel, root, "other")
+    list_and_watch(kernel, root, "other")
     kernel.poll()
     (root / "deep").rename(root / "third")
     (root / "other").rename(root / "deep")
     (root / "third").rename(root / "other")
 
     for folder in kernel.poll().folders:
-        look(kernel, root, folder)
+        list_and_watch(kernel, root, folder)
     (root / "deep/new.md").write_text("new\n")
     (root / "other/er/b.md").write_text("edited\n")
 
@@ -399,50 +399,50 @@ def test_directories_that_swap_names_are_followed(kernel: InotifySource, root: P
 
 def test_a_directory_renamed_over_an_empty_one_is_watched(kernel: InotifySource, root: Path) -> None:
     (root / "empty").mkdir()
-    look(kernel, root, "empty")
+    list_and_watch(kernel, root, "empty")
     (root / "deep/er").rename(root / "empty")
 
     for folder in kernel.poll().folders:
-        look(kernel, root, folder)
+        list_and_watch(kernel, root, folder)
     kernel.poll()
     (root / "empty/b.md").write_text("edited\n")
 
     assert kernel.poll() == ({"empty/b.md"}, set(), False)
 
 
-def test_a_tree_that_is_removed_is_noticed(source: EventSource, root: Path) -> None:
+def test_a_removed_tree_is_reported(source: EventSource, root: Path) -> None:
     subprocess.run(["rm", "-rf", root / "deep"], check=True)
 
-    gather(source, lambda noticed: "deep" in noticed.folders and {"deep/c.md", "deep/er/b.md"} <= noticed.paths)
+    gather(source, lambda events: "deep" in events.folders and {"deep/c.md", "deep/er/b.md"} <= events.paths)
 
     (root / "deep").mkdir()
-    gather(source, lambda noticed: "deep" in noticed.folders)
-    look(source, root, "deep")
+    gather(source, lambda events: "deep" in events.folders)
+    list_and_watch(source, root, "deep")
     until_marked(source, root)
 
 
-def test_directories_that_come_and_go_leave_nothing(kernel: InotifySource, root: Path) -> None:
+def test_removed_directories_leave_no_watches(kernel: InotifySource, root: Path) -> None:
     for _ in range(50):
         (root / "short").mkdir()
-        look(kernel, root, "short")
+        list_and_watch(kernel, root, "short")
         (root / "short").rmdir()
         assert kernel.poll() == (set(), {"short"}, False)
 
     assert watches(kernel) == len(kernel._folders) == 3
 
 
-def test_a_file_system_that_is_unmounted_is_noticed(kernel: InotifySource, root: Path) -> None:
+def test_an_unmounted_file_system_is_reported(kernel: InotifySource, root: Path) -> None:
     (root / "disk").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", root / "disk"], check=True)
     (root / "disk/x.md").write_text("new\n")
     kernel.poll()
-    assert look(kernel, root, "disk").keys() == {"disk/x.md"}
+    assert list_and_watch(kernel, root, "disk").keys() == {"disk/x.md"}
 
     subprocess.run(["umount", root / "disk"], check=True)
 
     assert kernel.poll() == (set(), {"disk"}, False)
     assert kernel.is_alive
-    look(kernel, root, "disk")
+    list_and_watch(kernel, root, "disk")
     (root / "disk/y.md").write_text("new\n")
     assert kernel.poll() == ({"disk/y.md"}, set(), False)
 
@@ -464,7 +464,7 @@ def test_a_symlink_to_a_directory_is_not_watched(kernel: InotifySource, root: Pa
 def test_a_root_that_is_a_symlink_is_watched_where_it_leads(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     source = InotifySource(str(tmp_path / "link"))
-    look(source, tmp_path / "link")
+    list_and_watch(source, tmp_path / "link")
 
     (root / "deep/c.md").write_text("edited\n")
     assert source.poll() == ({"deep/c.md"}, set(), False)
@@ -475,13 +475,13 @@ def test_a_root_that_is_a_symlink_is_watched_where_it_leads(root: Path, tmp_path
 
 
 @pytest.mark.parametrize("place", ["", "deep", "deep/er"])
-def test_a_directory_whose_mode_changes_is_noticed(kernel: InotifySource, root: Path, place: str) -> None:
+def test_a_directory_whose_mode_changes_is_reported(kernel: InotifySource, root: Path, place: str) -> None:
     (root / place).chmod(0o700)
 
     assert kernel.poll() == (set(), {place}, False)
 
 
-def test_an_unreadable_directory_is_noticed_when_it_becomes_readable(run_script: Script, public_path: Path) -> None:
+def test_an_unreadable_directory_is_reported_when_it_becomes_readable(run_script: Script, public_path: Path) -> None:
     code = """
 from memfs.freshness.inotify_source import InotifySource
 root = sys.argv[1]
@@ -503,10 +503,12 @@ print(source.poll())
     assert done.stdout == "FileEvents(paths=set(), folders={'closed'}, is_incomplete=False)\n", done.stderr
 
 
-# --- what goes wrong ------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------
 
 
-def test_a_queue_that_overflows_loses_and_goes_on(kernel: InotifySource, root: Path, tmp_path: Path) -> None:
+def test_an_overflowing_queue_reports_lost_events_and_continues(
+    kernel: InotifySource, root: Path, tmp_path: Path
+) -> None:
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     for number in range(limit + 2):
         os.truncate(root / ("a.md" if number % 2 else "deep/c.md"), number)
@@ -514,7 +516,7 @@ def test_a_queue_that_overflows_loses_and_goes_on(kernel: InotifySource, root: P
 
     assert kernel.poll() == (set(), set(), True)
     assert kernel.is_alive
-    assert look(kernel, root).keys() == {"a.md", "deep/c.md"}
+    assert list_and_watch(kernel, root).keys() == {"a.md", "deep/c.md"}
     (root / "deep/c.md").write_text("edited\n")
     (tmp_path / "gone/b.md").write_text("elsewhere\n")
     assert kernel.poll() == ({"deep/c.md"}, set(), False)
@@ -531,17 +533,17 @@ def rename_parent(root: Path) -> None:
 
 @pytest.mark.parametrize("change", [replace_root, rename_parent, shutil.rmtree, lambda root: root.rename(f"{root}2")])
 @pytest.mark.parametrize("kind", SOURCES)
-def test_a_root_that_is_gone_or_another_one_ends_the_source(
+def test_a_removed_or_replaced_root_ends_the_source(
     kind: str, change: Callable[[Path], object], tmp_path: Path
 ) -> None:
     root = tmp_path / "parent/vault"
     (root / "deep").mkdir(parents=True)
     source = SOURCES[kind](str(root))
-    look(source, root)
+    list_and_watch(source, root)
 
     change(root)
 
-    assert gather(source, lambda noticed: noticed.is_incomplete).is_incomplete
+    assert gather(source, lambda events: events.is_incomplete).is_incomplete
     assert not source.is_alive
     assert source.poll().is_incomplete
     assert source.wait(DEADLINE)
@@ -551,7 +553,7 @@ def test_a_root_that_is_gone_or_another_one_ends_the_source(
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_a_forked_process_takes_nothing_away(run_script: Script, root: Path, kind: str) -> None:
+def test_a_forked_process_takes_no_events_from_its_parent(run_script: Script, root: Path, kind: str) -> None:
     code = """
 from memfs.freshness.inotify_source import InotifySource
 from memfs.freshness.watchdog_source import WatchdogSource
@@ -582,7 +584,7 @@ print("both")
     assert run_script(code, root, kind).stdout == "both\n"
 
 
-def test_a_limit_of_watches_ends_the_source(run_script: Script, root: Path) -> None:
+def test_reaching_the_limit_of_watches_ends_the_source(run_script: Script, root: Path) -> None:
     code = """
 import ctypes
 from memfs.freshness.event_source import open_event_source
@@ -610,11 +612,11 @@ print("held")
     assert done.stdout == "held\n", done.stderr
 
 
-def test_a_dead_watchdog_has_always_lost_something(root: Path) -> None:
+def test_the_events_of_a_dead_watchdog_are_incomplete(root: Path) -> None:
     source = WatchdogSource(str(root))
     next(iter(source._observer.emitters)).stop()
 
-    assert gather(source, lambda noticed: noticed.is_incomplete).is_incomplete
+    assert gather(source, lambda events: events.is_incomplete).is_incomplete
     assert not source.is_alive
     assert source.poll().is_incomplete
     source.close()
@@ -623,7 +625,7 @@ def test_a_dead_watchdog_has_always_lost_something(root: Path) -> None:
 # --- waiting and closing --------------------------------------------------------------------------------
 
 
-def test_wait_ends_with_a_change_or_with_its_time(source: EventSource, root: Path) -> None:
+def test_wait_returns_after_a_change_or_its_timeout(source: EventSource, root: Path) -> None:
     assert not source.wait(0)
     assert not source.wait(0.01)
     writer = threading.Timer(0.05, lambda: (root / "a.md").write_text("edited\n"))
@@ -633,14 +635,14 @@ def test_wait_ends_with_a_change_or_with_its_time(source: EventSource, root: Pat
     assert source.wait(DEADLINE)
     assert time.monotonic() - started < DEADLINE / 2
     writer.join()
-    assert gather(source, lambda noticed: bool(noticed.paths)).paths == {"a.md"}
+    assert gather(source, lambda events: bool(events.paths)).paths == {"a.md"}
 
 
-def test_close_wakes_who_waits(source: EventSource) -> None:
+def test_close_wakes_a_waiting_thread(source: EventSource) -> None:
     answers: list[bool] = []
     waiting = threading.Thread(target=lambda: answers.append(source.wait(DEADLINE)))
     waiting.start()
-    waiting.join(0.2)  # it waits by now; the answer is the same if not
+    waiting.join(0.2)  # it waits by now; the result is the same if not
 
     source.close()
     waiting.join(DEADLINE / 2)
@@ -651,7 +653,7 @@ def test_close_wakes_who_waits(source: EventSource) -> None:
     source.close()
 
 
-def test_a_root_that_is_moved_wakes_who_waits(kernel: InotifySource, root: Path) -> None:
+def test_moving_the_root_wakes_a_waiting_thread(kernel: InotifySource, root: Path) -> None:
     root.rename(root.with_name("moved"))
 
     assert kernel.wait(0)
@@ -671,17 +673,17 @@ def test_a_closed_source_leaves_no_thread_and_no_descriptor(root: Path, kind: st
     assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (threads, descriptors)
 
 
-def test_a_forgotten_source_of_the_kernel_gives_its_queue_back(root: Path) -> None:
+def test_a_garbage_collected_inotify_source_closes_its_queue(root: Path) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
 
-    for _ in range(200):  # more than a user may have
+    for _ in range(200):  # more instances than a user may have
         InotifySource(str(root))
 
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_a_root_that_is_not_there_cannot_be_watched(tmp_path: Path, kind: str) -> None:
+def test_a_missing_root_cannot_be_watched(tmp_path: Path, kind: str) -> None:
     threads = threading.active_count()
 
     with pytest.raises(OSError, match=r"."):
@@ -691,7 +693,7 @@ def test_a_root_that_is_not_there_cannot_be_watched(tmp_path: Path, kind: str) -
     assert threading.active_count() == threads
 
 
-# --- where it can be trusted ----------------------------------------------------------------------------
+# --- remote file systems ----------------------------------------------------------------------------------
 
 MOUNTS = r"""
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -729,7 +731,7 @@ MOUNTS = r"""
         ("/media/stick/vault", False),
     ],
 )
-def test_file_systems_that_others_write_on_are_told_by_their_mounts(root: str, remote: bool) -> None:
+def test_remote_file_systems_are_recognised_by_their_mounts(root: str, remote: bool) -> None:
     assert has_remote_mount(MOUNTS, root) is remote
 
 
@@ -756,11 +758,11 @@ def test_network_file_systems_are_remote(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs", "fuseblk", "nfsd"])
-def test_file_systems_of_this_system_are_not_remote(kind: str) -> None:
+def test_local_file_systems_are_not_remote(kind: str) -> None:
     assert not has_remote_mount([f"27 1 254:0 / / rw - {kind} x rw\n"], "/vault")
 
 
-def test_a_vault_on_a_disk_is_watched_by_the_kernel(root: Path) -> None:
+def test_a_vault_on_a_local_disk_uses_inotify(root: Path) -> None:
     source = open_event_source(str(root))
 
     assert not is_remote(str(root))
@@ -772,32 +774,32 @@ def test_a_vault_on_a_disk_is_watched_by_the_kernel(root: Path) -> None:
 # --- everything at once ---------------------------------------------------------------------------------
 
 
-class Caller:
-    """Keeps the stamps of a vault's memories, and looks only where it is told to."""
+class EventFollower:
+    """Keeps the stamps of a vault's memories, and checks only the paths of events."""
 
     def __init__(self, source: EventSource, root: Path) -> None:
         self.source, self.root = source, root
-        self.known = look(source, root)
+        self.known = list_and_watch(source, root)
 
     def catch_up(self) -> None:
-        noticed = self.source.poll()
-        assert not noticed.is_incomplete
-        for path in noticed.paths:
+        events = self.source.poll()
+        assert not events.is_incomplete
+        for path in events.paths:
             self.known.pop(path, None)
             place, _, name = path.rpartition("/")
             with opened(self.root, place) as fd, suppress(FileNotFoundError):
                 if fd >= 0 and not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
                     self.known[path] = stamp(fd, name)
-        for path in noticed.folders:
-            self.look_at(path)
+        for path in events.folders:
+            self.check_below(path)
 
-    def look_at(self, folder: str) -> None:
-        found = look(self.source, self.root, folder)
+    def check_below(self, folder: str) -> None:
+        found = list_and_watch(self.source, self.root, folder)
         self.known = {path: mark for path, mark in self.known.items() if not path.startswith(f"{folder}/")} | found
 
 
-class Vandal:
-    """Does anything to the files of a vault, by a seed."""
+class RandomChanger:
+    """Makes random changes to the files of a vault, by a seed."""
 
     NAMES = ("a", "b", "c.md", "d")
 
@@ -825,7 +827,7 @@ class Vandal:
     def act(self, times: int = 1) -> None:
         acts = [act for act in dir(self) if act.startswith("do_")]
         for _ in range(times):
-            with suppress(OSError):  # what cannot be done here is not done
+            with suppress(OSError):  # an impossible change is skipped
                 getattr(self, self.chance.choice(acts))()
 
     def do_write(self) -> None:
@@ -906,7 +908,7 @@ class Vandal:
 
 
 def truth(root: Path) -> Stamps:
-    """The stamps of all there is, as the vault's own walk finds it."""
+    """Return the stamps of all memories, as the vault's own walk finds them."""
     found: Stamps = {}
     top = open_root(root)
     for listing in walk(top, archived=True):
@@ -917,17 +919,17 @@ def truth(root: Path) -> Stamps:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_who_looks_where_it_is_told_to_knows_everything(tmp_path: Path, seed: int) -> None:
+def test_checking_the_paths_of_events_finds_every_change(tmp_path: Path, seed: int) -> None:
     root = tmp_path / "vault"
     root.mkdir()
-    vandal = Vandal(root, seed)
-    caller = Caller(InotifySource(str(root)), root)
+    vandal = RandomChanger(root, seed)
+    caller = EventFollower(InotifySource(str(root)), root)
     chance = random.Random(seed)
 
     for number in range(300):
         vandal.act()
-        if chance.random() < 0.1:  # a look that nobody told it to have, before the queue is read
-            caller.look_at(vandal.folder().relative_to(root).as_posix().removeprefix("."))
+        if chance.random() < 0.1:  # a check without an event, before the queue is read
+            caller.check_below(vandal.folder().relative_to(root).as_posix().removeprefix("."))
         if chance.random() < 0.2:
             caller.catch_up()
             assert caller.known == truth(root), f"after {number + 1} of seed {seed}"
@@ -935,11 +937,11 @@ def test_who_looks_where_it_is_told_to_knows_everything(tmp_path: Path, seed: in
     caller.source.close()
 
 
-def test_who_looks_while_files_change_knows_everything_in_the_end(tmp_path: Path) -> None:
+def test_checking_while_files_change_finds_every_change_in_the_end(tmp_path: Path) -> None:
     root = tmp_path / "vault"
     root.mkdir()
-    vandal = Vandal(root, 1)
-    caller = Caller(InotifySource(str(root)), root)
+    vandal = RandomChanger(root, 1)
+    caller = EventFollower(InotifySource(str(root)), root)
     writing = threading.Thread(target=vandal.act, args=[2000])
     writing.start()
 
@@ -956,18 +958,18 @@ def test_threads_share_a_source(source: EventSource, root: Path) -> None:
     wanted = {f"deep/{name}-{number}.md" for name in "ab" for number in range(300)}
     writing = [threading.Thread(target=lambda name=name: write_many(root, name)) for name in "ab"]
 
-    def ask() -> None:
+    def poll_often() -> None:
         end = time.monotonic() + DEADLINE
         while not wanted <= set().union(*seen) and time.monotonic() < end:
             source.watch("deep")
-            noticed = source.poll()
-            assert not noticed.is_incomplete
-            seen.append(noticed.paths)
+            events = source.poll()
+            assert not events.is_incomplete
+            seen.append(events.paths)
 
-    asking = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in [*writing, *asking]:
+    pollers = [threading.Thread(target=poll_often) for _ in range(3)]
+    for thread in [*writing, *pollers]:
         thread.start()
-    for thread in [*writing, *asking]:
+    for thread in [*writing, *pollers]:
         thread.join()
 
     assert set().union(*seen) == wanted

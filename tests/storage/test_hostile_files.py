@@ -1,4 +1,4 @@
-"""Hostile files: the good memories stay readable, in bounded time and memory; nothing leaks, nothing is rewritten."""
+"""Hostile files: good memories stay readable in bounded time and memory, nothing leaks, and nothing is rewritten."""
 
 import json
 import os
@@ -27,7 +27,7 @@ GIB = 1 << 30
 
 @pytest.fixture(autouse=True)
 def limited() -> Iterator[None]:
-    """No test of this file may hang: half a minute is the bound of each."""
+    """Fail a test that takes more than half a minute."""
 
     def stop(*_: object) -> None:
         raise TimeoutError("a hostile file took half a minute")
@@ -119,7 +119,7 @@ BAD_NAMES = [
 
 @pytest.fixture
 def traps(tmp_path: Path) -> Path:
-    """A vault with a good memory beside what is named like a memory and is no file of the vault."""
+    """Make a vault with one good memory beside entries that are named like memories and are no files of the vault."""
     root, outside = tmp_path / "vault", tmp_path / "outside"
     for folder in (root / "bad/folder.md", root / "good", outside / "folder"):
         folder.mkdir(parents=True)
@@ -147,7 +147,7 @@ def traps(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hostile(traps: Path) -> Path:
-    """300 good memories among everything that is bad."""
+    """Make a vault with 300 good memories among all kinds of hostile files."""
     for number in range(GOOD):
         (traps / f"good/m{number:03}.md").write_bytes(header(f"id: m-good-{number}\ntags:\n  - good"))
     for name, data in {**REPORTED, **QUIET}.items():
@@ -194,7 +194,7 @@ def test_listing_reading_and_checking_are_bounded_complete_and_leak_nothing(
     assert not Path("/tmp/memfs-was-here").exists()
 
 
-def test_everything_that_is_bad_is_a_problem_and_nothing_else_is(hostile: Path) -> None:
+def test_every_hostile_file_is_a_problem_and_nothing_else_is(hostile: Path) -> None:
     problems = Vault(hostile).check()
 
     assert {problem.path for problem in problems} == {f"bad/{name}" for name in [*REPORTED, *BAD_NAMES]}
@@ -230,7 +230,7 @@ def less_importance(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", sorted(set(REPORTED) - {"conflict.md", "bad-values.md", "long-number.md"}))
-def test_a_file_that_is_not_understood_is_not_rewritten(tmp_path: Path, name: str) -> None:
+def test_a_file_that_cannot_be_parsed_is_not_rewritten(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_bytes(REPORTED[name])
     with Vault(tmp_path) as vault, pytest.raises(MalformedMemoryError) as caught:
@@ -242,7 +242,9 @@ def test_a_file_that_is_not_understood_is_not_rewritten(tmp_path: Path, name: st
 
 @pytest.mark.parametrize("name", [*BAD_NAMES, "folder/secret.md", "self/good/m001.md", "folder.md"])
 @pytest.mark.parametrize("verb", ["read", "update", "append", "forget", "remove", "move", "replace"])
-def test_what_is_no_regular_file_of_the_vault_is_refused(traps: Path, snapshot: Snapshot, verb: str, name: str) -> None:
+def test_entries_that_are_no_regular_files_of_the_vault_are_refused(
+    traps: Path, snapshot: Snapshot, verb: str, name: str
+) -> None:
     arguments = {"append": ("More.",), "move": ("good",)}.get(verb, ())
     before = snapshot(traps.parent, "vault/.memfs", "vault/good")
 
@@ -318,7 +320,7 @@ def test_an_unreadable_file_or_directory_hides_no_other(public_path: Path, run_s
     assert all(said[name].endswith("Error") for name in ("update", "below", "add"))
 
 
-def test_a_directory_that_is_very_deep_is_listed_or_reported(tmp_path: Path) -> None:
+def test_a_very_deep_directory_is_listed_or_reported(tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("Good.")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/good.md").write_text("Good.")
@@ -356,7 +358,7 @@ PLANTED = [
 
 
 def use(root: Path) -> None:
-    """Everything that a vault can do, as far as it goes."""
+    """Call every operation of a vault; errors of memfs are fine."""
     with suppress(MemfsError):
         Vault.init(root)
     with suppress(MemfsError), Vault(root) as vault:
@@ -382,12 +384,12 @@ def use(root: Path) -> None:
 @pytest.mark.parametrize("place", PLANTED)
 @pytest.mark.parametrize("target", ["full", "empty", "file", "missing"])
 @pytest.mark.parametrize("in_git", [True, False], ids=["git", "plain"])
-def test_a_link_planted_in_a_clone_leads_nothing_out(
+def test_a_link_planted_in_a_clone_is_not_followed_out_of_the_vault(
     tmp_path: Path, git: Git, snapshot: Snapshot, place: str, target: str, in_git: bool
 ) -> None:
     outside = tmp_path / "outside"
-    for room in ("full/tmp/1-ab", "full/late", "full/locks", "full/history", "empty"):
-        (outside / room).mkdir(parents=True)
+    for directory in ("full/tmp/1-ab", "full/late", "full/locks", "full/history", "empty"):
+        (outside / directory).mkdir(parents=True)
     (outside / "full/tmp/1-ab/1.1.part").write_text("Not yours.")
     (outside / "full/late/1.dead.notes%2Fmine.md").write_text("Not yours.")
     (outside / "full/a.md").write_text(SECRET)
@@ -419,14 +421,14 @@ ESCAPES = ["%2E%2E%2F%2E%2E%2Foutside%2Fx.md", "..%2F..%2Foutside%2Fx.md", "%2Ft
 
 
 @pytest.mark.parametrize("name", [f"{start}.{escape}" for start in ("1.1.dead", "1.dead") for escape in ESCAPES])
-@pytest.mark.parametrize("room", ["tmp/1-ab", "late", "history", "history/ab", "locks"])
+@pytest.mark.parametrize("directory", ["tmp/1-ab", "late", "history", "history/ab", "locks"])
 def test_a_file_planted_in_the_state_writes_nothing_elsewhere(
-    tmp_path: Path, snapshot: Snapshot, room: str, name: str
+    tmp_path: Path, snapshot: Snapshot, directory: str, name: str
 ) -> None:
     root = tmp_path / "deep/er/vault"
-    for folder in (root / ".memfs" / room, root / "notes", root / ".git", tmp_path / "outside"):
+    for folder in (root / ".memfs" / directory, root / "notes", root / ".git", tmp_path / "outside"):
         folder.mkdir(parents=True)
-    (root / ".memfs" / room / name).write_text("Planted.")
+    (root / ".memfs" / directory / name).write_text("Planted.")
     (root / "notes/mine.md").write_text("Mine.\n")
     before = snapshot(tmp_path, "deep/er/vault")
 
@@ -439,11 +441,11 @@ def test_a_file_planted_in_the_state_writes_nothing_elsewhere(
 
 @pytest.mark.parametrize("name", ["x", "a.b", "1", "..", "1.1.1", "\n", "x" * 200, "1.dead.", ".", "%", "0.0.%ff.md"])
 @pytest.mark.parametrize("kind", ["file", "directory", "link", "fifo", "large"])
-@pytest.mark.parametrize("room", ["tmp", "tmp/1-ab", "late", "history", "locks"])
+@pytest.mark.parametrize("directory", ["tmp", "tmp/1-ab", "late", "history", "locks"])
 def test_no_planted_entry_of_the_state_stops_the_vault(
-    tmp_path: Path, run_script: Script, room: str, kind: str, name: str
+    tmp_path: Path, run_script: Script, directory: str, kind: str, name: str
 ) -> None:
-    place = tmp_path / ".memfs" / room
+    place = tmp_path / ".memfs" / directory
     place.mkdir(parents=True)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/mine.md").write_text("Mine.\n")
@@ -484,7 +486,7 @@ def plant(entry: Path, kind: str) -> None:
 def test_no_file_of_a_real_state_swapped_for_another_stops_the_vault(
     tmp_path: Path, git: Git, in_git: bool, kind: str
 ) -> None:
-    """Gates and versions are caches: what stands in their place costs them, not the memories."""
+    """Lock queues and versions are expendable: an entry in their place may cost them, but no memory."""
     root = tmp_path / "vault"
     root.mkdir()
     if in_git:
@@ -531,7 +533,7 @@ WORDS = [
 
 
 def mutated(data: bytes, pick: random.Random) -> bytes:
-    """The bytes of a state file with words of it swapped, bytes flipped, or a part lost or doubled."""
+    """Return the bytes of a state file with words swapped, bytes flipped, or a part lost or doubled."""
     for _ in range(pick.randint(1, 3)):
         start, end = sorted((pick.randrange(len(data) + 1), pick.randrange(len(data) + 1)))
         kind = pick.random()
@@ -566,7 +568,7 @@ def test_no_byte_of_a_state_file_makes_the_vault_raise(tmp_path: Path, seed: int
             assert vault.read(added.path).body == "Tea."
 
 
-def test_a_state_file_of_one_byte_again_and_again_is_read_in_bounded_time(vault: Vault) -> None:
+def test_a_state_file_of_one_repeated_byte_is_read_in_bounded_time(vault: Vault) -> None:
     added = vault.add("Tea.", "n")
     vault.update(added.id, importance=2)
     vault.close()
@@ -579,7 +581,7 @@ def test_a_state_file_of_one_byte_again_and_again_is_read_in_bounded_time(vault:
 
 
 def test_the_versions_of_a_memory_are_never_read_through_a_link(tmp_path: Path, git: Git) -> None:
-    """Every file of a real history, swapped for a link to a secret, gives the secret to nobody."""
+    """Every file of a real history is replaced by a link to a secret, which no call may return."""
     (tmp_path / "secret").write_text(SECRET)
     for in_git in (True, False):
         root = tmp_path / f"vault-{in_git}"
@@ -606,7 +608,7 @@ def test_the_versions_of_a_memory_are_never_read_through_a_link(tmp_path: Path, 
         assert (tmp_path / "secret").read_text() == SECRET
 
 
-def test_a_state_directory_swapped_for_a_link_while_a_vault_is_open_leads_nowhere(
+def test_a_state_directory_replaced_by_a_link_while_a_vault_is_open_is_not_followed(
     vault: Vault, tmp_path: Path, snapshot: Snapshot
 ) -> None:
     added = vault.add("Tea.", "n")
@@ -623,7 +625,7 @@ def test_a_state_directory_swapped_for_a_link_while_a_vault_is_open_leads_nowher
     assert snapshot(outside) == before
 
 
-def test_settings_that_are_a_bomb_are_an_error_at_once(tmp_path: Path, run_script: Script) -> None:
+def test_settings_that_expand_exponentially_are_an_error_at_once(tmp_path: Path, run_script: Script) -> None:
     for text in (
         ALIASES,
         MERGES,

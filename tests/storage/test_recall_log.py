@@ -1,4 +1,4 @@
-"""Recalls are counted, by every process and thread, and nothing that git tracks changes for it."""
+"""Every process and thread counts recalls, and nothing that git tracks changes by that."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ def usage(tmp_path: Path) -> RecallLog:
 # --- counting
 
 
-def test_what_is_recalled_is_counted_with_the_time_of_the_last(tmp_path: Path) -> None:
+def test_recalls_are_counted_with_the_time_of_the_last_one(tmp_path: Path) -> None:
     times = iter([MOMENT, MOMENT.replace(hour=13), MOMENT.replace(hour=11)])
     usage = RecallLog(tmp_path, lambda: next(times))
     for ids in (["m-1", "m-2"], ["m-1"], ["m-1"]):
@@ -53,7 +53,7 @@ def test_what_is_recalled_is_counted_with_the_time_of_the_last(tmp_path: Path) -
     assert usage.ratio().share is None
 
 
-def test_a_search_counts_what_it_found_and_whether_it_found_anything(usage: RecallLog) -> None:
+def test_a_search_counts_its_hits_and_whether_there_were_any(usage: RecallLog) -> None:
     for ids in (["m-1", "m-2"], [], ["m-1"], []):
         usage.searched(ids)
 
@@ -71,7 +71,7 @@ def test_any_id_and_path_is_counted_as_it_is(usage: RecallLog, name: str) -> Non
     assert dict(usage.snapshot()) == {name: (1, SECONDS), "m-1": (1, SECONDS)}
 
 
-def test_another_handle_sees_what_was_counted_and_goes_on(tmp_path: Path, usage: RecallLog) -> None:
+def test_another_recall_log_of_the_vault_sees_the_counts_and_continues_them(tmp_path: Path, usage: RecallLog) -> None:
     other = RecallLog(tmp_path, lambda: MOMENT)
     usage.searched(["m-1"])
     assert other.of("m-1").times == 1
@@ -81,7 +81,7 @@ def test_another_handle_sees_what_was_counted_and_goes_on(tmp_path: Path, usage:
     assert usage.of("m-1") == other.of("m-1") == (3, SECONDS)
 
 
-def test_a_snapshot_of_what_did_not_change_is_the_same_one(usage: RecallLog) -> None:
+def test_the_snapshot_of_an_unchanged_log_is_the_same_object(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     first = usage.snapshot()
     assert usage.snapshot() is first
@@ -91,7 +91,7 @@ def test_a_snapshot_of_what_did_not_change_is_the_same_one(usage: RecallLog) -> 
     assert usage.snapshot()["m-2"].times == 1
 
 
-def test_threads_lose_nothing(usage: RecallLog) -> None:
+def test_threads_lose_no_count(usage: RecallLog) -> None:
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(usage.searched, [f"m-{n % 10}", "m-all"]) for n in range(2000)]:
             done.result()
@@ -110,8 +110,8 @@ for number in range(3000):
 """
 
 
-def test_four_processes_at_once_lose_nothing_while_the_log_is_made_shorter(tmp_path: Path) -> None:
-    """Each line is over 100 bytes: the log is written anew a dozen times meanwhile."""
+def test_four_concurrent_processes_lose_no_count_while_the_log_is_compacted(tmp_path: Path) -> None:
+    """Each line is over 100 bytes, so that the log is compacted a dozen times meanwhile."""
     inodes = set()
     workers = [
         subprocess.Popen(
@@ -160,7 +160,7 @@ def test_the_log_stays_small_and_loses_no_count(tmp_path: Path, usage: RecallLog
     assert sorted(os.listdir(log_of(tmp_path).parent)) == ["recalls"]
 
 
-def test_more_counters_than_there_is_room_for_leave_those_recalled_last() -> None:
+def test_compaction_keeps_the_counters_of_the_memories_recalled_last() -> None:
     tally = Tally()
     tally.add_lines(b"".join(b"r\t%d\tm-%0100d\t.\n" % (number, number) for number in range(80_000)))
     kept = Tally()
@@ -171,7 +171,7 @@ def test_more_counters_than_there_is_room_for_leave_those_recalled_last() -> Non
     assert f"m-{0:0100}" not in kept.counts
 
 
-def test_a_log_that_is_larger_than_any_of_ours_is_begun_anew(tmp_path: Path, usage: RecallLog) -> None:
+def test_an_oversized_log_is_replaced(tmp_path: Path, usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     os.truncate(log_of(tmp_path), 1 << 30)
 
@@ -205,7 +205,7 @@ def test_a_torn_or_foreign_line_costs_only_itself(tmp_path: Path, usage: RecallL
 
 
 @given(st.binary(max_size=300))
-def test_whatever_a_log_holds_it_is_read(data: bytes) -> None:
+def test_a_log_with_any_content_can_be_read(data: bytes) -> None:
     tally = Tally()
     tally.add_lines(data)
     tally.add_lines(b"\nr\t5\tm-0\t.\n")
@@ -216,7 +216,7 @@ def test_whatever_a_log_holds_it_is_read(data: bytes) -> None:
     assert (again.counts, again.searches, again.found) == (tally.counts, tally.searches, tally.found)
 
 
-def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, usage: RecallLog) -> None:
+def test_a_line_is_read_once_it_is_complete(tmp_path: Path, usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     with log_of(tmp_path).open("ab", buffering=0) as log:
         log.write(b"\nr\t5\tm-")
@@ -226,7 +226,7 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, u
     assert usage.of("m-2") == (1, 5)
 
 
-def test_deleted_counters_begin_anew(tmp_path: Path, usage: RecallLog) -> None:
+def test_counters_start_at_zero_after_the_log_is_deleted(tmp_path: Path, usage: RecallLog) -> None:
     usage.searched(["m-1"])
     assert usage.of("m-1").times == 1
     log_of(tmp_path).unlink()
@@ -241,7 +241,7 @@ def test_deleted_counters_begin_anew(tmp_path: Path, usage: RecallLog) -> None:
     assert dict(usage.snapshot()) == {"m-3": (1, SECONDS)}
 
 
-def test_where_another_vault_is_put_in_its_place_recalls_are_counted_there(tmp_path: Path) -> None:
+def test_recalls_are_counted_in_the_vault_that_is_now_at_the_path(tmp_path: Path) -> None:
     root, former = tmp_path / "vault", tmp_path / "former"
     usage = RecallLog(Vault.init(root).root)
     usage.recalled(["tea"])
@@ -266,13 +266,13 @@ def make_link(log: Path, outside: Path) -> None:
     log.symlink_to(outside)
 
 
-def make_linked_room(log: Path, outside: Path) -> None:
+def make_linked_directory(log: Path, outside: Path) -> None:
     log.parent.parent.mkdir(parents=True)
     log.parent.symlink_to(outside.parent)
 
 
-@pytest.mark.parametrize("make", [make_folder, make_link, make_linked_room])
-def test_what_stands_in_its_place_is_not_followed(tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
+@pytest.mark.parametrize("make", [make_folder, make_link, make_linked_directory])
+def test_an_entry_in_the_place_of_the_log_is_not_followed(tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
     outside = tmp_path / "outside" / "recalls"
     outside.parent.mkdir()
     outside.write_bytes(b"r\t5\tm-9\t.\n")
@@ -284,14 +284,14 @@ def test_what_stands_in_its_place_is_not_followed(tmp_path: Path, make: Callable
     assert outside.read_bytes() == b"r\t5\tm-9\t.\n"
 
 
-def test_a_closed_handle_still_knows_what_counts_for_ranks(usage: RecallLog) -> None:
+def test_a_closed_log_still_returns_the_recalls_for_ranking(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     before = dict(usage.by_id_hash())
     usage.close()
     assert usage.by_id_hash() == before != {}
 
 
-def test_a_closed_handle_can_still_be_used(usage: RecallLog) -> None:
+def test_a_closed_log_can_still_be_used(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     usage.close()
     usage.recalled(["m-1"])
@@ -299,7 +299,7 @@ def test_a_closed_handle_can_still_be_used(usage: RecallLog) -> None:
     assert usage.of("m-1").times == 2
 
 
-def test_a_full_disk_counts_nothing_and_says_nothing(mount_tmpfs: Callable[[str], Path]) -> None:
+def test_on_a_full_disk_nothing_is_counted_and_no_error_raised(mount_tmpfs: Callable[[str], Path]) -> None:
     disk = mount_tmpfs("size=1m")
     usage = RecallLog(disk, lambda: MOMENT)
     usage.searched(["m-1"])
@@ -323,7 +323,7 @@ def test_a_read_only_vault_is_searched_and_not_counted(tmp_path: Path, mount_tmp
     assert Vault(disk).usage.ratio() == (0, 0, 0.0)
 
 
-def test_who_cannot_write_here_is_not_counted(public_path: Path, run_script: Script) -> None:
+def test_recalls_of_a_user_without_write_permission_are_not_counted(public_path: Path, run_script: Script) -> None:
     with Vault.init(public_path / "vault") as vault:
         vault.add("Green tea at five.")
     code = """
@@ -336,7 +336,7 @@ print(usage.ratio().searches)
     assert run_script(code, public_path / "vault", ordinary=True).stdout == "0\n"
 
 
-def test_a_fork_counts_by_itself(usage: RecallLog) -> None:
+def test_a_forked_process_counts_on_its_own(usage: RecallLog) -> None:
     usage.recalled(["m-1"])
     child = os.fork()
     if not child:
@@ -347,7 +347,7 @@ def test_a_fork_counts_by_itself(usage: RecallLog) -> None:
     assert usage.of("m-1").times == 2
 
 
-# --- what agents are given
+# --- recalls by agents
 
 
 def search(store: VaultStore, question: str) -> list[Any]:
@@ -368,7 +368,7 @@ def test_a_search_of_an_agent_is_counted(vault: Vault) -> None:
     assert Vault(vault.root).usage.ratio()[:2] == (3, 2)
 
 
-def test_what_no_agent_was_given_is_not_counted(vault: Vault) -> None:
+def test_calls_that_give_an_agent_no_memories_are_not_counted(vault: Vault) -> None:
     tea = vault.add("Alice drinks green tea at five.", pinned=True)
     store = VaultStore(vault)
 
@@ -390,17 +390,17 @@ def test_what_no_agent_was_given_is_not_counted(vault: Vault) -> None:
     assert vault.usage.ratio() == (0, 0, 0.0)
 
 
-def test_what_a_manager_injects_is_counted(vault: Vault) -> None:
+def test_memories_injected_by_a_manager_are_counted(vault: Vault) -> None:
     tea = vault.add("Alice drinks green tea at five.")
     manager = MemoryManager([VaultStore(vault)])
     messages = [{"role": "user", "content": [{"text": "When does Alice drink green tea?"}]}]
-    told = asyncio.run(manager.attach().inject(messages))
+    injected = asyncio.run(manager.attach().inject(messages))
 
-    assert "green tea at five" in str(told)
+    assert "green tea at five" in str(injected)
     assert vault.usage.of(tea.id).times == 1
 
 
-def test_what_a_session_retrieves_is_counted_once_a_turn(vault: Vault) -> None:
+def test_memories_retrieved_by_a_session_are_counted_once_per_turn(vault: Vault) -> None:
     tea = vault.add("Alice drinks green tea at five.", "/facts/alice")
     retriever = Retriever(vault, [("/facts/alice", RetrievalConfig())])
     messages = [{"role": "user", "content": [{"text": "When does Alice drink green tea?"}]}]
@@ -410,7 +410,7 @@ def test_what_a_session_retrieves_is_counted_once_a_turn(vault: Vault) -> None:
     assert vault.usage.of(tea.id).times == vault.usage.ratio().searches == 1
 
 
-def test_what_a_client_of_agentcore_retrieves_is_counted(vault: Vault) -> None:
+def test_memories_retrieved_by_a_client_of_agentcore_are_counted(vault: Vault) -> None:
     tea = vault.add("Alice drinks green tea at five.", "/facts/alice")
     records = RecordsApi(vault, dict)
     criteria = {"searchQuery": "green tea"}
@@ -422,7 +422,7 @@ def test_what_a_client_of_agentcore_retrieves_is_counted(vault: Vault) -> None:
 
 
 def test_git_status_stays_empty_whatever_agents_search(example: Path, git: Git) -> None:
-    (example / ".gitignore").unlink()  # the state directory looks after itself
+    (example / ".gitignore").unlink()  # the state directory has its own .gitignore
     git(example, "init", "-q")
     git(example, "add", "-A")
     git(example, "commit", "-qm", "all")
@@ -441,20 +441,20 @@ def test_git_status_stays_empty_whatever_agents_search(example: Path, git: Git) 
 
 
 def test_counting_does_not_make_a_search_stale(vault: Vault) -> None:
-    """A watcher and the kernel's notices leave the state directory alone."""
+    """Watchers and event sources ignore the state directory."""
     vault.add("Green tea at five.")
     changes: list[str] = []
-    heard = threading.Event()
+    has_change = threading.Event()
 
-    def hear(change: Change) -> None:
+    def record(change: Change) -> None:
         changes.append(change.path)
-        heard.set()
+        has_change.set()
 
     with Vault(vault.root, watch=True) as watched:
-        watched.subscribe(hear)
+        watched.subscribe(record)
         for _ in range(20):
             search(VaultStore(watched), "tea")
         (vault.root / "coffee.md").write_text("Coffee at ten.\n")
-        assert heard.wait(10)
+        assert has_change.wait(10)
 
     assert changes == ["coffee.md"]

@@ -1,4 +1,4 @@
-"""Whether a search is right, and what it may be wrong about: stories that are told small and at full scale."""
+"""Check that searches are right, in scenarios that run small in tests and at full scale in `make torture`."""
 
 import os
 import random
@@ -14,10 +14,10 @@ from torture.support import Crew, Log, Worker
 
 from memfs import MemfsError, Vault
 
-PAGE = 1_000
-SOON = 1.0  # seconds within which a watcher makes an edit searchable
-LIMIT = 30.0  # seconds within which anything must come to an end
-PACE = 0.002  # seconds between two looks of one who waits
+PAGE_SIZE = 1_000
+WATCH_SECONDS = 1.0  # within which a watcher makes an edit searchable
+TIMEOUT = 30.0  # within which anything must end
+POLL_SECONDS = 0.002  # between two checks while waiting
 Words = Mapping[str, Collection[str]]  # a word, and the paths it finds
 
 
@@ -25,8 +25,8 @@ Words = Mapping[str, Collection[str]]  # a word, and the paths it finds
 
 
 def found(vault: Vault, question: str, namespace: str | None = None) -> set[str]:
-    """The paths that a question finds; AssertionError if a hit is not what is on disk now."""
-    hits = vault.search(question, namespace, limit=PAGE)
+    """Return the paths that a question finds. Raise AssertionError if a hit differs from the file on disk."""
+    hits = vault.search(question, namespace, limit=PAGE_SIZE)
     for hit in hits:
         path = vault.root / hit.memory.path
         assert path.is_file(), f"{question!r} finds {hit.memory.path}, which is not there"
@@ -37,46 +37,46 @@ def found(vault: Vault, question: str, namespace: str | None = None) -> set[str]
 
 
 def mistakes(vault: Vault, words: Words) -> list[str]:
-    """What a vault does not find as it should, and every memory that a listing leaves out or adds."""
+    """Return the words for which a search is wrong, and the memories that a listing lacks or has too many."""
     wrong = []
     for word, paths in words.items():
         if (seen := found(vault, word)) != set(paths):
             wrong.append(f"{word!r} finds {sorted(seen)} and not {sorted(paths)}")
     there = {memory.path for memory in vault.list()}
-    if len(there) <= PAGE and (seen := found(vault, "")) != there:
+    if len(there) <= PAGE_SIZE and (seen := found(vault, "")) != there:
         wrong.append(f"a listing lacks {sorted(there - seen)[:5]} and has {sorted(seen - there)[:5]} too many")
     return wrong
 
 
 def assert_right(vault: Vault, words: Words) -> None:
-    """AssertionError if a search is wrong, or what is derived differs from the files."""
+    """Raise AssertionError if a search is wrong, or the index differs from the files."""
     for problems in (mistakes(vault, words), vault.doctor(), mistakes(vault, words)):
         assert not problems, problems
 
 
-def assert_soon_right(vault: Vault, words: Words, limit: float = SOON) -> float:
-    """Search until all is found as it should; AssertionError after the limit. The seconds it took."""
+def assert_soon_right(vault: Vault, words: Words, limit: float = WATCH_SECONDS) -> float:
+    """Search until all results are right, and return the seconds. Raise AssertionError after the limit."""
     began = time.monotonic()
-    for word, paths in words.items():  # first one by one: a listing would show what has changed
+    for word, paths in words.items():  # first one by one: a listing would detect the changes
         while found(vault, word) != set(paths) and time.monotonic() - began < limit:
-            time.sleep(PACE)
+            time.sleep(POLL_SECONDS)
     while wrong := mistakes(vault, words):
         assert time.monotonic() - began < limit, f"after {time.monotonic() - began:.2f} s: {wrong}"
-        time.sleep(PACE)
+        time.sleep(POLL_SECONDS)
     return time.monotonic() - began
 
 
-def wait_for(happened: Callable[[], object], limit: float = LIMIT) -> float:
-    """Wait until something is so; AssertionError after the limit. The seconds it took."""
+def wait_for(happened: Callable[[], object], limit: float = TIMEOUT) -> float:
+    """Wait until a condition holds, and return the seconds. Raise AssertionError after the limit."""
     began = time.monotonic()
     while not happened():
         assert time.monotonic() - began < limit, "it did not happen"
-        time.sleep(PACE)
+        time.sleep(POLL_SECONDS)
     return time.monotonic() - began
 
 
 def searched(root: Path, *words: str) -> Vault:
-    """A vault that was searched several times."""
+    """Open a vault and search it several times."""
     vault = Vault(root)
     for word in (*words, "", "nothing", "")[:3]:
         vault.search(word)
@@ -88,28 +88,28 @@ def searched(root: Path, *words: str) -> Vault:
 
 @contextmanager
 def watched(crew: Crew, root: Path) -> Iterator[Worker]:
-    """Have a process of its own watch a vault."""
+    """Watch a vault in another process."""
     worker = crew.start(watch, str(root))
     wait_for(lambda: Vault(root).status().watcher)
     yield worker
     worker.kill()
-    worker.ended(LIMIT)
+    worker.ended(TIMEOUT)
 
 
 def watch(root: str) -> None:
     """Watch a vault, until killed."""
     with Vault(root, watch=True):
-        wait_for(lambda: False, 10 * LIMIT)
+        wait_for(lambda: False, 10 * TIMEOUT)
 
 
 def write(root: str, verb: str, *arguments: str) -> None:
-    """One write."""
+    """Do one write."""
     with Vault(root) as vault:
         getattr(vault, verb)(*arguments)
 
 
 def publish(root: str, stop: str) -> None:
-    """Publish, over and over."""
+    """Publish again and again, until the file `stop` exists."""
     vault = Vault(root)
     while not os.path.exists(stop):
         vault.sync()
@@ -118,8 +118,8 @@ def publish(root: str, stop: str) -> None:
 # --- read your writes
 
 
-class Tale(NamedTuple):
-    """How many processes write and find, how often each, and what goes on meanwhile."""
+class WriteScenario(NamedTuple):
+    """How many processes write and search, how often each, and what else runs meanwhile."""
 
     processes: int
     writes: int
@@ -128,20 +128,23 @@ class Tale(NamedTuple):
     watched: bool = False
 
 
-def read_your_writes(folder: Path, tale: Tale) -> tuple[int, list[str]]:
-    """Processes add, and at once look for what they added and what others say they did: searches, and misses."""
+def read_your_writes(folder: Path, scenario: WriteScenario) -> tuple[int, list[str]]:
+    """Start processes that add memories, and search at once for their own and the latest of others.
+
+    Return the number of searches, and the misses.
+    """
     root, path, stop = folder / "vault", str(folder / "log"), folder / "stop"
     with Vault.init(root) as vault:
         vault.add("It is here from the beginning.", "/first")
         vault.sync()
-    with Crew(folder) as crew, watched(crew, root) if tale.watched else nullcontext():
-        publisher = crew.start(publish, str(root), str(stop)) if tale.publishing else None
+    with Crew(folder) as crew, watched(crew, root) if scenario.watched else nullcontext():
+        publisher = crew.start(publish, str(root), str(stop)) if scenario.publishing else None
         writers = [
-            crew.start(add_and_find, str(root), path, number, tale.writes, tale.namespaces)
-            for number in range(tale.processes)
+            crew.start(add_and_find, str(root), path, number, scenario.writes, scenario.namespaces)
+            for number in range(scenario.processes)
         ]
         for writer in writers:
-            writer.finish(LIMIT + tale.writes)
+            writer.finish(TIMEOUT + scenario.writes)
         stop.touch()
         if publisher:
             publisher.finish()
@@ -150,7 +153,7 @@ def read_your_writes(folder: Path, tale: Tale) -> tuple[int, list[str]]:
 
 
 def add_and_find(root: str, path: str, number: int, writes: int, namespaces: int) -> None:
-    """Add a word, find it, and find the last one that another process says is added."""
+    """Add a word, search for it, and for the last one that another process has logged."""
     mine, others, searches, last = Log(path), Log(path), 0, ""
     with Vault(root) as vault:
         for count in range(writes):
@@ -166,17 +169,17 @@ def add_and_find(root: str, path: str, number: int, writes: int, namespaces: int
     mine.note(searches=searches)
 
 
-# --- anything may happen
+# --- random changes
 
 
-class Wanderer:
-    """Changes a vault in ways that chance chooses, and knows what a search has to find then."""
+class RandomChanges:
+    """Makes random changes to a vault, and knows what searches must find afterwards."""
 
-    def __init__(self, root: Path, chance: random.Random, vaults: Sequence[Vault]) -> None:
-        self._root, self._chance, self._vaults = root, chance, vaults
+    def __init__(self, root: Path, rng: random.Random, vaults: Sequence[Vault]) -> None:
+        self._root, self._random, self._vaults = root, rng, vaults
         self._word = 0
         self.steps: list[str] = []
-        self._doings = [
+        self._actions = [
             *[self._make, self._write, self._save, self._rename] * 3,
             *[self._add, self._update, self._append, self._forget, self._remove, self._move] * 2,
             *[self._delete, self._restore_the_time, self._swap, self._rename_a_directory, self._sync, self._damage],
@@ -184,19 +187,21 @@ class Wanderer:
         ]
 
     def step(self) -> Words:
-        """Do something, and tell what some words find then."""
+        """Make a change, and return what some words must find afterwards."""
         before = self._words()
-        doing = self._chance.choice(self._doings)
-        self.steps.append(doing.__name__.strip("_"))
-        doing()
+        action = self._random.choice(self._actions)
+        self.steps.append(action.__name__.strip("_"))
+        action()
         after = self._words()
         changed = {word for word in before.keys() | after.keys() if before.get(word) != after.get(word)}
-        new_first = sorted(changed, key=lambda word: word not in after)  # an old one would show what has changed
-        some = self._chance.sample(sorted(after), min(len(after), 3))
+        new_first = sorted(
+            changed, key=lambda word: word not in after
+        )  # a search for an old one would detect the change
+        some = self._random.sample(sorted(after), min(len(after), 3))
         return {word: [path for path in [after.get(word)] if path] for word in (*new_first, *some)}
 
     def _words(self) -> dict[str, str]:
-        """The word of every memory that is not archived, and where it is."""
+        """Return the word of every memory that is not archived, with its path."""
         found = {}
         for path in self._files():
             if word := re.search(r"word\d+", path.read_text(encoding="utf-8")):
@@ -207,17 +212,17 @@ class Wanderer:
         return sorted(path for path in self._root.rglob("*.md") if path.is_file() and not path.is_symlink())
 
     def _file(self) -> Path:
-        """Some memory, or the place of one that comes."""
+        """Return a random memory file, or the path of a new one."""
         files = [path for path in self._files() if "archive" not in path.parts]
-        return self._chance.choice(files) if files else self._place()
+        return self._random.choice(files) if files else self._place()
 
     def _place(self) -> Path:
-        names = [self._chance.choice("abcd") for _ in range(self._chance.randrange(1, 4))]
+        names = [self._random.choice("abcd") for _ in range(self._random.randrange(1, 4))]
         place = self._root.joinpath(*names[:-1])
-        return (place if self._is_free(place) else self._root) / f"{names[-1]}{self._chance.randrange(30)}.md"
+        return (place if self._is_free(place) else self._root) / f"{names[-1]}{self._random.randrange(30)}.md"
 
     def _is_free(self, place: Path) -> bool:
-        """Tell whether a directory may be made here: no symlink is on the way."""
+        """Return whether a directory may be made here: no part of the path is a symlink."""
         return not any(path.is_symlink() for path in (place, *place.parents))
 
     def _ref(self) -> str:
@@ -225,10 +230,10 @@ class Wanderer:
 
     def _text(self) -> str:
         self._word += 1
-        return f"Here is word{self._word} with some others{' more' * self._chance.randrange(4)}."
+        return f"Here is word{self._word} with some others{' more' * self._random.randrange(4)}."
 
     def _vault(self) -> Vault:
-        return self._chance.choice(self._vaults)
+        return self._random.choice(self._vaults)
 
     def _make(self) -> None:
         path = self._place()
@@ -265,11 +270,11 @@ class Wanderer:
         self._file().unlink(missing_ok=True)
 
     def _swap(self) -> None:
-        """Put a symlink where a memory was, or a directory; or take one away."""
+        """Replace a memory by a symlink or a directory, and remove all symlinks but two."""
         path = self._file()
         path.unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        if self._chance.random() < 0.5:
+        if self._random.random() < 0.5:
             path.symlink_to("/etc/hostname")
         else:
             (path / "deep").mkdir(parents=True)
@@ -279,11 +284,11 @@ class Wanderer:
 
     def _directory(self) -> Path | None:
         found = [path for path in self._root.rglob("*") if path.is_dir() and ".memfs" not in path.parts]
-        return self._chance.choice(sorted(found)) if found else None
+        return self._random.choice(sorted(found)) if found else None
 
     def _rename_a_directory(self) -> None:
         if old := self._directory():
-            new = self._root / f"{self._chance.choice('abcd')}{self._chance.randrange(30)}"
+            new = self._root / f"{self._random.choice('abcd')}{self._random.randrange(30)}"
             if not new.exists():
                 old.rename(new)
 
@@ -292,7 +297,9 @@ class Wanderer:
             shutil.rmtree(place)
 
     def _add(self) -> None:
-        self._vault().add(self._text(), f"/{self._chance.choice('abcd')}", title="a note")  # its name has no word of it
+        self._vault().add(
+            self._text(), f"/{self._random.choice('abcd')}", title="a note"
+        )  # so that its name contains no word of the text
 
     def _update(self) -> None:
         with suppress(MemfsError):
@@ -312,7 +319,7 @@ class Wanderer:
 
     def _move(self) -> None:
         with suppress(MemfsError):
-            self._vault().move(self._ref(), f"/{self._chance.choice('abcd')}")
+            self._vault().move(self._ref(), f"/{self._random.choice('abcd')}")
 
     def _sync(self) -> None:
         self._vault().sync()
@@ -321,13 +328,13 @@ class Wanderer:
         self._vault().close()
 
     def _damage(self) -> None:
-        """Delete a file of the index, or put another in its place."""
+        """Delete a file of the index, or replace it by noise."""
         files = [path for path in sorted((self._root / ".memfs/index").glob("*/*")) if path.is_file()]
         if files:
-            path = self._chance.choice(files)
-            noise = self._chance.randbytes(path.stat().st_size)
+            path = self._random.choice(files)
+            noise = self._random.randbytes(path.stat().st_size)
             path.unlink()
-            if self._chance.random() < 0.5:
+            if self._random.random() < 0.5:
                 path.write_bytes(noise)
 
     def _lose_the_journal(self) -> None:
@@ -337,21 +344,21 @@ class Wanderer:
         shutil.rmtree(self._root / ".memfs", ignore_errors=True)
 
 
-def wander(root: Path, seed: int, steps: int, *, is_watched: bool) -> None:
-    """Let anything happen to a vault; AssertionError if one of several who search it is ever wrong."""
-    chance = random.Random(seed)
+def make_random_changes(root: Path, seed: int, steps: int, *, is_watched: bool) -> None:
+    """Make random changes to a vault. Raise AssertionError if a search of one of several Vault objects is wrong."""
+    rng = random.Random(seed)
     with Vault.init(root) as vault:
         vault.add("Here is word0 from the beginning.", "/a", title="the first")
         vault.sync()
     with Vault(root, watch=is_watched) as here, searched(root) as there:
-        wanderer = Wanderer(root, chance, [here, there, Vault(root)])
+        changes = RandomChanges(root, rng, [here, there, Vault(root)])
         for number in range(steps):
-            words = wanderer.step()
+            words = changes.step()
             try:
                 for vault in (there, Vault(root), here):
-                    assert_soon_right(vault, words, SOON if is_watched else 0.0)
+                    assert_soon_right(vault, words, WATCH_SECONDS if is_watched else 0.0)
                 if number % 20 == 0:
-                    assert (faults := there.doctor()) == [] or wanderer.steps[-1] == "damage", faults
+                    assert (faults := there.doctor()) == [] or changes.steps[-1] == "damage", faults
             except Exception as error:
-                raise AssertionError(f"seed {seed}, after {wanderer.steps[-12:]}: {error}") from error
+                raise AssertionError(f"seed {seed}, after {changes.steps[-12:]}: {error}") from error
         assert_right(there, {})

@@ -1,7 +1,7 @@
-"""A walk of random steps through a vault that several processes have open, and a model of what must be there.
+"""A random walk: random steps in a vault that several processes have open, compared with a model of its content.
 
-A step is a write of ours by any process, a save of an editor, a command of git, a directory that is moved, a kill or
-damage of what is derived. After each one the model, the files, and what every process lists and finds agree.
+A step is a write by memfs in any process, a save of an editor, a git command, a moved directory, a kill, or damage to
+the state directory. After each step the model, the files, and the listings and searches of every process must agree.
 """
 
 import hashlib
@@ -35,23 +35,25 @@ from memfs.freshness.inotify_source import InotifySource
 from memfs.search.search import Searcher
 from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.versions import Versions
-from support.searching import LIMIT, PACE, PAGE
+from support.searching import PAGE_SIZE, POLL_SECONDS, TIMEOUT
 
-SOON = 3.0  # seconds within which one who is told by a watcher must know; `make torture` prints how long it took
-FIRST = 24  # memories of a new vault
-SAMPLE = 3  # words that a step did not touch, and that are looked for after it all the same
+WATCH_SECONDS = (
+    3.0  # within which a process that follows a watcher must see a change; `make torture` prints the time it took
+)
+FIRST = 24  # memories in a new vault
+SAMPLE = 3  # words untouched by a step that are searched for after it all the same
 NAMESPACES = ("a", "b", "b/c", "d")
-PROCESSES = ("here", "one", "two", "once")  # this one, two that live on, and a new one for each order
+PROCESSES = ("here", "one", "two", "once")  # this one, two long-lived ones, and a new one for each request
 GIT = ("git", "-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "gc.auto=0", "-c", "core.fsync=none")
-Order = dict[str, Any]
-Answer = dict[str, Any]
+Request = dict[str, Any]
+Response = dict[str, Any]
 Texts = dict[str, str]  # by path
 Shape = dict[str, frozenset[str]]  # the marks of the text of each path
 _MARK = re.compile(r"\b(?:word|key)\d+\b")
 
 
 def marks(text: str) -> frozenset[str]:
-    """What a text says that no other one was written with: words to search for, and values of a key."""
+    """Return the marks in a text, each written only once: words to search for, and values of a key."""
     return frozenset(_MARK.findall(text))
 
 
@@ -70,25 +72,25 @@ def code(data: bytes) -> str:
 # --- processes
 
 
-def obey(vault: Vault, order: Order) -> Answer:
-    """Do what an order says; what a vault refuses is an answer too."""
+def execute(vault: Vault, request: Request) -> Response:
+    """Execute a request and return the response; an error of memfs is a response too."""
     try:
-        if order["do"] == "look":
-            return look(vault, order["words"])
-        if order["do"] == "doctor":
+        if request["do"] == "search":
+            return search_and_list(vault, request["words"])
+        if request["do"] == "doctor":
             return {"problems": [f"{one}" for one in vault.doctor(repair=False)]}
-        done = getattr(vault, order["do"])(*order.get("arguments", ()), **order.get("keys", {}))
+        done = getattr(vault, request["do"])(*request.get("arguments", ()), **request.get("keys", {}))
     except MemfsError as error:
         return {"error": type(error).__name__, "text": str(error)}
     written = done if isinstance(done, list) else [done] if isinstance(done, Written) else []
     return {"paths": [one.path if isinstance(one, Written) else str(one) for one in written]}
 
 
-def look(vault: Vault, words: Iterable[str]) -> Answer:
-    """What a vault finds and lists."""
+def search_and_list(vault: Vault, words: Iterable[str]) -> Response:
+    """Return what a vault finds and lists."""
     found: dict[str, dict[str, str]] = {}
     for word in words:
-        hits = vault.search(word, limit=PAGE)
+        hits = vault.search(word, limit=PAGE_SIZE)
         found[word] = {hit.memory.path: code(hit.memory.data) for hit in hits}
         if len(found[word]) != len(hits):
             found[word]["a path twice"] = ""
@@ -97,25 +99,25 @@ def look(vault: Vault, words: Iterable[str]) -> Answer:
 
 
 def serve(root: str, address: str, watch: bool, plant: str) -> None:
-    """A process of the walk: open a vault, and obey orders until there are no more."""
+    """Run a process of the walk: open a vault, and execute requests until there are no more."""
     PLANTS[plant]()
     with Vault(root, watch=watch) as vault, socket.socket(socket.AF_UNIX) as line:
         line.connect("\0" + address)
-        with line.makefile("rw", encoding="utf-8") as talk:
-            for text in talk:
-                order = json.loads(text)
+        with line.makefile("rw", encoding="utf-8") as stream:
+            for text in stream:
+                request = json.loads(text)
                 try:
-                    sys.setprofile(dying(order["die"]) if "die" in order else None)
-                    answer = obey(vault, order)
+                    sys.setprofile(kill_after(request["die"]) if "die" in request else None)
+                    response = execute(vault, request)
                     sys.setprofile(None)
                 except BaseException:
                     sys.setprofile(None)
-                    answer = {"crash": traceback.format_exc()}
-                print(json.dumps(answer), file=talk, flush=True)
+                    response = {"crash": traceback.format_exc()}
+                print(json.dumps(response), file=stream, flush=True)
 
 
-def dying(calls: int) -> Callable[[FrameType, str, object], None]:
-    """A profiler that has this process killed with -9, as it is about to call the system once more."""
+def kill_after(calls: int) -> Callable[[FrameType, str, object], None]:
+    """Return a profiler that kills this process with SIGKILL before the system call after so many."""
     number = 0
 
     def see(_: FrameType, event: str, called: object) -> None:
@@ -128,25 +130,25 @@ def dying(calls: int) -> Callable[[FrameType, str, object], None]:
     return see
 
 
-def lose_the_journal() -> None:
-    """Nobody is told of a write."""
+def drop_journal_lines() -> None:
+    """Plant a bug: writes are not journaled."""
     ChangeJournal.append = lambda self, root, paths: True  # type: ignore[method-assign]
 
 
 def keep_no_versions() -> None:
-    """What is overwritten is gone."""
+    """Plant a bug: overwritten texts are lost."""
     Versions.keep = lambda self, root, path, data: None  # type: ignore[method-assign]
 
 
-def hear_nothing() -> None:
-    """The kernel tells of changes, and nobody listens."""
+def drop_kernel_events() -> None:
+    """Plant a bug: events of the kernel are dropped."""
     poll = InotifySource.poll
     nothing = {"paths": set[str](), "folders": set[str](), "is_incomplete": False}
     InotifySource.poll = lambda self, **known: poll(self, **known)._replace(**nothing)  # type: ignore
 
 
-def answer_from_a_cache() -> None:
-    """A question is answered as it was before."""
+def cache_search_results() -> None:
+    """Plant a bug: search results are cached forever."""
     search, known = Searcher.search, dict[str, Any]()
 
     def cached(self: Searcher, text: str, *arguments: Any, **options: Any) -> Any:
@@ -159,10 +161,10 @@ def answer_from_a_cache() -> None:
 
 PLANTS: Mapping[str, Callable[[], None]] = {
     "": lambda: None,
-    "the journal is not written": lose_the_journal,
+    "the journal is not written": drop_journal_lines,
     "versions are not kept": keep_no_versions,
-    "the kernel is not heard": hear_nothing,
-    "answers are cached": answer_from_a_cache,
+    "kernel events are dropped": drop_kernel_events,
+    "search results are cached": cache_search_results,
 }
 
 
@@ -177,40 +179,40 @@ class Other:
         with socket.socket(socket.AF_UNIX) as door:
             door.bind("\0" + address)
             door.listen()
-            door.settimeout(LIMIT)
+            door.settimeout(TIMEOUT)
             self._worker = crew.start(serve, str(root), address, watch, plant)
             self._line, _ = door.accept()
-        self._line.settimeout(LIMIT)
-        self._talk = self._line.makefile("rw", encoding="utf-8")
+        self._line.settimeout(TIMEOUT)
+        self._stream = self._line.makefile("rw", encoding="utf-8")
 
-    def tell(self, order: Order) -> None:
-        print(json.dumps(order), file=self._talk, flush=True)
+    def send(self, request: Request) -> None:
+        print(json.dumps(request), file=self._stream, flush=True)
 
-    def hear(self) -> Answer | None:
-        """The answer; None if the process died."""
+    def receive(self) -> Response | None:
+        """Return the response; None if the process died."""
         try:
-            text = self._talk.readline()
+            text = self._stream.readline()
         except ConnectionResetError:
             text = ""
-        answer: Answer | None = json.loads(text) if text else None
-        assert answer is None or "crash" not in answer, answer
-        return answer
+        response: Response | None = json.loads(text) if text else None
+        assert response is None or "crash" not in response, response
+        return response
 
-    def ask(self, order: Order) -> Answer | None:
-        self.tell(order)
-        return self.hear()
+    def call(self, request: Request) -> Response | None:
+        self.send(request)
+        return self.receive()
 
     def leave(self) -> None:
-        """Have it close its vault and end; AssertionError if it does not."""
+        """Let it close its vault and end. Raise AssertionError if it does not."""
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_WR)
-        assert self._worker.ended(LIMIT), "a process does not end"
+        assert self._worker.ended(TIMEOUT), "a process does not end"
         self.drop()
 
     def drop(self) -> None:
-        """End it, whatever it does."""
+        """End it by force."""
         with suppress(OSError):
-            self._talk.close()
+            self._stream.close()
         self._line.close()
         self._worker.close()
 
@@ -219,26 +221,26 @@ class Other:
 
 
 class Tally:
-    """What was done in all walks together."""
+    """Counters of all walks together."""
 
     def __init__(self) -> None:
-        self.sequences = self.steps = self.looks = self.kills = self.acknowledged = 0
+        self.sequences = self.steps = self.comparisons = self.kills = self.acknowledged = 0
         self.slowest = 0.0
         self.last: list[str] = []
 
 
 class Write(NamedTuple):
-    """A write of ours: the order, the shapes that a vault goes through, and what it concerns."""
+    """A write by memfs: the request, the shapes that the vault goes through, and the paths concerned."""
 
-    order: Order
+    request: Request
     shapes: list[Shape]
     path: str
     new: str  # the path afterwards
-    exact: bool = False  # whether the text comes to its new path as it is
+    exact: bool = False  # whether the text arrives unchanged at its new path
 
 
 class Walk(RuleBasedStateMachine):
-    """One vault in a git repository, processes that use it, and what must be in it."""
+    """One vault in a git repository, the processes that use it, and a model of its content."""
 
     def __init__(self, crew: Crew, tally: Tally, plant: str = "") -> None:
         super().__init__()
@@ -249,12 +251,12 @@ class Walk(RuleBasedStateMachine):
         self._here: Vault | None = None
         self._texts: Texts = {}
         self._kept: dict[str, set[str]] = defaultdict(set)  # path -> marks that were acknowledged there
-        self._astray: set[str] = set()  # paths whose versions a process that was killed did not move, or did
+        self._maybe_moved: set[str] = set()  # paths whose versions a killed process may or may not have moved
         self._number = 0
-        self._asked: list[str] = []  # words that the next look is to find, or not to find
-        self._is_told = True  # whether everybody must know of the last step at once
+        self._searched_words: list[str] = []  # words to search for at the next comparison
+        self._is_immediate = True  # whether every process must see the last step at once
         self._is_due = False
-        self._is_wrong = False
+        self._has_failed = False
         tally.sequences += 1
         tally.last = []
 
@@ -280,7 +282,7 @@ class Walk(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            if self._here and not self._is_wrong:
+            if self._here and not self._has_failed:
                 self._end()
         finally:
             for other in self._others.values():
@@ -290,51 +292,55 @@ class Walk(RuleBasedStateMachine):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _end(self) -> None:
-        """All words are found as they should, the doctor is content, and every acknowledged text is kept."""
-        self._asked = [f"word{number}" for number in range(1, self._number + 1)]
-        self._look_around()
-        problems = self._ask("once", {"do": "doctor"})["problems"]
-        assert problems == [], f"the doctor says {problems}, after {self._tally.last}"
+        """Check that all words are found, the doctor finds no fault, and every acknowledged text is kept."""
+        self._searched_words = [f"word{number}" for number in range(1, self._number + 1)]
+        self._compare_all()
+        problems = self._call("once", {"do": "doctor"})["problems"]
+        assert problems == [], f"the doctor finds {problems}, after {self._tally.last}"
         lost = set().union(*self._kept.values()) - marks(history(self._root).decode(errors="replace"))
         assert not lost, f"{sorted(lost)} were acknowledged and are not kept, after {self._tally.last}"
 
-    # --- what is compared
+    # --- comparing
 
     @invariant()
     def all_agree(self) -> None:
         if self._is_due:
             self._is_due = False
             try:
-                self._look_around()
+                self._compare_all()
             except BaseException:
-                self._is_wrong = True
+                self._has_failed = True
                 raise
 
-    def _look_around(self) -> None:
-        """AssertionError if anybody lists or finds anything but what the model says. One looks before the rest."""
+    def _compare_all(self) -> None:
+        """Raise AssertionError if a process lists or finds anything but what the model has. One process is first."""
         assert self._on_disk() == self._texts, f"the files differ from the model, after {self._tally.last}"
         first = PROCESSES[len(self._tally.last) % len(PROCESSES)]
-        is_patient = not self._is_told and self._is_watched()
-        for group in ([first], [who for who in PROCESSES if who != first]):
+        may_lag = not self._is_immediate and self._is_watched()
+        for group in ([first], [process for process in PROCESSES if process != first]):
             began, wrong = time.monotonic(), self._mistakes(group)
-            while wrong and is_patient and time.monotonic() - began < SOON:
-                time.sleep(PACE)
-                wrong = self._mistakes([who for who in group if who in wrong])
+            while wrong and may_lag and time.monotonic() - began < WATCH_SECONDS:
+                time.sleep(POLL_SECONDS)
+                wrong = self._mistakes([process for process in group if process in wrong])
             assert not wrong, f"{wrong}, after {self._tally.last}"
             self._tally.slowest = max(self._tally.slowest, time.monotonic() - began)
-        self._asked = []
+        self._searched_words = []
 
     def _mistakes(self, group: Sequence[str]) -> dict[str, list[str]]:
-        """What each of some processes is wrong about, as they look at once."""
-        self._tally.looks += len(group)
+        """Return the mistakes of each of some processes, which search at the same time."""
+        self._tally.comparisons += len(group)
         live = {path: text for path, text in self._texts.items() if not is_archived(path)}
         words = sorted(mark for text in live.values() for mark in marks(text) if mark.startswith("word"))
-        asked = list(dict.fromkeys([*self._asked, *words[:: FIRST // 2][:SAMPLE]]))
+        words_to_search = list(dict.fromkeys([*self._searched_words, *words[:: FIRST // 2][:SAMPLE]]))
         codes = {path: code(text.encode()) for path, text in live.items()}
-        having = {word: {path: codes[path] for path, text in live.items() if word in marks(text)} for word in asked}
-        answers = self._ask_all(group, {"do": "look", "words": [*asked, ""]})
-        wrong = {who: _mistakes_of(answer, {**having, "": codes}) for who, answer in answers.items()}
-        return {who: mistakes[:4] for who, mistakes in wrong.items() if mistakes}
+        expected_hits = {
+            word: {path: codes[path] for path, text in live.items() if word in marks(text)} for word in words_to_search
+        }
+        responses = self._call_all(group, {"do": "search", "words": [*words_to_search, ""]})
+        wrong = {
+            process: _mistakes_of(response, {**expected_hits, "": codes}) for process, response in responses.items()
+        }
+        return {process: mistakes[:4] for process, mistakes in wrong.items() if mistakes}
 
     def _on_disk(self) -> Texts:
         found: Texts = {}
@@ -346,24 +352,24 @@ class Walk(RuleBasedStateMachine):
                     found[path.relative_to(self._root).as_posix()] = path.read_bytes().decode()
         return found
 
-    # --- what a step is made of
+    # --- parts of a step
 
     @contextmanager
     def _step(self, what: str) -> Iterator[None]:
-        """One step, after which everybody is to look for the words that it brought, moved or took away."""
+        """Run one step; afterwards every process searches for the words that it added, moved or removed."""
         self._tally.steps += 1
         self._tally.last.append(what)
-        self._is_told, self._is_wrong = True, True
+        self._is_immediate, self._has_failed = True, True
         before = shape(self._texts)
         yield
-        self._asked = _words_that_moved(before, shape(self._texts))
-        self._is_wrong, self._is_due = False, True
+        self._searched_words = _words_that_moved(before, shape(self._texts))
+        self._has_failed, self._is_due = False, True
 
     @contextmanager
     def _by_hand(self, what: str) -> Iterator[None]:
-        """A step that is not ours: the files are what it makes of them."""
+        """Run a step that is not a write by memfs: the model takes over the files as they are."""
         with self._step(what):
-            self._is_told = False
+            self._is_immediate = False
             yield
             self._texts = self._on_disk()
 
@@ -373,26 +379,26 @@ class Walk(RuleBasedStateMachine):
     def _start(self, name: str, *, watch: bool) -> None:
         self._others[name] = Other(self._crew, self._root, watch=watch, plant=self._plant)
 
-    def _ask(self, who: str, order: Order) -> Answer:
-        """The answer of a process to an order that nobody dies of."""
-        return self._ask_all([who], order)[who]
+    def _call(self, process: str, request: Request) -> Response:
+        """Return the response of a process to a request that does not kill it."""
+        return self._call_all([process], request)[process]
 
-    def _ask_all(self, group: Collection[str], order: Order) -> dict[str, Answer]:
-        """The answers of some processes to one order, which they get at once."""
+    def _call_all(self, group: Collection[str], request: Request) -> dict[str, Response]:
+        """Return the responses of some processes to one request, which they get at the same time."""
         if "once" in group:
             self._start("once", watch=False)
-        answers: dict[str, Answer | None] = {}
-        others = {who: self._others[who] for who in group if who != "here"}
+        responses: dict[str, Response | None] = {}
+        others = {process: self._others[process] for process in group if process != "here"}
         for other in others.values():
-            other.tell(order)
+            other.send(request)
         if "here" in group:
             assert self._here
-            answers["here"] = obey(self._here, order)
-        answers |= {who: other.hear() for who, other in others.items()}
+            responses["here"] = execute(self._here, request)
+        responses |= {process: other.receive() for process, other in others.items()}
         if "once" in group:
             self._others.pop("once").leave()
-        assert None not in answers.values(), f"one died: {answers}, after {self._tally.last}"
-        return {who: answer for who, answer in answers.items() if answer is not None}
+        assert None not in responses.values(), f"a process died: {responses}, after {self._tally.last}"
+        return {process: response for process, response in responses.items() if response is not None}
 
     def _word(self) -> str:
         self._number += 1
@@ -402,84 +408,84 @@ class Walk(RuleBasedStateMachine):
         return NAMESPACES[pick % len(NAMESPACES)]
 
     def _path(self, pick: int, *, live: bool = False) -> str:
-        """Some memory; nothing if there is none."""
+        """Return the path of a memory; empty if there is none."""
         paths = sorted(path for path in self._texts if not (live and is_archived(path)))
         return paths[pick % len(paths)] if paths else ""
 
     def _git(self, *arguments: str) -> bool:
-        done = subprocess.run([*GIT, *arguments], cwd=self._root, capture_output=True, check=False, timeout=LIMIT)
+        done = subprocess.run([*GIT, *arguments], cwd=self._root, capture_output=True, check=False, timeout=TIMEOUT)
         return not done.returncode
 
-    # --- our writes
+    # --- writes by memfs
 
     picks = st.integers(0, 99)
-    anybody = st.sampled_from(PROCESSES)
+    any_process = st.sampled_from(PROCESSES)
     rewriting = ("update_key", "update_body", "append")
     taking = ("forget", "move", "remove")
     tidying = ("sync", "close")
 
-    @rule(who=anybody, pick=picks)
-    def add(self, who: str, pick: int) -> None:
-        self._write(who, "add", pick)
+    @rule(process=any_process, pick=picks)
+    def add(self, process: str, pick: int) -> None:
+        self._write(process, "add", pick)
 
-    @rule(who=anybody, pick=picks)
-    def add_many(self, who: str, pick: int) -> None:
-        self._write(who, "add_many", pick)
+    @rule(process=any_process, pick=picks)
+    def add_many(self, process: str, pick: int) -> None:
+        self._write(process, "add_many", pick)
 
-    @rule(who=anybody, verb=st.sampled_from(rewriting), pick=picks)
-    def rewrite(self, who: str, verb: str, pick: int) -> None:
-        self._write(who, verb, pick)
+    @rule(process=any_process, verb=st.sampled_from(rewriting), pick=picks)
+    def rewrite(self, process: str, verb: str, pick: int) -> None:
+        self._write(process, verb, pick)
 
-    @rule(who=anybody, verb=st.sampled_from(taking), pick=picks)
-    def take_away(self, who: str, verb: str, pick: int) -> None:
-        self._write(who, verb, pick)
+    @rule(process=any_process, verb=st.sampled_from(taking), pick=picks)
+    def take_away(self, process: str, verb: str, pick: int) -> None:
+        self._write(process, verb, pick)
 
-    def _write(self, who: str, verb: str, pick: int) -> None:
-        """A write, which must be acknowledged, or refused where it has to be."""
+    def _write(self, process: str, verb: str, pick: int) -> None:
+        """Do a write, which must be acknowledged, or refused if it has to be."""
         write = self._writing(verb, pick)
         if not write:
             return
-        with self._step(f"{verb} {write.path} by {who}"):
-            answer = self._ask(who, write.order)
+        with self._step(f"{verb} {write.path} by {process}"):
+            response = self._call(process, write.request)
             before = self._texts
             self._texts = self._on_disk()
-            self._assert_done(write, answer, before)
+            self._assert_done(write, response, before)
 
-    def _assert_done(self, write: Write, answer: Answer, before: Texts) -> None:
-        """AssertionError if a write is not acknowledged, or refused, as it has to be."""
+    def _assert_done(self, write: Write, response: Response, before: Texts) -> None:
+        """Raise AssertionError if a write is not acknowledged, or not refused, as it has to be."""
         if len(write.shapes) == 1:
-            assert answer.get("error") == "MemoryExistsError", f"{write.order}: {answer}"
-            assert self._texts == before, f"{write.order} was refused, and changed something"
+            assert response.get("error") == "MemoryExistsError", f"{write.request}: {response}"
+            assert self._texts == before, f"{write.request} was refused, and changed something"
             return
-        assert answer.get("paths", [])[-1:] == [write.new], f"{write.order}: {answer}, after {self._tally.last}"
-        assert shape(self._texts) == write.shapes[-1], f"{write.order}: not so, after {self._tally.last}"
+        assert response.get("paths", [])[-1:] == [write.new], f"{write.request}: {response}, after {self._tally.last}"
+        assert shape(self._texts) == write.shapes[-1], f"{write.request}: not so, after {self._tally.last}"
         self._compare(before, write)
         self._acknowledge(write, before)
 
     def _compare(self, before: Texts, write: Write) -> None:
-        """AssertionError if a write changed a file that it does not concern."""
+        """Raise AssertionError if a write changed a file that it does not concern."""
         for path, text in self._texts.items():
             if path in before and path != write.path:
-                assert text == before[path], f"{write.order} changed {path}"
+                assert text == before[path], f"{write.request} changed {path}"
         if write.exact and write.new in self._texts and write.path not in self._texts:
-            assert self._texts[write.new] == before[write.path], f"{write.order}: the text changed"
+            assert self._texts[write.new] == before[write.path], f"{write.request}: the text changed"
 
     def _acknowledge(self, write: Write, before: Texts) -> None:
         self._tally.acknowledged += 1
-        if write.order["do"] == "remove":
+        if write.request["do"] == "remove":
             gone = self._kept.pop(write.path, set()) | marks(before[write.path])
             self._kept = defaultdict(set, {path: kept - gone for path, kept in self._kept.items()})
             return
         if write.exact:
             self._kept[write.new] |= self._kept.pop(write.path, set())
-            self._astray |= {write.new} if write.path in self._astray else set()
+            self._maybe_moved |= {write.new} if write.path in self._maybe_moved else set()
             return
         for path in self._texts.keys() - before.keys() | {write.new}:
             self._kept[path] |= marks(self._texts[path])
         self._kept[write.new] |= marks(before.get(write.path, ""))
 
     def _writing(self, verb: str, pick: int) -> Write | None:
-        """What a write is, and what becomes of it; one that has to be refused leaves the vault in one shape."""
+        """Return a write with the shapes it leads to; one that has to be refused has only the present shape."""
         before = shape(self._texts)
         if verb in {"add", "add_many"}:
             return self._adding(before, self._place(pick), 1 if verb == "add" else 2 + pick % 4)
@@ -490,27 +496,27 @@ class Walk(RuleBasedStateMachine):
         if verb == "update_key":
             mark = mark.replace("word", "key")
             rest = frozenset(one for one in before[path] if not one.startswith("key"))
-            order: Order = {"do": "update", "arguments": [path], "keys": {"last": mark}}
-            return Write(order, [before, {**before, path: rest | {mark}}], path, path)
+            request: Request = {"do": "update", "arguments": [path], "keys": {"last": mark}}
+            return Write(request, [before, {**before, path: rest | {mark}}], path, path)
         if verb == "update_body":
             head, line, _ = self._texts[path].partition("\n---\n")
             keys = marks(head) if line and head.startswith("---\n") else frozenset()
-            order = {"do": "update", "arguments": [path], "keys": {"body": f"Now {mark} is all there is.\n"}}
-            return Write(order, [before, {**before, path: keys | {mark}}], path, path)
+            request = {"do": "update", "arguments": [path], "keys": {"body": f"Now {mark} is all there is.\n"}}
+            return Write(request, [before, {**before, path: keys | {mark}}], path, path)
         if verb == "append":
-            order = {"do": "append", "arguments": [path, f"And there is {mark}."]}
-            return Write(order, [before, {**before, path: before[path] | {mark}}], path, path)
+            request = {"do": "append", "arguments": [path, f"And there is {mark}."]}
+            return Write(request, [before, {**before, path: before[path] | {mark}}], path, path)
         return self._taking(verb, before, path, pick)
 
     def _adding(self, before: Shape, place: str, number: int) -> Write:
-        shapes, items = [before], list[Order]()
+        shapes, items = [before], list[Request]()
         for _ in range(number):
             word = self._word()
             new = f"{place}/note-{self._number}.md"
             shapes.append({**shapes[-1], new: frozenset({word})})
             items.append({"text": f"Here is {word}.", "namespace": f"/{place}", "title": f"note {self._number}"})
-        order: Order = {"do": "add_many", "arguments": [items]} if number > 1 else {"do": "add", "keys": items[0]}
-        return Write(order, shapes, new, new)
+        request: Request = {"do": "add_many", "arguments": [items]} if number > 1 else {"do": "add", "keys": items[0]}
+        return Write(request, shapes, new, new)
 
     def _taking(self, verb: str, before: Shape, path: str, pick: int) -> Write:
         rest = {other: said for other, said in before.items() if other != path}
@@ -528,23 +534,23 @@ class Walk(RuleBasedStateMachine):
         shapes = [before] if new in before else [before, {**rest, new: before[path]}]
         return Write({"do": "move", "arguments": [path, f"/{place}"]}, shapes, path, new, exact=True)
 
-    @rule(who=anybody, pick=picks, is_gone=st.booleans())
-    def restore(self, who: str, pick: int, is_gone: bool) -> None:
-        """Bring back what somebody overwrote or took away."""
+    @rule(process=any_process, pick=picks, is_gone=st.booleans())
+    def restore(self, process: str, pick: int, is_gone: bool) -> None:
+        """Restore an overwritten or removed memory."""
         gone = sorted(self._kept.keys() - self._texts.keys())
         path = gone[pick % len(gone)] if is_gone and gone else self._path(pick)
         if not path:
             return
-        with self._step(f"restore {path} by {who}"):
-            answer = self._ask(who, {"do": "restore", "arguments": [path]})
+        with self._step(f"restore {path} by {process}"):
+            response = self._call(process, {"do": "restore", "arguments": [path]})
             before = self._texts
             self._texts = self._on_disk()
             others = {other: text for other, text in self._texts.items() if other != path}
             assert others == {other: text for other, text in before.items() if other != path}
-            if "error" in answer:
-                assert answer["error"] in {"MemoryNotFoundError", "VersionNotFoundError"}, answer
-                is_kept = path not in before and self._kept[path] and path not in self._astray
-                assert not is_kept, f"{path}: {answer}, after {self._tally.last}"
+            if "error" in response:
+                assert response["error"] in {"MemoryNotFoundError", "VersionNotFoundError"}, response
+                is_kept = path not in before and self._kept[path] and path not in self._maybe_moved
+                assert not is_kept, f"{path}: {response}, after {self._tally.last}"
                 assert self._texts == before
                 return
             assert self._texts[path] != before.get(path), f"{path} is as it was, after {self._tally.last}"
@@ -553,7 +559,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule(pick=picks, is_append=st.booleans())
     def both(self, pick: int, is_append: bool) -> None:
-        """Two processes write at once."""
+        """Let two processes write at the same time."""
         path = self._path(pick) if is_append else ""
         place = self._place(pick)
         with self._step(f"both {'append to ' + path if path else 'add to ' + place}"):
@@ -562,71 +568,71 @@ class Walk(RuleBasedStateMachine):
             for other in (self._others["one"], self._others["two"]):
                 word = self._word()
                 if path:
-                    other.tell({"do": "append", "arguments": [path, f"And there is {word}."]})
+                    other.send({"do": "append", "arguments": [path, f"And there is {word}."]})
                     expected[path] |= {word}
                 else:
                     item = {"text": f"Here is {word}.", "namespace": f"/{place}", "title": f"note {self._number}"}
-                    other.tell({"do": "add", "keys": item})
+                    other.send({"do": "add", "keys": item})
                     new.append(f"{place}/note-{self._number}.md")
                     expected[new[-1]] = frozenset({word})
-            answers = [self._others[name].hear() for name in ("one", "two")]
-            assert all(answer and "paths" in answer for answer in answers), answers
+            responses = [self._others[name].receive() for name in ("one", "two")]
+            assert all(response and "paths" in response for response in responses), responses
             self._texts = self._on_disk()
-            assert shape(self._texts) == expected, f"one of two writes at once is not there: {answers}"
+            assert shape(self._texts) == expected, f"one of two writes at once is not there: {responses}"
             self._tally.acknowledged += 2
             for other_path in [path] if path else new:
                 self._kept[other_path] |= expected[other_path]
 
     @rule(names=st.permutations(["one", "two"]), verb=st.sampled_from(taking), pick=picks)
     def in_a_row(self, names: list[str], verb: str, pick: int) -> None:
-        """One adds, and another takes something away before anybody has looked."""
+        """Let one process add, and another remove, before any process has searched."""
         if not self._path(pick, live=True):
             return
         with self._step(f"{names[0]} adds, then {names[1]} does {verb} with {pick}"):
             for name, act in zip(names, ("add", verb), strict=True):
                 write, before = self._writing(act, pick), self._texts
                 assert write
-                answer = self._ask(name, write.order)
+                response = self._call(name, write.request)
                 self._texts = self._on_disk()
-                self._assert_done(write, answer, before)
+                self._assert_done(write, response, before)
 
     # --- kills
 
     @rule(
-        who=st.sampled_from(["one", "two"]),
+        process=st.sampled_from(["one", "two"]),
         verb=st.sampled_from(["add", "add_many", *rewriting, *taking, *tidying]),
         pick=picks,
         calls=st.integers(0, 120),  # about as many as a write makes
     )
-    def kill(self, who: str, verb: str, pick: int, calls: int) -> None:
-        """kill -9 in the middle of a write, and another process in its place."""
+    def kill(self, process: str, verb: str, pick: int, calls: int) -> None:
+        """Kill a process with SIGKILL in the middle of a write, and start another in its place."""
         before = shape(self._texts)
         write = self._writing(verb, pick) if verb not in self.tidying else Write({"do": verb}, [before], "", "")
         if not write:
             return
-        with self._by_hand(f"kill {who} in its call {calls} of {verb} {write.path}"):
-            other, texts = self._others[who], self._texts
-            answer = other.ask({**write.order, "die": calls})
+        with self._by_hand(f"kill {process} in its call {calls} of {verb} {write.path}"):
+            other, texts = self._others[process], self._texts
+            response = other.call({**write.request, "die": calls})
             self._texts = self._on_disk()
-            if answer is None:
+            if response is None:
                 self._tally.kills += 1
-                assert shape(self._texts) in write.shapes, f"{write.order}: a killed process left it half done"
+                assert shape(self._texts) in write.shapes, f"{write.request}: a killed process left it half done"
                 if write.new in self._texts and write.exact and write.path not in self._texts:
                     self._kept[write.new] |= self._kept[write.path]
-                    self._astray |= {write.path, write.new}
+                    self._maybe_moved |= {write.path, write.new}
                 if verb == "remove" and write.path not in self._texts:
                     self._acknowledge(write, texts)
             elif verb not in self.tidying:
-                self._assert_done(write, answer, texts)
+                self._assert_done(write, response, texts)
             self._compare(texts, write)
             other.drop()
-            self._start(who, watch=other.is_watching)
+            self._start(process, watch=other.is_watching)
 
-    # --- others who change the files
+    # --- changes by other programs
 
     @rule(how=st.sampled_from(["in place", "by rename", "sed", "new", "delete"]), pick=picks)
     def save(self, how: str, pick: int) -> None:
-        """What editors do."""
+        """Save as editors do."""
         path = self._path(pick) if how != "new" else f"{self._place(pick)}/hand-{self._number}.md"
         if not path:
             return
@@ -646,7 +652,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(["commit", "checkout", "stash", "pop", "reset", "mv", "amend"]), pick=picks)
     def git(self, what: str, pick: int) -> None:
-        """What people do with git; one that fails leaves the files as it likes."""
+        """Run a git command; a failing one may leave the files in any state."""
         with self._by_hand(f"git {what}"):
             if what in {"commit", "amend"}:
                 self._git("add", "-A")
@@ -665,7 +671,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(["rename", "out", "in", "delete"]), pick=picks)
     def directory(self, what: str, pick: int) -> None:
-        """Namespaces are moved, out of the vault and into it."""
+        """Move namespaces within the vault, out of it and into it, or delete them."""
         places = sorted({path.rpartition("/")[0] for path in self._texts} - {"", "archive"})
         outside = self._folder / "outside"
         outside.mkdir(exist_ok=True)
@@ -684,11 +690,11 @@ class Walk(RuleBasedStateMachine):
             else:
                 shutil.rmtree(place)
 
-    # --- what is derived, and who has it open
+    # --- the state directory, and the processes
 
     @rule(what=st.sampled_from(["index", "empty", "flip", "unlink", "current", "journal", "state"]), pick=picks)
     def damage(self, what: str, pick: int) -> None:
-        """What is derived is damaged; a file is never shortened in place, as that kills who has it mapped."""
+        """Damage the state directory; no file is truncated in place, as that kills processes that have it mapped."""
         state = self._root / ".memfs"
         with self._step(f"damage {what}"):
             files = sorted(
@@ -708,20 +714,20 @@ class Walk(RuleBasedStateMachine):
                 other.write_bytes(data)
                 other.replace(file)
 
-    @rule(who=anybody, what=st.sampled_from(tidying))
-    def tidy(self, who: str, what: str) -> None:
-        with self._step(f"{what} by {who}"):
-            assert "error" not in self._ask(who, {"do": what})
+    @rule(process=any_process, what=st.sampled_from(tidying))
+    def tidy(self, process: str, what: str) -> None:
+        with self._step(f"{what} by {process}"):
+            assert "error" not in self._call(process, {"do": what})
 
-    @rule(who=st.sampled_from(["one", "two"]), watch=st.booleans())
-    def restart(self, who: str, watch: bool) -> None:
-        with self._step(f"restart {who}{', watching' * watch}"):
-            self._others[who].leave()
-            self._start(who, watch=watch)
+    @rule(process=st.sampled_from(["one", "two"]), watch=st.booleans())
+    def restart(self, process: str, watch: bool) -> None:
+        with self._step(f"restart {process}{', watching' * watch}"):
+            self._others[process].leave()
+            self._start(process, watch=watch)
 
 
 def _words_that_moved(before: Shape, after: Shape) -> list[str]:
-    """The words of files that are not as they were; those that are there first, as others would show what changed."""
+    """Return the words of changed files; present ones first, as a search for others would detect the changes."""
     none = frozenset[str]()
     paths = [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
     moved = [before.get(path, none) | after.get(path, none) for path in paths]
@@ -730,23 +736,23 @@ def _words_that_moved(before: Shape, after: Shape) -> list[str]:
     return sorted(words, key=lambda word: (word not in there, word))
 
 
-def _mistakes_of(answer: Answer, having: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """What an answer has and should not, has not and should, or has in an old text."""
-    if "error" in answer:
-        return [answer["text"]]
-    compared = [(f"{word!r} finds", answer["found"][word], having[word]) for word in having]
+def _mistakes_of(response: Response, expected_hits: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return what a response has too many, lacks, or has with an old text."""
+    if "error" in response:
+        return [response["text"]]
+    compared = [(f"{word!r} finds", response["found"][word], expected_hits[word]) for word in expected_hits]
     wrong = []
-    for what, seen, expected in [*compared, ("a list has", answer["list"], having[""])]:
+    for what, seen, expected in [*compared, ("a list has", response["list"], expected_hits[""])]:
         for path in sorted(seen.keys() | expected.keys()):
             if path not in seen:
                 wrong.append(f"{what} no {path}")
             elif seen[path] != expected.get(path):
-                wrong.append(f"{what} {path}, {'in an old text' if path in expected else 'which is not so'}")
+                wrong.append(f"{what} {path}, {'in an old text' if path in expected else 'which is wrong'}")
     return wrong
 
 
 def walk(folder: Path, sequences: int, steps: int, *, tally: Tally, start: int = 0, plant: str = "") -> None:
-    """Walk so many sequences; AssertionError, with the shortest one that was found, where anything disagrees."""
+    """Walk so many sequences. Raise AssertionError, with the shortest failing one found, if anything disagrees."""
     chosen = settings(
         max_examples=sequences,
         stateful_step_count=steps,

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 from support.searching import (
-    PACE,
-    SOON,
-    Tale,
+    POLL_SECONDS,
+    WATCH_SECONDS,
+    WriteScenario,
     assert_right,
     assert_soon_right,
     found,
+    make_random_changes,
     read_your_writes,
     searched,
-    wander,
     watched,
 )
-from test_damage import DAMAGES, OOLONG, WORDS, Mount, Trial, build, fill_up, kill_while_it_is_built, torment
+from test_damage import DAMAGES, OOLONG, WORDS, Mount, Trial, build, damage_files, fill_up, kill_while_building
 from test_freshness import CHANGES, VERBS, Git, Scene, after_a_burst, after_git, by_hand, in_a_fork, make
 
 from memfs import Vault
@@ -78,7 +78,7 @@ def test_an_edit_is_found_soon_where_another_process_watches(tmp_path: Path, cre
         by_hand(root, "top.md", "At the top there is marzipan.")
         with watched(crew, root), searched(root, "marzipan") as vault:
             change(Scene(root, vault, crew))
-            took.append(until(lambda: found(vault, "halva"), SOON))
+            took.append(until(lambda: found(vault, "halva"), WATCH_SECONDS))
             assert_soon_right(vault, words)
     took.sort()
     figure(
@@ -89,26 +89,27 @@ def test_an_edit_is_found_soon_where_another_process_watches(tmp_path: Path, cre
 
 
 @pytest.mark.parametrize(
-    "tale",
+    "scenario",
     [
-        pytest.param(Tale(4, 250, namespaces=4), id="a namespace each"),
-        pytest.param(Tale(4, 250, namespaces=1), id="one namespace"),
-        pytest.param(Tale(4, 250, namespaces=1, publishing=True), id="while another publishes"),
-        pytest.param(Tale(4, 250, namespaces=2, watched=True), id="watched"),
-        pytest.param(Tale(4, 250, namespaces=2, publishing=True, watched=True), id="all at once"),
+        pytest.param(WriteScenario(4, 250, namespaces=4), id="a namespace each"),
+        pytest.param(WriteScenario(4, 250, namespaces=1), id="one namespace"),
+        pytest.param(WriteScenario(4, 250, namespaces=1, publishing=True), id="while another publishes"),
+        pytest.param(WriteScenario(4, 250, namespaces=2, watched=True), id="watched"),
+        pytest.param(WriteScenario(4, 250, namespaces=2, publishing=True, watched=True), id="all at once"),
     ],
 )
-def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, tale: Tale) -> None:
+def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, scenario: WriteScenario) -> None:
     began = time.monotonic()
-    searches, misses = read_your_writes(tmp_path, tale)
+    searches, misses = read_your_writes(tmp_path, scenario)
 
     assert misses == []
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, {})
     figure(
-        f"a search is right at once: own writes and others'{', published meanwhile' * tale.publishing}"
-        f"{', watched' * tale.watched}, {tale.namespaces} namespaces",
-        f"{tale.processes * tale.writes} adds by {tale.processes} processes, {tale.namespaces} namespaces, {searches} "
+        f"a search is right at once: own writes and others'{', published meanwhile' * scenario.publishing}"
+        f"{', watched' * scenario.watched}, {scenario.namespaces} namespaces",
+        f"{scenario.processes * scenario.writes} adds by {scenario.processes} processes, "
+        f"{scenario.namespaces} namespaces, {searches} "
         f"searches for own and others' words: 0 misses ({time.monotonic() - began:.1f} s)",
     )
 
@@ -116,7 +117,7 @@ def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, tale: Tale) -> N
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
 def test_whatever_happens_searches_are_right(tmp_path: Path, is_watched: bool) -> None:
     for seed in range(100, 100 + SEEDS):
-        wander(tmp_path / str(seed), seed, STEPS, is_watched=is_watched)
+        make_random_changes(tmp_path / str(seed), seed, STEPS, is_watched=is_watched)
     figure(
         f"a search is right at once: anything may happen, {'watched' if is_watched else 'no watcher'}",
         f"{SEEDS} walks of {STEPS} random changes by hand, by memfs and to what is derived: every search of three "
@@ -165,7 +166,7 @@ def test_a_search_is_right_whatever_happened_to_a_file_of_the_state(tmp_path: Pa
     for kind in DAMAGES:
         (tmp_path / kind).mkdir()
         trial = Trial(kind, is_open, others=MEMORIES, is_thorough=True)
-        number, faults = torment(crew, tmp_path / kind, trial)
+        number, faults = damage_files(crew, tmp_path / kind, trial)
         files, wrong = files + number, [*wrong, *faults]
         shutil.rmtree(tmp_path / kind)
 
@@ -179,7 +180,7 @@ def test_a_search_is_right_whatever_happened_to_a_file_of_the_state(tmp_path: Pa
 
 def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: Crew) -> None:
     build(tmp_path / "vault", 3 * MEMORIES)
-    remains = kill_while_it_is_built(crew, tmp_path / "vault", KILLS, 1.5)
+    remains = kill_while_building(crew, tmp_path / "vault", KILLS, 1.5)
 
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, WORDS)
@@ -248,5 +249,5 @@ def until(happened: Callable[[], object], limit: float) -> float:
     began = time.monotonic()
     while not happened():
         assert time.monotonic() - began < limit
-        time.sleep(PACE)
+        time.sleep(POLL_SECONDS)
     return time.monotonic() - began

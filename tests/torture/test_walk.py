@@ -31,7 +31,7 @@ def test_after_every_step_the_model_the_files_and_the_index_agree(tmp_path: Path
         f"{sum(part.sequences for part in parts)} walks of {sum(part.steps for part in parts)} steps (writes of 4 "
         "processes, editors, git, moved directories, damage, "
         f"{sum(part.kills for part in parts)} kills in mid-write), seeds {start} to {start + PARTS - 1}: "
-        f"{sum(part.looks for part in parts)} looks, 0 disagreements; "
+        f"{sum(part.comparisons for part in parts)} looks, 0 disagreements; "
         f"{sum(part.acknowledged for part in parts)} acknowledged writes, 0 lost; whoever is told by a watcher knew "
         f"within {max(part.slowest for part in parts):.2f} s ({time.monotonic() - began:.0f} s)",
     )
