@@ -1,7 +1,7 @@
-"""Writing a memory file's text: a new one, and the smallest edit of one that is there. Pure.
+"""The text of a memory file: compose a new one, and edit an existing one with the smallest change. Pure.
 
-An edit changes only the lines of the named keys, or the body; whatever else stands in the header (comments,
-quotes, order, unknown keys, line ends) is copied as it is, which is proved by reading the result.
+An edit changes only the lines of the given keys, or the body. Everything else in the header (comments, quotes, order,
+unknown keys, line ends) is copied unchanged; parsing the result again verifies that.
 """
 
 import re
@@ -26,13 +26,13 @@ _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 
 
 def compose(values: Mapping[str, Any], body: str) -> str:
-    """The text of a new memory, in the layout memfs writes."""
+    """Return the text of a new memory in the canonical layout."""
     lines = "".join([f"{key}:{render_value(key, value, chr(10))}\n" for key, value in values.items()])
     return f"---\n{lines}---\n\n{body}\n"
 
 
 def canonical_value(key: str, value: Any) -> Any:
-    """The value as it reads back once it is written; InvalidMemoryError if it cannot be written."""
+    """Return the value as it will be read back from the file. Raises InvalidMemoryError if it cannot be written."""
     if not _KEY.fullmatch(key):
         raise InvalidMemoryError(short_repr(key), "a key is letters, digits, '_' and '-', and begins with a letter")
     for text in value if isinstance(value, list | tuple) else [value]:
@@ -53,14 +53,14 @@ def canonical_value(key: str, value: Any) -> Any:
 
 
 def render_value(key: str, value: Any, newline: str) -> str:
-    """What stands behind `key:` for a canonical value, without the last line end."""
+    """Return the text after `key:` for a canonical value, without the last line end."""
     if isinstance(value, list | tuple):
         return "".join(f"{newline}  - {render_scalar(key, item)}" for item in value) or " []"
     return " " + render_scalar(key, value)
 
 
 def render_scalar(key: str, value: Any) -> str:
-    """One value on one line: plain where every YAML reads a text there, else double-quoted."""
+    """Return one value as YAML on one line; a text is double-quoted unless every YAML parser reads it as a text."""
     if isinstance(value, str):
         if _PLAIN_SCALAR.fullmatch(value) and value.lower() not in _YAML_WORDS:
             return value
@@ -91,9 +91,10 @@ def _number_text(value: float) -> str:
 
 
 def edit(text: str, changes: Mapping[str, Any], body: str | None = None, *, is_exact: bool = False) -> str:
-    """Set the keys of `changes` (None removes one) and the body, in the line ends of the file unless it `is_exact`.
+    """Return the text with the keys of `changes` set (None removes a key), and with a new body.
 
-    Raises Fault where the file stands in the way, InvalidMemoryError where a value does.
+    The body gets the line ends of the file unless it `is_exact`. Raises Fault if the file cannot be edited that way,
+    and InvalidMemoryError if a value cannot be written.
     """
     before = parse(text)
     wanted = {key: None if value is None else canonical_value(key, value) for key, value in changes.items()}
@@ -107,53 +108,59 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None, *, is_e
             return result
     line = next((fault.line for fault in before.faults), 1)
     names = ", ".join([*wanted, *(["the body"] if body is not None else [])])
-    raise Fault(line, f"cannot change {names} without touching more of the file")
+    raise Fault(line, f"cannot change {names} without changing more of the file")
 
 
 def edit_and_touch(text: str, changes: Mapping[str, Any], body: str | None, clock: Clock) -> str:
-    """Edit a text; a changed body moves `updated`, where memfs may write that."""
+    """Edit a text, and set `updated` if the body changes and the header has keys that memfs writes."""
     new = edit(text, changes, body)
-    is_ours = bool(parse(text).values.keys() & {"id", "updated"})
-    if body is not None and new != text and is_ours and "updated" not in changes:
+    is_managed = bool(parse(text).values.keys() & {"id", "updated"})
+    if body is not None and new != text and is_managed and "updated" not in changes:
         return edit(text, {**changes, "updated": clock()}, body)
     return new
 
 
 def changed_tags(text: str, keys: Mapping[str, Any], added: Iterable[str], dropped: Iterable[str]) -> list[str]:
-    """The tags that `keys` gives, or else a text has, without those dropped and with those added; case is no matter."""
+    """Return the tags of `keys`, or else of the text, without those dropped and with those added, ignoring case.
+
+    Raises Fault if the tags of the text are needed and malformed.
+    """
     _, values, faults = parse(text)
     if "tags" not in keys and (bad := [fault for fault in faults if fault.key == "tags"]):
         raise bad[0]
     tags = canonical_value("tags", keys.get("tags", values.get("tags", ())) or ())
-    gone = {fold(tag) for tag in dropped}
-    kept = [tag for tag in tags if fold(tag) not in gone]
-    there = {fold(tag) for tag in kept}
-    return kept + [tag for tag in distinct_tags(added) if fold(tag) not in there]
+    dropped_names = {fold(tag) for tag in dropped}
+    kept = [tag for tag in tags if fold(tag) not in dropped_names]
+    kept_names = {fold(tag) for tag in kept}
+    return kept + [tag for tag in distinct_tags(added) if fold(tag) not in kept_names]
 
 
 def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags without those that differ from an earlier one by nothing but case or normal form, as a search takes them."""
-    found: dict[str, str] = {}
+    """Return the tags without those that equal an earlier one but for case or normal form; a search ignores both."""
+    by_folded: dict[str, str] = {}
     for tag in tags:
-        found.setdefault(fold(tag), tag)
-    return tuple(found.values())
+        by_folded.setdefault(fold(tag), tag)
+    return tuple(by_folded.values())
 
 
 def _has_value(before: ParsedText, key: str, value: Any) -> bool:
-    """Tell whether a key has the value already, so that its line stays as it is; of a list each item is looked at."""
+    """Return whether a key has this value already, so that its line stays as it is.
+
+    The list of a known key never counts as equal here: its items are compared one by one later.
+    """
     old = before.values.get(key)
     return not isinstance(value, tuple | NoneType) and type(old) is type(value) and bool(old == value)
 
 
 def _with_line_ends_of(parts: Parts, body: str) -> str:
-    """Keep a file of CRLF lines one."""
+    """Return the body with CRLF line ends if all lines of the file have them."""
     if parts.newline == "\n" or _BARE_NEWLINE.search(parts.body):
         return body
     return _BARE_NEWLINE.sub("\r\n", body)
 
 
 def _changes_only(before: ParsedText, after: ParsedText, wanted: Mapping[str, Any], body: str) -> bool:
-    """Tell whether `after` is `before` with just the change asked for."""
+    """Return whether `after` differs from `before` only in the wanted keys and the body."""
     values = {key: value for key, value in before.values.items() if key not in wanted}
     values |= {key: value for key, value in wanted.items() if value is not None}
     return (
@@ -165,7 +172,7 @@ def _changes_only(before: ParsedText, after: ParsedText, wanted: Mapping[str, An
 
 
 def _untouched_values(parsed: ParsedText, wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The keys that are not to change, in order, with the values YAML gives them."""
+    """Return the keys that must not change, in order, with their YAML values."""
     try:
         values, _ = scan_header(parsed.parts.header)
     except Fault:
@@ -184,7 +191,7 @@ def _set_keys(before: ParsedText, wanted: Mapping[str, Any]) -> Parts:
     if not parts.opening:
         if before.faults and "not closed" in before.faults[0].reason:
             raise before.faults[0]
-        lines = "".join(f"{key}:{render_value(key, value, newline)}{newline}" for key, value in _set_values(wanted))
+        lines = "".join(f"{key}:{render_value(key, value, newline)}{newline}" for key, value in _values_to_set(wanted))
         fence = "---" + newline
         return parts._replace(opening=fence, header=lines, closing=fence, lead=newline) if lines else parts
     header = parts.header
@@ -197,19 +204,19 @@ def _set_keys(before: ParsedText, wanted: Mapping[str, Any]) -> Parts:
     return parts._replace(header=header)
 
 
-def _set_values(wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _values_to_set(wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(key, value) for key, value in wanted.items() if value is not None]
 
 
 def _indent(header: str, entries: Mapping[str, KeyLocation]) -> str:
-    """The white space before the header's keys."""
+    """Return the white space before the keys of a header."""
     start = min((entry.name[0] for entry in entries.values()), default=0)
     before = header[_line_start(header, start) : start]
     return "" if before.strip() else before
 
 
 def _change_key(header: str, key: str, entry: KeyLocation, old: Any, new: Any, newline: str) -> str:
-    """Replace or remove one key's value in the header text."""
+    """Return the header text with the value of one key replaced, or the key removed."""
     end = entry.value[0] + len(header[slice(*entry.value)].rstrip(" \t\r\n"))
     if new is None:
         return header[: _line_start(header, entry.name[0])] + header[_line_end(header, end) :]
@@ -228,7 +235,7 @@ def _change_key(header: str, key: str, entry: KeyLocation, old: Any, new: Any, n
 def _change_items(
     header: str, key: str, entry: KeyLocation, old: list[Any], new: list[Any], newline: str
 ) -> str | None:
-    """Drop and append lines of a block list; None if that is not what the change is."""
+    """Return the header with lines of a block list removed and appended; None if the change needs more than that."""
     kept = [item for item in old if item in new]
     added = new[len(kept) :]
     if not kept or new[: len(kept)] != kept or len(entry.items) != len(old):

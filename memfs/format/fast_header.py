@@ -1,6 +1,6 @@
-"""Flat headers, read in one pass: plain `key: value` lines, and block lists. Pure.
+"""A one-pass parser of flat headers: `key: value` lines and block lists of scalars. Pure.
 
-What a plain scalar stands for, and what a known key may hold, is the same for every header.
+It returns the values that the YAML parser of `frontmatter` returns, or None for a header that it does not support.
 """
 
 import re
@@ -11,23 +11,23 @@ from memfs.errors import InvalidMemoryError
 from memfs.format.header_schema import KEY_CHECKS, LIST_KEYS, resolve_plain_scalar
 
 T = TypeVar("T")
-MAX_FLAT_CHARS = 3000  # characters: a longer header goes the slow way, which counts its values
-MAX_CACHED = 4096
+MAX_FLAT_CHARS = 3000  # a longer header is left to the YAML parser, which limits the number of values
+MAX_CACHED = 4096  # entries of a cache
 _CHARS = r"[^\x00-\x20\x7f-\xa0\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff:#]+"
 _QUOTED = r"\"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff\"\\]*\""
 _FLAT_VALUE = rf"(?:{_QUOTED}|(?=[\w/(.+$]){_CHARS}(?:(?: +|:){_CHARS})*)"
 _FLAT_LINE = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,99}}:(?: {_FLAT_VALUE})?")
 _FLAT_ITEM = re.compile(rf"  -(?: {_FLAT_VALUE})?")
-_ITEM_MARK = "\0"  # before an item of a list, in place of the newline
+_ITEM_MARK = "\0"  # replaces the newline before an item of a list
 _CREATED_LINE_LENGTH = len("created: 2026-11-15T10:30:00Z")
-_UNIQUE_KEYS = frozenset({"id", "created"})  # hardly ever those of two memories
+_UNIQUE_KEYS = frozenset({"id", "created"})  # two memories hardly ever share a value, so caching it is useless
 PARSE_ERRORS = (InvalidMemoryError, ValueError)
-_entry_cache: dict[str, tuple[str, Any]] = {}  # what entries say: one is often one of many like it
-_item_cache: dict[str, tuple[Any, Any]] = {}  # and items of lists
+_entry_cache: dict[str, tuple[str, Any]] = {}  # text of an entry -> key and value: many memories share entries
+_item_cache: dict[str, tuple[Any, Any]] = {}  # the same for items of lists
 
 
 def parse_flat_header(header: str) -> dict[str, Any] | None:
-    """Read a flat header; None if it is not one, or a value does not fit."""
+    """Parse a flat header; return None if it is not flat, or the value of a known key is not valid."""
     entries = split_entries(header)
     if entries is None:
         return None
@@ -42,12 +42,12 @@ def parse_flat_header(header: str) -> dict[str, Any] | None:
 
 
 def without_nulls(values: dict[str, Any]) -> dict[str, Any]:
-    """The values without the keys that have none."""
+    """Return the values without keys that have no value."""
     return {key: value for key, value in values.items() if value is not None} if None in values.values() else values
 
 
 def split_entries(header: str) -> list[str] | None:
-    """Cut a header into entries, each a key and what belongs to it; None if it is surely not flat."""
+    """Split a header into entries, each a key with its value or list; return None if it is certainly not flat."""
     if "\r\n" in header:
         header = header.replace("\r\n", "\n")
     if len(header) > MAX_FLAT_CHARS or header[-1:] != "\n" or _ITEM_MARK in header:
@@ -58,7 +58,10 @@ def split_entries(header: str) -> list[str] | None:
 
 
 def parse_entry(entry: str) -> tuple[str, Any]:
-    """Read one entry: a key and its value, None if it has none. One of `UNFIT` if it is not flat, or does not fit."""
+    """Return the key and the value of an entry, None if it has no value.
+
+    Raises one of PARSE_ERRORS if the entry is not flat, or the value of a known key is not valid.
+    """
     if _ITEM_MARK in entry:
         return _parse_list(entry)
     if entry[:6] == "id: m-" and entry.isascii() and entry[6:].isalnum():
@@ -69,25 +72,25 @@ def parse_entry(entry: str) -> tuple[str, Any]:
 
 
 def _parse_and_cache(entry: str) -> tuple[str, Any]:
-    said = parse_entry(entry)
-    return cache_parsed(_entry_cache, entry, said) if is_cacheable(*said) else said
+    parsed = parse_entry(entry)
+    return cache_parsed(_entry_cache, entry, parsed) if is_cacheable(*parsed) else parsed
 
 
 def is_cacheable(key: str, value: object) -> bool:
-    """Tell whether what an entry says is kept: it may be said again, and nobody can change it."""
+    """Return whether a parsed entry is worth caching, and safe to share: it may occur again, and is immutable."""
     return key not in _UNIQUE_KEYS and not isinstance(value, list)
 
 
-def cache_parsed(known: dict[str, T], text: str, said: T) -> T:
-    """Keep what a text says, among not too many others."""
-    if len(known) >= MAX_CACHED:
-        known.clear()
-    known[text] = said
-    return said
+def cache_parsed(cache: dict[str, T], text: str, parsed: T) -> T:
+    """Add the parsed form of a text to a cache of limited size, and return it."""
+    if len(cache) >= MAX_CACHED:
+        cache.clear()
+    cache[text] = parsed
+    return parsed
 
 
 def _parse_list(entry: str) -> tuple[str, list[Any] | tuple[str, ...]]:
-    """Read a list, which is one of texts where its key has one of them."""
+    """Return the key and the items of a list; they are texts if the key is one of LIST_KEYS."""
     line, *lines = entry.split(_ITEM_MARK)
     key, value = _entry_cache.get(line) or _parse_and_cache(line)
     if value is not None or line[-1] != ":":
@@ -101,6 +104,7 @@ def _parse_list(entry: str) -> tuple[str, list[Any] | tuple[str, ...]]:
 
 
 def _parse_pair(line: str) -> tuple[str, Any]:
+    """Return the key and the value of a line `key: value`."""
     if not _FLAT_LINE.fullmatch(line):
         raise ValueError(line)
     key, _, text = line.partition(":")
@@ -111,7 +115,7 @@ def _parse_pair(line: str) -> tuple[str, Any]:
 
 
 def _parse_item(line: str) -> tuple[Any, Any]:
-    """Read an item of a list: its value, and its value where it is to be a text."""
+    """Return the YAML value of a list item, and its value in a list of texts."""
     if not _FLAT_ITEM.fullmatch(line):
         raise ValueError(line)
     if line[4:5] == '"':

@@ -1,7 +1,7 @@
-"""Text of a memory file <-> header and body. Pure; keeps what it does not know.
+"""Parse the text of a memory file into header and body; unknown keys are kept. Pure.
 
-A flat header takes a fast path; any other one goes through YAML's parse events under a guard (size, count,
-depth), so that no text can crash or exhaust the YAML library.
+A flat header is parsed by `fast_header`. Any other header is read from YAML's parse events, with limits on size, number
+of values and depth, so that no text can crash or exhaust the YAML library. The only importer of yaml.
 """
 
 import re
@@ -25,8 +25,8 @@ _CLOSE = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _CONFLICT_MARKER = re.compile(r"^<{7} ", re.MULTILINE)
 
 
-class Fault(Exception):  # noqa: N818  it ends as a Problem or an error of the tree, which know the path
-    """What is wrong with a text, at a line of it."""
+class Fault(Exception):  # noqa: N818  callers that know the path turn it into a Problem or a MemfsError
+    """A fault in a text, with its line."""
 
     def __init__(self, line: int, reason: str, key: str = "", value: object = "") -> None:
         super().__init__(line, reason, key, value)
@@ -34,52 +34,53 @@ class Fault(Exception):  # noqa: N818  it ends as a Problem or an error of the t
 
 
 class Parts(NamedTuple):
-    """A text cut where the format cuts it; joined again they are the text."""
+    """The parts of a text; joined, they are the text again."""
 
-    bom: str
-    opening: str
+    bom: str  # byte order mark
+    opening: str  # the line `---` before the header
     header: str
-    closing: str
-    lead: str
+    closing: str  # the line `---` after the header
+    lead: str  # the blank line before the body
     body: str
-    tail: str
+    tail: str  # the last line end
 
     @property
     def newline(self) -> str:
+        """The line end of the first line."""
         first = (self.opening or self.body + self.tail).partition("\n")
         return "\r\n" if first[1] and first[0].endswith("\r") else "\n"
 
 
 class KeyLocation(NamedTuple):
-    """Where a top-level key and its value stand in the header text."""
+    """The location of a top-level key and its value in the header text; spans are start and end index."""
 
     line: int
     name: tuple[int, int]
     value: tuple[int, int]
     style: str  # scalar, flow or block
-    items: tuple[tuple[int, int], ...]  # of a list of scalars
+    items: tuple[tuple[int, int], ...]  # the items of a list of scalars
 
 
 class YamlLimits(NamedTuple):
-    """What a YAML text is called in a fault, and how much of it is read: characters, and parse events."""
+    """The limits for parsing a YAML text, and its name in faults."""
 
     name: str = "header"
     size: int = MAX_HEADER_CHARS
     events: int = MAX_EVENTS
-    is_file: bool = False  # of its own, which may begin with a line `---`
+    is_file: bool = False  # a whole file, which may begin with a line `---`
 
 
 class ListItem(NamedTuple):
-    """A mapping that is an item of a list: its values, and the line in the text of it, of each key, of each value."""
+    """A mapping that is an item of a YAML list, with line numbers."""
 
     line: int
     values: dict[str, Any]
-    keys: Mapping[str, int]
-    items: Mapping[str, tuple[int, ...]]  # of a list of scalars
+    keys: Mapping[str, int]  # key -> its line
+    items: Mapping[str, tuple[int, ...]]  # key -> the lines of its items, if its value is a list of scalars
 
 
 class ParsedText(NamedTuple):
-    """A text understood as far as it can be."""
+    """A parsed text; `values` has the keys without faults."""
 
     parts: Parts
     values: dict[str, Any]
@@ -87,28 +88,31 @@ class ParsedText(NamedTuple):
 
 
 def parse_file(path: str, data: bytes) -> ParsedFile:
-    """Read a file's bytes; what is wrong with them becomes problems."""
+    """Parse the bytes of a memory file; the header on demand. Faults are returned as problems, never raised."""
     faults: tuple[Fault, ...] = ()
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         text = data.decode("latin-1")
         line = data.count(b"\n", 0, error.start) + 1
-        faults = (Fault(line, "not UTF-8: read as Latin-1, and never rewritten"),)
+        faults = (Fault(line, "not UTF-8: read as Latin-1 and never rewritten"),)
     fence = _canonical_header_end(text)
     body = text[fence + 6 : -1] if fence > 0 else split(text).body
     return ParsedFile(body, lambda: _header_and_problems(path, text, faults))
 
 
 def parse_canonical_layout(data: bytes) -> tuple[Mapping[str, Any], str] | None:
-    """The values and the body of a file in the layout memfs writes, with a flat header; None of any other one."""
+    """Return the values and the body of a file in the canonical layout with a flat header; None for any other file."""
     header, body = split_canonical_layout(data)
     values = parse_flat_header(header) if header else None
     return None if values is None else (values, body)
 
 
 def split_canonical_layout(data: bytes) -> tuple[str, str]:
-    """The header and the body of a file in the layout memfs writes; both empty of any other one."""
+    """Return the header and the body of a file in the canonical layout; two empty texts for any other file.
+
+    The canonical layout, which memfs writes: a line `---`, the header, a line `---`, a blank line, a body, a newline.
+    """
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -118,7 +122,7 @@ def split_canonical_layout(data: bytes) -> tuple[str, str]:
 
 
 def _canonical_header_end(text: str) -> int:
-    """Where the header ends in the layout memfs writes: a blank line, a body, a newline at the end; else -1."""
+    """Return the index of the last newline of the header if a text has the canonical layout, else -1."""
     fence = text.find("\n---", 3) if text.startswith("---\n") and text.endswith("\n") else -1
     return fence if text.startswith("\n---\n\n", fence) and len(text) > fence + 6 else -1
 
@@ -132,7 +136,7 @@ def _header_and_problems(path: str, text: str, faults: tuple[Fault, ...]) -> tup
 
 
 def parse(text: str) -> ParsedText:
-    """Cut the text and read its header. Never raises."""
+    """Split a text and parse its header. Never raises: faults are part of the result."""
     return _parse_parts(text, split(text))
 
 
@@ -150,9 +154,9 @@ def _parse_parts(text: str, parts: Parts) -> ParsedText:
 
 
 def split(text: str) -> Parts:
-    """Cut a text into byte order mark, header and body."""
+    """Split a text into byte order mark, header and body."""
     fence = text.find("\n---", 3) if text.startswith("---\n") else -1
-    if fence > 0 and text.startswith("\n---\n", fence):  # the layout memfs writes, without a regular expression
+    if fence > 0 and text.startswith("\n---\n", fence):  # as memfs writes it: faster than the regular expressions
         return _cut(text, "", "---\n", "\n", fence + 1, fence + 5)
     bom = "\ufeff" if text.startswith("\ufeff") else ""
     start = _OPEN.match(text, len(bom))
@@ -165,7 +169,7 @@ def split(text: str) -> Parts:
 
 
 def _cut(text: str, bom: str, opening: str, newline: str, end: int, first: int) -> Parts:
-    """Cut a text with a header, which ends at `end`; its closing line ends at `first`."""
+    """Split a text whose header ends at `end`, and whose closing line ends at `first`."""
     lead = newline if text.startswith(newline, first) else ""
     start = first + len(lead)
     tail = newline if text.endswith(newline) and len(text) - len(newline) >= start else ""
@@ -177,23 +181,23 @@ def _cut(text: str, bom: str, opening: str, newline: str, end: int, first: int) 
 
 
 def _read_yaml_header(header: str) -> tuple[dict[str, Any], list[Fault]]:
-    """Read any header; one that YAML refuses gives no values and one fault."""
+    """Parse any header; a header that YAML refuses has no values and one fault."""
     try:
-        values, entries = scan_header(header)
+        values, locations = scan_header(header)
     except Fault as fault:
-        return {}, [Fault(*fault.args)]  # one that was raised holds frames, and they hold it: garbage for the collector
+        return {}, [Fault(*fault.args)]  # a copy: the raised one and its frames refer to each other, a cycle for the GC
     typed: dict[str, Any] = {}
     faults: list[Fault] = []
     for key, value in values.items():
         try:
-            typed |= _check_known_keys({key: value}, entries)
+            typed |= _check_known_keys({key: value}, locations)
         except Fault as fault:
             faults.append(Fault(*fault.args))
     return typed, faults
 
 
 def scan_header(header: str) -> tuple[dict[str, Any], dict[str, KeyLocation]]:
-    """Read a header by YAML's parse events: its values, and where each key stands. Raises Fault."""
+    """Return the values of a header and the location of each key, from YAML's parse events. Raises Fault."""
     events = _bounded_events(header, YamlLimits())
     root = next(events, None)
     if root is None:
@@ -201,33 +205,34 @@ def scan_header(header: str) -> tuple[dict[str, Any], dict[str, KeyLocation]]:
     if not isinstance(root, yaml.MappingStartEvent):
         raise Fault(_line_in_file(header, root.start_mark.index), "header is not a mapping of keys to values")
     read = _read_mapping(header, events, is_flow=bool(root.flow_style))
-    next(events, None)  # whatever follows the mapping is a fault
+    next(events, None)  # raises if anything follows the mapping
     return read
 
 
-def scan_list(text: str, bounds: YamlLimits) -> list[ListItem]:
-    """Read a text that is a list of mappings, under the guard of headers. Raises Fault, with a line of the text."""
+def scan_list(text: str, limits: YamlLimits) -> list[ListItem]:
+    """Parse a YAML list of mappings with the limits given. Raises Fault, with a line of the text."""
     try:
-        return _read_items(text, _bounded_events(text, bounds), bounds)
+        return _read_items(text, _bounded_events(text, limits), limits)
     except Fault as fault:
         raise Fault(max(1, fault.line - 1), fault.reason, fault.key, fault.value) from None
 
 
-def _read_items(text: str, events: Iterator[Any], bounds: YamlLimits) -> list[ListItem]:
+def _read_items(text: str, events: Iterator[Any], limits: YamlLimits) -> list[ListItem]:
     root = next(events, None)
     if root is None:
         return []
     if not isinstance(root, yaml.SequenceStartEvent):
-        raise Fault(_line_in_file(text, root.start_mark.index), f"{bounds.name} is not a list")
+        raise Fault(_line_in_file(text, root.start_mark.index), f"{limits.name} is not a list")
     found = []
     while not isinstance(item := next(events), yaml.SequenceEndEvent):
         line = _line_in_file(text, item.start_mark.index)
         if not isinstance(item, yaml.MappingStartEvent):
             raise Fault(line, "an item is not a mapping of keys to values")
-        values, entries = _read_mapping(text, events, is_flow=bool(item.flow_style))
-        keys = {key: entry.line - 1 for key, entry in entries.items()}
+        values, locations = _read_mapping(text, events, is_flow=bool(item.flow_style))
+        keys = {key: location.line - 1 for key, location in locations.items()}
         items = {
-            key: tuple(_line_in_file(text, start) - 1 for start, _ in entry.items) for key, entry in entries.items()
+            key: tuple(_line_in_file(text, start) - 1 for start, _ in location.items)
+            for key, location in locations.items()
         }
         found.append(ListItem(line - 1, values, keys, items))
     next(events, None)
@@ -237,9 +242,9 @@ def _read_items(text: str, events: Iterator[Any], bounds: YamlLimits) -> list[Li
 def _read_mapping(
     header: str, events: Iterator[Any], *, is_flow: bool
 ) -> tuple[dict[str, Any], dict[str, KeyLocation]]:
-    """Read the mapping that began: its values, and where each key stands."""
+    """Read the mapping whose start event was read; return its values and the location of each key."""
     values: dict[str, Any] = {}
-    entries: dict[str, KeyLocation] = {}
+    locations: dict[str, KeyLocation] = {}
     while not isinstance(name := next(events), yaml.MappingEndEvent):
         line, key = _line_in_file(header, name.start_mark.index), _read_key(header, name, values)
         spans: list[tuple[int, int]] = []
@@ -248,31 +253,31 @@ def _read_mapping(
         style = "block" if isinstance(first, yaml.CollectionStartEvent) else "scalar"
         if is_flow or getattr(first, "flow_style", False):
             style = "flow"
-        nested = isinstance(values[key], dict) or any(
+        is_nested = isinstance(values[key], dict) or any(
             isinstance(item, list | dict) for item in _list_items(values[key])
         )
-        items = () if nested or not isinstance(values[key], list) else tuple(spans[:-1])
-        place = (name.start_mark.index, name.end_mark.index)
-        entries[key] = KeyLocation(line, place, (first.start_mark.index, end), style, items)
-    return values, entries
+        items = () if is_nested or not isinstance(values[key], list) else tuple(spans[:-1])
+        name_span = (name.start_mark.index, name.end_mark.index)
+        locations[key] = KeyLocation(line, name_span, (first.start_mark.index, end), style, items)
+    return values, locations
 
 
 def _list_items(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _bounded_events(header: str, bounds: YamlLimits) -> Iterator[Any]:
-    """The events of the text's one document, bounded in number and depth, without anchors and tags."""
+def _bounded_events(header: str, limits: YamlLimits) -> Iterator[Any]:
+    """Yield the parse events of the only document of a text. Raises Fault for anchors, tags, or exceeded limits."""
     depth = count = documents = 0
-    name = bounds.name
-    if len(header) > bounds.size:
-        raise Fault(1, f"{name} is longer than {bounds.size} characters")
+    name = limits.name
+    if len(header) > limits.size:
+        raise Fault(1, f"{name} is longer than {limits.size} characters")
     events: Iterator[Any] = yaml.parse(header, Loader=yaml.CSafeLoader)
     try:
         for event in events:
             count += 1
             where = event.start_mark.index
-            if count > bounds.events:
+            if count > limits.events:
                 raise Fault(_line_in_file(header, where), f"{name} has too many values")
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise Fault(_line_in_file(header, where), "anchors and aliases are not allowed")
@@ -280,7 +285,7 @@ def _bounded_events(header: str, bounds: YamlLimits) -> Iterator[Any]:
                 raise Fault(_line_in_file(header, where), f"the tag {short_repr(event.tag)} is not allowed")
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
-                if (event.explicit and not bounds.is_file) or documents > 1:
+                if (event.explicit and not limits.is_file) or documents > 1:
                     raise Fault(_line_in_file(header, where), f"{name} is more than one document")
             elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
                 depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -296,17 +301,17 @@ def _bounded_events(header: str, bounds: YamlLimits) -> Iterator[Any]:
         raise Fault(line, f"bad YAML: {getattr(error, 'reason', error)}") from None
 
 
-def _read_key(header: str, event: Any, known: Mapping[str, Any]) -> str:
+def _read_key(header: str, event: Any, earlier: Mapping[str, Any]) -> str:
     line = _line_in_file(header, event.start_mark.index)
     if not isinstance(event, yaml.ScalarEvent):
         raise Fault(line, "a key is not a text")
-    if event.value in known:
+    if event.value in earlier:
         raise Fault(line, f"duplicate key {short_repr(event.value)}", event.value)
     return str(event.value)
 
 
 def _read_value(header: str, events: Iterator[Any], event: Any, key: str, spans: list[tuple[int, int]]) -> Any:
-    """Build one value, noting where its scalars stand and last where it ends."""
+    """Return one value, and append to `spans` those of its scalars and, last, that of the whole value."""
     start: int = event.start_mark.index
     if isinstance(event, yaml.ScalarEvent):
         end: Any = event.end_mark
@@ -328,15 +333,15 @@ def _read_value(header: str, events: Iterator[Any], event: Any, key: str, spans:
 
 
 def _line_in_file(header: str, index: int) -> int:
-    """The line in the file of a place in the header."""
+    """Return the line in the file of an index in the header, which begins on line 2."""
     return header.count("\n", 0, index) + 2
 
 
 # --- known keys ---------------------------------------------------------------------------------------
 
 
-def _check_known_keys(values: Mapping[str, Any], entries: Mapping[str, KeyLocation]) -> dict[str, Any]:
-    """Give known keys their types; a null is as good as no key. Raises Fault at the first misfit."""
+def _check_known_keys(values: Mapping[str, Any], locations: Mapping[str, KeyLocation]) -> dict[str, Any]:
+    """Return the values with known keys converted to their types, and without nulls. Raises Fault for a wrong value."""
     typed = {}
     for key, value in values.items():
         if value is None:
@@ -344,6 +349,6 @@ def _check_known_keys(values: Mapping[str, Any], entries: Mapping[str, KeyLocati
         try:
             typed[key] = KEY_CHECKS[key](key, value) if key in KEY_CHECKS else value
         except InvalidMemoryError as error:
-            line = entries[key].line if key in entries else 0
+            line = locations[key].line if key in locations else 0
             raise Fault(line, str(error), key, value) from None
     return typed

@@ -1,4 +1,4 @@
-"""The known keys of a header: which values each may hold, and how a plain YAML scalar is typed. Pure."""
+"""The schema of a header: its known keys, the values each may have, and the types of plain YAML scalars. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _STRING_TYPED_KEYS = TEXT_KEYS | LIST_KEYS | TIME_KEYS
 
 
 def resolve_plain_scalar(key: str, plain: str) -> Any:
-    """Give a plain scalar its YAML 1.2 value; a key that wants text or a time keeps the text."""
+    """Return the YAML 1.2 value of a plain scalar; for keys of texts and times, the text itself."""
     if key in _STRING_TYPED_KEYS:
         return None if plain in _NULLS else plain
     if plain in _PLAIN_CONSTANTS:
@@ -66,6 +66,7 @@ def _check_importance(key: str, value: Any) -> int:
     raise InvalidMemoryError(key, f"{short_repr(value)} is not a whole number from 1 to 10")
 
 
+# Each takes the key and a value, and returns the typed value or raises InvalidMemoryError.
 KEY_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(TEXT_KEYS, _check_text),
     **dict.fromkeys(TIME_KEYS, _check_time),
