@@ -49,7 +49,7 @@ def preview_step(step: PullStep) -> StepResult:
 def apply_step(
     vault: Vault, step: PullStep, content: bytes | None, synced_before: Mapping[str, SyncedFile]
 ) -> StepResult:
-    """Apply one step. What this one memory cannot take is returned as a fault, so that the pull goes on."""
+    """Apply one step. A problem with this one memory is returned as a fault, so that the pull continues."""
     synced: SyncedFiles = {}
     if needs_content(step):
         if content is None:

@@ -80,7 +80,7 @@ def push(
 
 
 def _hub_name(hub: Hub, *, dry_run: bool) -> str:
-    """Return the name of the hub, and create the hub if there is none. A dry run returns "" instead."""
+    """Return the name of the hub. If there is none, create it, or return "" in a dry run."""
     if not dry_run:
         return hub.create().hub
     try:

@@ -1,4 +1,4 @@
-"""VaultStore: a subtree of a vault as a store. The async methods run sync code in threads: no event loop is kept."""
+"""VaultStore: a subtree of a vault as a store. The async methods run sync code in threads, bound to no event loop."""
 
 import asyncio
 import os

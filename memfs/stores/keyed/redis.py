@@ -99,11 +99,11 @@ class RedisStore(KeyedStore[str]):
 
     def get(self, key: str) -> str | None:
         """Return the text at a key; None if there is none."""
-        return self._parts("values", [check_key(key)], self._refresh)[0]
+        return self._read_parts("values", [check_key(key)], self._refresh)[0]
 
     def meta(self, key: str) -> dict[str, Any]:
         """Return a copy of the metadata at a key; {} if there is none."""
-        meta_json = self._parts("meta", [check_key(key)], 0)[0]
+        meta_json = self._read_parts("meta", [check_key(key)], 0)[0]
         with self._translate_errors():
             return read_meta(meta_json or "{}")
 
@@ -112,12 +112,12 @@ class RedisStore(KeyedStore[str]):
         limit, terms = check_top_k(top_k), query_terms(check_query(query))
         if not terms:
             return []
-        total, length, *postings = self._run_now(
+        total, length, *postings = self._run_atomically(
             ("hlen", "values"), ("get", "length"), *(("hgetall", f"t:{term}") for term in terms)
         )
         with self._translate_errors():
             ranked = _rank_keys(terms, postings, total, max(int(length or 0), 1) / max(total, 1))[:limit]
-        values = self._parts("values", [key for key, _ in ranked], self._refresh) if ranked else []
+        values = self._read_parts("values", [key for key, _ in ranked], self._refresh) if ranked else []
         return [(key, value, score) for (key, score), value in zip(ranked, values, strict=True) if value is not None]
 
     def forget(self, key: str) -> bool:
@@ -131,11 +131,11 @@ class RedisStore(KeyedStore[str]):
         prefix, after, limit = check_page(prefix, after, limit)
         lower = f"({after}" if after else "-"
         if not prefix:
-            (found,) = self._run_now(("zrangebylex", "keys", lower, "+", "limit", 0, limit))
+            (found,) = self._run_atomically(("zrangebylex", "keys", lower, "+", "limit", 0, limit))
             return list(found)
         start = segment_prefix(prefix)
         first = lower if after >= start else f"[{start}"
-        score, below = self._run_now(
+        score, below = self._run_atomically(
             ("zscore", "keys", prefix),
             ("zrangebylex", "keys", first, f"({start[:-1]}0", "limit", 0, limit),
         )
@@ -145,7 +145,7 @@ class RedisStore(KeyedStore[str]):
     def items(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[tuple[str, str]]:
         """Return the keys below a prefix with their texts. This does not count as a read for `refresh_on_read`."""
         found = self.keys(prefix, after=after, limit=limit)
-        values = self._parts("values", found, 0) if found else []
+        values = self._read_parts("values", found, 0) if found else []
         pairs = [(key, value) for key, value in zip(found, values, strict=True) if value is not None]
         return pairs if pairs or not found else self.items(prefix, after=found[-1], limit=limit)
 
@@ -157,11 +157,11 @@ class RedisStore(KeyedStore[str]):
 
     # --- the server
 
-    def _parts(self, part: str, keys: Sequence[str], ttl: int) -> list[str | None]:
+    def _read_parts(self, part: str, keys: Sequence[str], ttl: int) -> list[str | None]:
         with self._translate_errors():
             return list(self._read(keys=[self._base], args=[part, ttl, *keys]))
 
-    def _run_now(self, *commands: tuple[Any, ...]) -> list[Any]:
+    def _run_atomically(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Delete expired entries, then run some commands atomically and return their results."""
         with self._translate_errors():
             while self._purge(keys=[self._base], args=[PURGE_BATCH]) == PURGE_BATCH:
