@@ -1,9 +1,8 @@
 """memfs: long-term memory for agents as markdown files that people can read."""
 
 import logging
-from typing import TYPE_CHECKING
 
-from memfs.lazy_imports import lazy_attributes
+from memfs.lazy_imports import TYPE_CHECKING, lazy_attributes
 
 if TYPE_CHECKING:
     from memfs import errors

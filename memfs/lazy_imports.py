@@ -1,11 +1,16 @@
 """Import public names on first use, and keep import paths of earlier versions working."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False  # importing typing would double the time that `import memfs` takes
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
+    from typing import Any
 
 OLD_MODULES = {  # documented import paths of earlier versions -> the modules that define their names
     "memfs.agent.session": ("memfs.agent.sessions", "memfs.agent.distill"),
