@@ -1,4 +1,4 @@
-"""Every command, as `main` runs it on a copy of the example vault."""
+"""The basic commands, run by `main` on a copy of the example vault."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def test_the_nearest_parent_is_the_vault(memfs: Memfs, example: Path, monkeypatc
     assert memfs("read", "people/bob", "--json").value["path"] == "people/bob.md"
 
 
-def test_the_vault_option_goes_before_the_environment(
+def test_the_vault_option_overrides_the_environment(
     memfs: Memfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Vault.init(tmp_path / "other").add("Only here.")
@@ -40,7 +40,7 @@ def test_no_vault_is_a_usage_error_that_says_how_to_make_one(memfs: Memfs, monke
     assert ran.err.startswith("memfs: /: no vault here\nhint: Make one with `memfs init DIR`")
 
 
-def test_a_vault_of_the_environment_that_is_none_is_told_as_such(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_memfs_vault_if_it_names_no_vault(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMFS_VAULT", "/nope")
 
     assert memfs("list").err == (
@@ -75,7 +75,7 @@ def test_a_hint_says_what_to_do(memfs: Memfs, words: tuple[str, ...], hint: str)
     assert ran.err.splitlines()[1].startswith(f"hint: {hint}")
 
 
-def test_settings_of_a_later_version_want_a_later_memfs(memfs: Memfs, example: Path) -> None:
+def test_settings_of_a_later_version_need_a_later_memfs(memfs: Memfs, example: Path) -> None:
     (example / "memfs.yaml").write_text("version: 9\n")
 
     assert memfs("list").err.splitlines() == [
@@ -84,7 +84,7 @@ def test_settings_of_a_later_version_want_a_later_memfs(memfs: Memfs, example: P
     ]
 
 
-def test_options_before_the_command_are_cut_off() -> None:
+def test_options_before_the_command_are_split_off() -> None:
     assert split_at_command(["--vault", "add", "--json", "read", "x"]) == (["--vault", "add", "--json"], "read", ["x"])
     assert split_at_command(["--json"]) == (["--json"], "", [])
 
@@ -92,7 +92,7 @@ def test_options_before_the_command_are_cut_off() -> None:
 # --- init
 
 
-def test_init_changes_no_file_that_is_there(memfs: Memfs, tmp_path: Path) -> None:
+def test_init_changes_no_existing_file(memfs: Memfs, tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "tea.md").write_text("Tea.\n")
     (tmp_path / "old" / ".gitignore").write_text("*.tmp\n")
@@ -106,7 +106,7 @@ def test_init_changes_no_file_that_is_there(memfs: Memfs, tmp_path: Path) -> Non
     assert (tmp_path / "old" / "tea.md").read_text() == "Tea.\n"
 
 
-def test_init_of_a_vault_says_so(memfs: Memfs) -> None:
+def test_init_in_a_vault_reports_that_nothing_changed(memfs: Memfs) -> None:
     memfs("init")
     ran = memfs("init", "--json")
 
@@ -132,7 +132,7 @@ def test_init_inside_a_vault_is_refused(
     assert snapshot(example, ".memfs") == {path: seen for path, seen in before.items() if not path.startswith(".memfs")}
 
 
-def test_a_directory_without_a_name_is_a_usage_error(
+def test_an_empty_directory_name_is_a_usage_error(
     memfs: Memfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -144,7 +144,7 @@ def test_a_directory_without_a_name_is_a_usage_error(
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_init_where_a_file_is_in_the_way_is_an_error(memfs: Memfs) -> None:
+def test_init_on_a_file_is_an_error(memfs: Memfs) -> None:
     ran = memfs("init", "README.md")
 
     assert (ran.code, ran.out) == (1, "")
@@ -159,7 +159,7 @@ def test_add_prints_the_outcome_and_the_path(memfs: Memfs) -> None:
     assert memfs("add", "Emma sings.", "-n", "facts/emma").out == "duplicate of facts/emma/emma-sings.md\n"
 
 
-def test_add_writes_the_header_that_was_given(memfs: Memfs) -> None:
+def test_add_writes_the_given_header_keys(memfs: Memfs) -> None:
     words = ("--type", "fact", "--tag", "a", "--tag", "b", "--title", "2026", "--importance", "4")
     added = memfs("add", "x", *words, "--set", "pinned=true", "--set", "floor=4", "--set", "room=007", "--json").value
     header = memfs("read", added["id"], "--json").value["header"]
@@ -172,7 +172,7 @@ def test_add_writes_the_header_that_was_given(memfs: Memfs) -> None:
     }  # fmt: skip
 
 
-def test_add_of_what_is_there_says_which_keys_stay_as_they_are(memfs: Memfs) -> None:
+def test_add_of_a_duplicate_reports_the_keys_it_does_not_change(memfs: Memfs) -> None:
     words = ("add", "Tea is hot.", "--tag", "Drinks", "--importance", "3", "--type", "fact")
     memfs(*words)
     again = memfs("add", "Tea is hot.", "--tag", "drinks", "--tag", "tea", "--title", "Tea", "--importance", "3")
@@ -183,14 +183,14 @@ def test_add_of_what_is_there_says_which_keys_stay_as_they_are(memfs: Memfs) -> 
     assert memfs("add", "Tea is hot.", "--type", "note", "--json").err == ""
 
 
-def test_a_tag_that_is_given_twice_is_there_once(memfs: Memfs) -> None:
+def test_a_repeated_tag_is_stored_once(memfs: Memfs) -> None:
     memfs("add", "Tea is hot.", "--tag", "Lyon", "--tag", "food", "--tag", "lyon")
     memfs("update", "tea-is-hot", "--tag", "LYON", "--untag", "FOOD", "--tag", "tea")
 
     assert memfs("read", "tea-is-hot", "--json").value["header"]["tags"] == ["Lyon", "tea"]
 
 
-def test_a_tag_that_is_empty_is_a_usage_error(memfs: Memfs) -> None:
+def test_an_empty_tag_is_a_usage_error(memfs: Memfs) -> None:
     for words in (("add", "Tea.", "--tag", ""), ("update", "people/bob", "--untag", " "), ("search", "x", "--tag", "")):
         ran = memfs(*words)
         assert (ran.code, ran.out) == (2, "")
@@ -268,12 +268,12 @@ def test_read_finds_a_memory_by_path_id_and_file(memfs: Memfs, example: Path, mo
     assert memfs("read", ids.pop(), "--json").value["path"] == "people/alice.md"
 
 
-def test_read_prints_the_file_as_it_is(memfs: Memfs, example: Path) -> None:
+def test_read_prints_the_file_unchanged(memfs: Memfs, example: Path) -> None:
     assert memfs("read", "people/alice").out.encode() == (example / "people/alice.md").read_bytes()
     assert memfs("read", "notes/dentist", "--body").out.startswith("Dr Faure")
 
 
-def test_read_json_has_every_fact(memfs: Memfs) -> None:
+def test_read_json_has_stable_keys(memfs: Memfs) -> None:
     value = memfs("read", "notes/dentist", "--json").value
 
     assert list(value) == ["id", "path", "namespace", "header", "title", "body", "stamp", "problems"]
@@ -281,7 +281,7 @@ def test_read_json_has_every_fact(memfs: Memfs) -> None:
     assert list(value["problems"][0]) == ["path", "line", "reason", "key", "value", "hint"]
 
 
-def test_read_of_nothing_is_exit_code_1(memfs: Memfs) -> None:
+def test_read_of_a_missing_memory_is_exit_code_1(memfs: Memfs) -> None:
     ran = memfs("read", "people/nobody")
 
     assert (ran.code, ran.out) == (1, "")
@@ -332,7 +332,7 @@ def test_list_json_has_stable_keys(memfs: Memfs) -> None:
     assert first["namespace"] == "/people"
 
 
-def test_a_tree_that_is_cut_short_counts_what_is_there(memfs: Memfs) -> None:
+def test_a_limited_tree_counts_all_memories(memfs: Memfs) -> None:
     lines = memfs("list", "--limit", "2").out.splitlines()
 
     assert lines[:3] == ["/ (43)", "└── episodes (2)", "    └── alice (2)"]
@@ -341,32 +341,32 @@ def test_a_tree_that_is_cut_short_counts_what_is_there(memfs: Memfs) -> None:
     assert cut[:2] == ["/facts (15)", "└── alice (7)"]
 
 
-def test_list_limits_and_says_how_many_are_left(memfs: Memfs) -> None:
+def test_list_with_a_limit_reports_how_many_are_not_shown(memfs: Memfs) -> None:
     assert memfs("list", "/people", "--table", "--limit", "2").out.endswith("\n7 memories, 5 not shown\n")
     assert memfs("list", "/people", "--limit", "0").code == 2
 
 
-def test_list_shows_the_archive_when_asked(memfs: Memfs) -> None:
+def test_list_includes_the_archive_on_request(memfs: Memfs) -> None:
     assert "archive" not in memfs("list").out
     assert "archive/facts/alice/learns-ukulele.md" in memfs("list", "/facts", "--archived", "--paths").out
     assert memfs("list", "/facts", "--archived").out.startswith("/ (17)\n")
     assert memfs("list", "/archive").out.startswith("/archive (2)\n")
 
 
-def test_list_of_nothing_is_exit_code_1(memfs: Memfs) -> None:
+def test_list_without_results_is_exit_code_1(memfs: Memfs) -> None:
     hint = "hint: There is no such namespace; see what there is with `memfs list`.\n"
     assert memfs("list", "/nowhere") == (1, "", f"no memories in /nowhere\n{hint}")
     assert memfs("list", "/nowhere", "--json") == (1, "[]\n", "")
 
 
-def test_list_of_an_empty_namespace_does_not_say_that_it_is_not_there(memfs: Memfs, example: Path) -> None:
+def test_list_of_an_empty_namespace_does_not_call_it_missing(memfs: Memfs, example: Path) -> None:
     (example / "empty").mkdir()
 
     assert memfs("list", "/empty") == (1, "", "no memories in /empty\n")
 
 
 @pytest.mark.parametrize("command", ["stats", "audit", "prune", "check", "rotate --from a --to b"])
-def test_a_namespace_that_is_not_there_is_an_error(memfs: Memfs, command: str) -> None:
+def test_a_missing_namespace_is_an_error(memfs: Memfs, command: str) -> None:
     ran = memfs(*command.split(), "/fatcs")
 
     assert (ran.code, ran.out) == (1, "")
@@ -375,9 +375,7 @@ def test_a_namespace_that_is_not_there_is_an_error(memfs: Memfs, command: str) -
 
 
 @pytest.mark.parametrize("command", ["stats", "audit", "prune", "check"])
-def test_a_namespace_in_another_case_an_empty_one_and_one_that_was_forgotten_are_there(
-    memfs: Memfs, example: Path, command: str
-) -> None:
+def test_namespaces_in_another_case_empty_or_archived_are_found(memfs: Memfs, example: Path, command: str) -> None:
     (example / "empty").mkdir()
     (example / "archive/gone").mkdir()
 
@@ -385,7 +383,7 @@ def test_a_namespace_in_another_case_an_empty_one_and_one_that_was_forgotten_are
         assert memfs(command, namespace).out
 
 
-def test_list_takes_one_shape(memfs: Memfs) -> None:
+def test_list_takes_one_output_format(memfs: Memfs) -> None:
     assert memfs("list", "--tree", "--table").code == 2
 
 
@@ -398,7 +396,7 @@ def test_move_takes_a_namespace_or_a_path(memfs: Memfs) -> None:
     assert memfs("move", "people/emma-m", "people/bob.md").code == 3
 
 
-def test_move_takes_no_file_of_another_kind_for_a_namespace(memfs: Memfs, example: Path) -> None:
+def test_move_refuses_a_target_with_another_file_extension(memfs: Memfs, example: Path) -> None:
     ran = memfs("move", "people/bob", "bob.txt")
 
     assert (ran.code, ran.out) == (2, "")
@@ -420,12 +418,12 @@ def test_forget_goes_on_after_a_failure(memfs: Memfs, example: Path) -> None:
     assert not (example / "people/emma.md").exists()
 
 
-def test_remove_without_a_terminal_wants_yes(memfs: Memfs, example: Path) -> None:
+def test_remove_without_a_terminal_needs_yes(memfs: Memfs, example: Path) -> None:
     refused = memfs("remove", "people/emma")
-    there = (example / "people/emma.md").exists()
+    still_exists = (example / "people/emma.md").exists()
     done = memfs("remove", "people/emma", "people/yuki", "--yes")
 
-    assert (refused.code, refused.out, there) == (2, "", True)
+    assert (refused.code, refused.out, still_exists) == (2, "", True)
     assert "hint: Repeat with --yes.\n" in refused.err
     assert done.out == "removed people/emma.md\nremoved people/yuki.md\n"
 
@@ -474,7 +472,7 @@ def test_a_mistake_is_exit_code_2_without_output(memfs: Memfs, words: tuple[str,
     assert "\nhint: " in ran.err
 
 
-def test_a_slip_in_a_command_gets_a_suggestion(memfs: Memfs) -> None:
+def test_a_misspelled_command_gets_a_suggestion(memfs: Memfs) -> None:
     assert memfs("lsit").err == "memfs: 'lsit': no such command\nhint: Did you mean `memfs list`?\n"
 
 
@@ -498,7 +496,7 @@ def test_without_a_command_the_help_is_a_usage_error(memfs: Memfs) -> None:
     assert memfs("--json").code == memfs("--vault").code == memfs("--nonsense").code == 2
 
 
-def test_text_behind_two_dashes_may_look_like_an_option(memfs: Memfs) -> None:
+def test_text_after_two_dashes_may_look_like_an_option(memfs: Memfs) -> None:
     added = memfs("add", "-n", "/raw", "--", "--json", "-x")
 
     assert added.out == "created raw/json-x.md\n"

@@ -1,4 +1,4 @@
-"""Completion: real scripts in real shells, and the candidates behind them."""
+"""Shell completion: the scripts in real shells, and the candidates of `__complete`."""
 
 import os
 import shutil
@@ -17,9 +17,9 @@ BIN = Path(sys.executable).parent
 
 
 def shell(name: str, where: Path, *lines: str) -> list[str]:
-    """Run lines in a shell and answer what it prints."""
+    """Run lines in a shell and return the lines it prints."""
     if not shutil.which(name):
-        pytest.skip(f"there is no {name}")
+        pytest.skip(f"{name} is not installed")
     env = {"PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "HOME": str(where)}
     done = subprocess.run(
         [name, "-c", "\n".join(lines)], cwd=where, env=env, capture_output=True, text=True, timeout=60
@@ -29,7 +29,7 @@ def shell(name: str, where: Path, *lines: str) -> list[str]:
 
 
 def in_bash(where: Path, *words: str) -> list[str]:
-    """What bash would offer for the last word."""
+    """Return the completions of bash for the last word."""
     quoted = " ".join(f"'{word}'" for word in words)
     return shell(
         "bash", where, "source <(memfs completion bash)", f"COMP_WORDS=(memfs {quoted})",
@@ -38,22 +38,22 @@ def in_bash(where: Path, *words: str) -> list[str]:
 
 
 def in_fish(where: Path, line: str) -> list[str]:
-    """What fish would offer for a line."""
-    offers = shell("fish", where, "memfs completion fish | source", f"complete -C '{line}'")
-    return sorted(offer.partition("\t")[0] for offer in offers)
+    """Return the completions of fish for a line."""
+    candidates = shell("fish", where, "memfs completion fish | source", f"complete -C '{line}'")
+    return sorted(candidate.partition("\t")[0] for candidate in candidates)
 
 
 def in_zsh(where: Path, line: str) -> str:
-    """What a line at a terminal with zsh has become after a tab, as a `memfs` that only echoes is called."""
+    """Return the arguments of a line in zsh after a tab; `memfs` is replaced by a function that only echoes them."""
     return "".join(
         shell(
             "zsh", where, "zmodload zsh/zpty", "zpty typist zsh -f -i",
             "zpty -w typist 'PS1=; autoload -Uz compinit; compinit -u -D; source <(memfs completion zsh)'",
             "zpty -w typist 'memfs() { [[ $1 == __complete ]] && command memfs \"$@\" || print -r \"<$*>\" }'",
             "zpty -w typist 'print ready.'",
-            "zpty -r typist said '*ready.*ready.*'",
-            f"zpty -w -n typist $'{line}\t\n'", "zpty -r typist said '*<*>*'",
-            "print -r -- ${${said##*<}%%>*}", "zpty -d typist",
+            "zpty -r typist output '*ready.*ready.*'",
+            f"zpty -w -n typist $'{line}\t\n'", "zpty -r typist output '*<*>*'",
+            "print -r -- ${${output##*<}%%>*}", "zpty -d typist",
         )
     )  # fmt: skip
 
@@ -71,7 +71,7 @@ def test_bash_completes_commands_options_and_memories(example: Path) -> None:
     assert in_bash(example, "read", "nothing") == [""]
 
 
-def test_bash_completes_in_the_vault_that_the_line_names(example: Path) -> None:
+def test_bash_completes_in_the_vault_of_the_vault_option(example: Path) -> None:
     assert in_bash(example.parent, "--vault", str(example), "read", "fa") == ["facts/"]
     assert in_bash(example.parent, "--vault", "=", str(example), "read", "fa") == ["facts/"]
     assert in_bash(example.parent, "read", "fa") == [""]
@@ -92,14 +92,14 @@ def test_zsh_completes_the_same(example: Path) -> None:
     assert in_zsh(example, "memfs nothing") == "nothing"
 
 
-def test_every_command_and_option_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_and_option_is_a_candidate(capsys: pytest.CaptureFixture[str]) -> None:
     assert candidates(capsys, "") == [command.name for command in COMMANDS]
     for command in COMMANDS:
         options = {name for argument in command.arguments for name in argument.names if name.startswith("--")}
         assert options | {"--vault", "--json", "--help"} == set(candidates(capsys, command.name, "-"))
 
 
-def test_what_is_offered_fits_the_place(
+def test_candidates_fit_the_cursor_position(
     example: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(example / "facts")
@@ -119,7 +119,7 @@ def test_what_is_offered_fits_the_place(
     assert candidates(capsys, "nonsense", "") == []
 
 
-def test_what_is_no_memory_is_not_offered(
+def test_files_that_are_not_memories_are_no_candidates(
     vault: Vault, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("README.md", "~tea.md", "#tea.md", ".tea.md", "tea.txt", "tea\x1b.md", "tea.md"):
@@ -151,7 +151,7 @@ def test_completion_opens_no_vault(example: Path) -> None:
     assert not set(done.stdout.split()) & {"yaml", "json", "memfs.vault.vault", "memfs.data_types", "filelock"}
 
 
-def test_the_scripts_come_as_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_scripts_can_be_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     for name, first in {"bash": "_memfs() {", "zsh": "_memfs() {", "fish": "function __memfs_complete"}.items():
         assert main(["completion", name, "--json"]) == 0
         assert capsys.readouterr().out.startswith(f'{{"shell": "{name}", "script": "{first}')

@@ -1,4 +1,4 @@
-"""docs/cli.md: its transcripts run, and it leaves no command out."""
+"""docs/cli.md: its transcripts match the output of the commands, and every command is on the page."""
 
 import os
 import re
@@ -17,7 +17,7 @@ MASKS = (
     (r"(?m)^/\S*/garden", "/tmp/garden"),
     (r"\d+% of it is left: rank x 0\.\d\d", "N% of it is left: rank x N"),
     (r"\d+\.\d ms", "0.0 ms"),
-    (r"MRR \d\.\d\d", "MRR N"),  # what faded comes later, as time goes on
+    (r"MRR \d\.\d\d", "MRR N"),  # memories fade over time, which changes the order
     (r"postgresql://\S+/\w+", "HUB"),
     (r"\d{8}T\d{6}Z", "MOMENT"),
     (r"in \d+\.\d\d s", "in N s"),
@@ -32,13 +32,13 @@ def masked(text: str) -> str:
 
 
 def transcripts() -> list[tuple[str, str]]:
-    """Every command of the page, and what it prints there."""
+    """Return every command of the page with the output shown there."""
     blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     steps = [step for block in blocks for step in re.split(r"(?m)^\$ ", block)[1:]]
     return [(command, output) for command, _, output in (step.partition("\n") for step in steps)]
 
 
-def test_the_transcripts_are_what_happens(example: Path, postgres_url: str) -> None:
+def test_the_transcripts_match_the_output(example: Path, postgres_url: str) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {"PATH": path, "LC_ALL": "C.UTF-8", "MEMFS_HUB": postgres_url}
     assert len(transcripts()) >= 15

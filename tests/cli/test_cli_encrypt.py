@@ -1,4 +1,4 @@
-"""keygen, encrypt, decrypt, rotate and `read --reveal`, as `main` runs them."""
+"""`keygen`, `encrypt`, `decrypt`, `rotate` and `read --reveal`, run by `main`."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, new_key())
 
 
-def test_keygen_prints_a_key_alone_and_how_to_set_it_beside(memfs: Memfs) -> None:
+def test_keygen_prints_the_key_on_stdout_and_how_to_set_it_on_stderr(memfs: Memfs) -> None:
     ran = memfs("keygen", "--key", "team")
     facts = memfs("keygen", "--json").value
 
@@ -68,7 +68,7 @@ def test_fields_and_keys_are_named(memfs: Memfs) -> None:
     assert header["tags"][0].startswith("enc:v1:team:")
 
 
-def test_what_fails_stops_no_other(memfs: Memfs) -> None:
+def test_encrypt_goes_on_after_a_failure(memfs: Memfs) -> None:
     ran = memfs("encrypt", "nothing", PEANUTS)
 
     assert (ran.code, ran.out) == (1, f"encrypted {PEANUTS}.md\n")
@@ -76,7 +76,7 @@ def test_what_fails_stops_no_other(memfs: Memfs) -> None:
     assert memfs("encrypt", PEANUTS, "--field", "type").code == 2
 
 
-def test_a_field_that_is_not_there_is_told_with_those_that_are(memfs: Memfs, example: Path) -> None:
+def test_a_missing_field_is_an_error_that_lists_the_existing_fields(memfs: Memfs, example: Path) -> None:
     (example / "plain.md").write_text("---\ntype: fact\n---\n\nTea.\n", encoding="utf-8")
     ran, bare = memfs("encrypt", PEANUTS, "--field", "phone"), memfs("encrypt", "plain", "--field", "phone")
 
@@ -117,7 +117,7 @@ def test_a_wrong_or_missing_key_changes_nothing(
     assert snapshot(example) == before
 
 
-def test_rotate_tells_how_many_and_what_failed(memfs: Memfs, example: Path) -> None:
+def test_rotate_reports_the_number_of_memories_and_the_failures(memfs: Memfs, example: Path) -> None:
     memfs("encrypt", PEANUTS, "people/bob")
     file = example / "people/bob.md"
     file.write_text(file.read_text().rstrip("\n")[:-1] + "\n")
@@ -132,7 +132,7 @@ def test_rotate_tells_how_many_and_what_failed(memfs: Memfs, example: Path) -> N
     assert memfs("rotate", "--from", "next").code == 2
 
 
-def test_a_vault_in_git_is_told_of_its_history(memfs: Memfs, example: Path) -> None:
+def test_encrypt_warns_that_git_history_keeps_the_text(memfs: Memfs, example: Path) -> None:
     (example / ".git").mkdir()
 
     assert memfs("encrypt", PEANUTS, "people/bob").err.endswith(
@@ -140,7 +140,7 @@ def test_a_vault_in_git_is_told_of_its_history(memfs: Memfs, example: Path) -> N
     )
 
 
-def test_without_the_extra_the_command_says_what_to_install(example: Path) -> None:
+def test_without_the_extra_the_error_names_it(example: Path) -> None:
     code = "import sys; sys.modules['cryptography'] = None; from memfs.cli.main import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "encrypt", PEANUTS],

@@ -1,4 +1,4 @@
-"""`memfs graph`, and what `memfs check` and `memfs doctor` say of links."""
+"""`memfs graph`, and the links in `memfs check` and `memfs doctor`."""
 
 import re
 import subprocess
@@ -9,10 +9,10 @@ from conftest import Memfs
 
 from memfs import Vault
 
-# --- all of it
+# --- the whole graph
 
 
-def test_the_overview_counts_and_names_what_is_linked_most(memfs: Memfs) -> None:
+def test_the_overview_shows_counts_and_the_most_linked_memories(memfs: Memfs) -> None:
     shown = memfs("graph")
 
     assert shown.code == 0
@@ -23,15 +23,15 @@ def test_the_overview_counts_and_names_what_is_linked_most(memfs: Memfs) -> None
 
 
 def test_the_overview_as_json(memfs: Memfs) -> None:
-    told = memfs("graph", "--json").value
+    value = memfs("graph", "--json").value
 
-    assert list(told) == ["memories", "links", "relations", "most_linked", "orphans", "problems"]
-    assert (told["memories"], told["links"], told["orphans"], told["problems"]) == (43, 92, 0, 0)
-    assert told["relations"]["supersedes"] == 3
-    assert told["most_linked"][0] == {
+    assert list(value) == ["memories", "links", "relations", "most_linked", "orphans", "problems"]
+    assert (value["memories"], value["links"], value["orphans"], value["problems"]) == (43, 92, 0, 0)
+    assert value["relations"]["supersedes"] == 3
+    assert value["most_linked"][0] == {
         "path": "people/bob.md", "id": "m-01kk747r98b9z9gf9javjmdx41", "title": "Bob Tanaka", "in": 14, "out": 9,
     }  # fmt: skip
-    assert memfs("graph", "--format", "json").value == told
+    assert memfs("graph", "--format", "json").value == value
     assert memfs("graph", "--json", "--as-of", "2026-01-01").value["links"] < 92
 
 
@@ -44,7 +44,7 @@ def test_one_relation_is_listed_by_line(memfs: Memfs) -> None:
     assert memfs("graph", "--relation", "eats") == (1, "", "no links with the relation 'eats'\n")
 
 
-def test_a_vault_without_links_says_so(memfs: Memfs, tmp_path: Path) -> None:
+def test_a_vault_without_links_is_reported(memfs: Memfs, tmp_path: Path) -> None:
     Vault.init(tmp_path / "bare").add("Nothing here.")
 
     shown = memfs("graph", "--vault", str(tmp_path / "bare"))
@@ -66,10 +66,10 @@ def test_orphans_are_listed(memfs: Memfs, example: Path) -> None:
     assert "1 memory has no links; see `memfs graph --orphans`\n" in memfs("graph").out
 
 
-# --- around one
+# --- one memory
 
 
-def test_a_memory_is_shown_as_a_tree_of_what_is_said(memfs: Memfs) -> None:
+def test_the_links_of_a_memory_are_shown_as_a_tree(memfs: Memfs) -> None:
     assert memfs("graph", "atlas-deadline") == (
         0,
         """\
@@ -87,7 +87,7 @@ facts/alice/atlas-deadline.md  Atlas deadline
     )
 
 
-def test_what_does_not_hold_now_is_marked_and_as_of_leaves_it_out(memfs: Memfs) -> None:
+def test_invalid_links_are_marked_and_as_of_leaves_them_out(memfs: Memfs) -> None:
     whole = memfs("graph", "people/bob").out
     june = memfs("graph", "people/bob", "--as-of", "2026-06-01").out
 
@@ -97,7 +97,7 @@ def test_what_does_not_hold_now_is_marked_and_as_of_leaves_it_out(memfs: Memfs) 
     assert not re.search(r"atlas-deadline\.md|staging|until", june.replace("until 2025", ""))
 
 
-def test_depth_goes_on_with_memories_not_shown_yet(memfs: Memfs) -> None:
+def test_depth_adds_memories_that_are_not_shown_yet(memfs: Memfs) -> None:
     shown = memfs("graph", "facts/alice/climbs-6c", "--depth", "2", "--relation", "climbs").out
     deep = memfs("graph", "facts/alice/climbs-6c", "--depth", "2").out
 
@@ -118,19 +118,19 @@ def test_a_long_chain_is_shown_to_its_end(memfs: Memfs, example: Path) -> None:
 def test_a_memory_as_json(memfs: Memfs, example: Path) -> None:
     (example / "facts/alice/lost.md").write_text("- is [[nowhere]]\n- knows [[people/bob]]\n", encoding="utf-8")
 
-    told = memfs("graph", "facts/alice/lost", "--json").value
-    assert list(told) == ["path", "id", "title", "triples", "unknown", "memories"]
-    assert told["triples"] == [
+    value = memfs("graph", "facts/alice/lost", "--json").value
+    assert list(value) == ["path", "id", "title", "triples", "unknown", "memories"]
+    assert value["triples"] == [
         {
             "subject": "facts/alice/lost.md", "relation": "knows", "object": "people/bob.md", "line": 2, "note": "",
             "target": "people/bob", "since": None, "until": None, "in_force": True,
         }
     ]  # fmt: skip
-    assert [one["target"] for one in told["unknown"]] == ["nowhere"]
-    assert [(one["path"], one["distance"]) for one in told["memories"]] == [("people/bob.md", 1)]
+    assert [one["target"] for one in value["unknown"]] == ["nowhere"]
+    assert [(one["path"], one["distance"]) for one in value["memories"]] == [("people/bob.md", 1)]
 
 
-def test_a_hub_shows_some_and_says_how_many_more(memfs: Memfs, example: Path) -> None:
+def test_a_memory_with_many_links_shows_some_and_counts_the_rest(memfs: Memfs, example: Path) -> None:
     for number in range(60):
         (example / f"notes/n{number}.md").write_text("See [[people/emma]].\n", encoding="utf-8")
 
@@ -145,10 +145,10 @@ def test_a_memory_without_links_ends_with_1(memfs: Memfs, example: Path) -> None
     assert memfs("graph", "notes/pass") == (1, "notes/pass.md  Runs out in May.\n\n0 links out, 0 in\n", "")
 
 
-# --- from one to another
+# --- from one memory to another
 
 
-def test_the_way_to_another_memory(memfs: Memfs) -> None:
+def test_the_shortest_path_to_another_memory_is_shown(memfs: Memfs) -> None:
     assert memfs("graph", "Emma Moreau", "--to", "people/yuki").out == (
         "people/emma.md  Emma Moreau\n"
         "  → sister_of   people/alice.md  Alice Moreau\n"
@@ -156,11 +156,11 @@ def test_the_way_to_another_memory(memfs: Memfs) -> None:
         "  → knows       people/yuki.md   Yuki Sato (same team in Tokyo until 2025)\n"
         "\n3 links\n"
     )
-    told = memfs("graph", "Emma Moreau", "--to", "people/yuki", "--json").value
-    assert (told["from"], told["to"], told["distance"]) == ("people/emma.md", "people/yuki.md", 3)
+    value = memfs("graph", "Emma Moreau", "--to", "people/yuki", "--json").value
+    assert (value["from"], value["to"], value["distance"]) == ("people/emma.md", "people/yuki.md", 3)
 
 
-def test_where_there_is_no_way_the_exit_code_is_1(memfs: Memfs, example: Path) -> None:
+def test_without_a_path_the_exit_code_is_1(memfs: Memfs, example: Path) -> None:
     (example / "notes/pass.md").write_text("Runs out in May.\n", encoding="utf-8")
 
     assert memfs("graph", "people/bob", "--to", "notes/pass") == (
@@ -172,7 +172,7 @@ def test_where_there_is_no_way_the_exit_code_is_1(memfs: Memfs, example: Path) -
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["nobody"], 1, "'nobody': no such memory"),
         (["summary"], 2, "'summary': may mean summaries/alice/"),
@@ -183,18 +183,18 @@ def test_where_there_is_no_way_the_exit_code_is_1(memfs: Memfs, example: Path) -
         (["--format", "png"], 2, "invalid choice"),
     ],
 )
-def test_what_cannot_be_is_said_so(memfs: Memfs, words: list[str], code: int, said: str) -> None:
+def test_wrong_arguments_of_graph_are_explained(memfs: Memfs, words: list[str], code: int, message: str) -> None:
     shown = memfs("graph", *words)
 
     assert shown.code == code
-    assert said in shown.err
+    assert message in shown.err
     assert "hint: " in shown.err
 
 
-# --- for programs that draw
+# --- diagrams
 
 
-def test_dot_is_what_graphviz_reads(memfs: Memfs, example: Path) -> None:
+def test_dot_output_is_quoted_for_graphviz(memfs: Memfs, example: Path) -> None:
     (example / "notes/quote.md").write_text(
         "---\ntitle: 'A \"quoted\" \\ title'\n---\n\n[[people/bob]]\n", encoding="utf-8"
     )
@@ -208,7 +208,7 @@ def test_dot_is_what_graphviz_reads(memfs: Memfs, example: Path) -> None:
     )
 
 
-def test_mermaid_draws_the_same(memfs: Memfs, example: Path) -> None:
+def test_mermaid_output_shows_the_same_graph(memfs: Memfs, example: Path) -> None:
     (example / "notes/quote.md").write_text(
         "---\ntitle: 'A \"b\" <i> #1'\n---\n\n- is [[people/bob]]\n", encoding="utf-8"
     )
@@ -221,7 +221,7 @@ def test_mermaid_draws_the_same(memfs: Memfs, example: Path) -> None:
     assert memfs("graph", "people/emma", "--to", "people/yuki", "--format", "dot").out.count(" -> ") == 3
 
 
-def test_what_is_printed_does_nothing_to_a_terminal(memfs: Memfs, example: Path) -> None:
+def test_control_characters_in_links_are_escaped(memfs: Memfs, example: Path) -> None:
     bad = "\x1b[31m\u202e"
     (example / "notes/bad.md").write_text(f"- x{bad}y [[people/bob]] ({bad})\n- y [[{bad}]]\n", encoding="utf-8")
 
@@ -232,7 +232,7 @@ def test_what_is_printed_does_nothing_to_a_terminal(memfs: Memfs, example: Path)
         assert not set(bad[0] + bad[-1]) & set(memfs(*words).out)
 
 
-def test_looking_changes_nothing_that_git_tracks(memfs: Memfs, example: Path) -> None:
+def test_graph_and_check_change_no_tracked_file(memfs: Memfs, example: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=example, check=True)
     subprocess.run(["git", "add", "."], cwd=example, check=True)
 
@@ -245,7 +245,7 @@ def test_looking_changes_nothing_that_git_tracks(memfs: Memfs, example: Path) ->
 # --- check and doctor
 
 
-def test_check_shows_links_that_lead_nowhere_or_to_several(memfs: Memfs, example: Path) -> None:
+def test_check_shows_broken_and_ambiguous_links(memfs: Memfs, example: Path) -> None:
     (example / "notes/lost.md").write_text("One.\n\n- asks [[people/nobody]]\n- reads [[summary]]\n", encoding="utf-8")
 
     shown = memfs("check")
@@ -277,7 +277,7 @@ def test_orphans_are_no_problem(memfs: Memfs, example: Path) -> None:
     assert memfs("check", "--json").value == {"memories": 46, "archived": 2, "problems": [], "orphans": 1}
 
 
-def test_of_thousands_of_broken_links_some_are_shown_and_the_most_wanted_named(memfs: Memfs, example: Path) -> None:
+def test_check_shows_some_of_many_broken_links_and_their_most_frequent_targets(memfs: Memfs, example: Path) -> None:
     for number in range(100):
         text = f"[[Topic]] and [[Other {number}]]" + " [[Most]]" * (number % 3)
         (example / f"journal/day-{number}.md").write_text(text, encoding="utf-8")

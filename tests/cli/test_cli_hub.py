@@ -1,4 +1,4 @@
-"""push and pull on the command line, on copies of the example vault and a real server."""
+"""`memfs push` and `memfs pull`, with copies of the example vault and a real server."""
 
 import shutil
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Memfs = Callable[..., Ran]
 
 @pytest.fixture
 def laptop(tmp_path: Path) -> str:
-    """Another vault, empty."""
+    """An empty vault, the second one of the hub."""
     Vault.init(tmp_path / "laptop").close()
     return str(tmp_path / "laptop")
 
@@ -25,7 +25,7 @@ def laptop(tmp_path: Path) -> str:
 def memfs(
     example: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Memfs:
-    """Run a command in the example vault, with a hub in the environment."""
+    """Run a command in the example vault, with MEMFS_HUB set."""
     monkeypatch.chdir(example)
     monkeypatch.setenv("MEMFS_HUB", postgres_url)
 
@@ -36,7 +36,7 @@ def memfs(
     return run
 
 
-def test_push_and_pull_tell_what_they_did(memfs: Memfs, laptop: str, postgres_url: str) -> None:
+def test_push_and_pull_report_their_changes(memfs: Memfs, laptop: str, postgres_url: str) -> None:
     pushed = memfs("push")
     assert (pushed.code, pushed.err) == (0, "")
     assert pushed.out.startswith("sent to postgresql://")
@@ -51,7 +51,7 @@ def test_push_and_pull_tell_what_they_did(memfs: Memfs, laptop: str, postgres_ur
     assert ": nothing in " in memfs("pull", "/facts/bob", "--vault", laptop).out
 
 
-def test_json_has_every_fact(memfs: Memfs, laptop: str) -> None:
+def test_pull_json_has_stable_keys(memfs: Memfs, laptop: str) -> None:
     memfs("push")
     memfs("pull", "--vault", laptop)
     memfs("append", "people/bob", "Here.")
@@ -77,24 +77,24 @@ def test_json_has_every_fact(memfs: Memfs, laptop: str) -> None:
     assert f"{copy}:1: {reason}\n" in memfs("check", "--vault", laptop).out
 
 
-def test_a_conflict_says_what_to_do(memfs: Memfs, laptop: str) -> None:
+def test_a_conflict_has_a_hint(memfs: Memfs, laptop: str) -> None:
     memfs("push")
     memfs("pull", "--vault", laptop)
     memfs("append", "people/bob", "Here.")
     memfs("push")
     memfs("append", "people/bob", "There.", "--vault", laptop)
-    held = memfs("push", "--vault", laptop)
+    refused = memfs("push", "--vault", laptop)
 
-    assert held.code == 3
-    assert held.out.startswith("conflict people/bob.md: changed here and on the hub: pull first\nsent to ")
-    assert ": nothing, 1 conflict in " in held.out
-    assert held.err == f"hint: Run `memfs --vault {laptop} pull`, resolve the conflicts, and push again.\n"
+    assert refused.code == 3
+    assert refused.out.startswith("conflict people/bob.md: changed here and on the hub: pull first\nsent to ")
+    assert ": nothing, 1 conflict in " in refused.out
+    assert refused.err == f"hint: Run `memfs --vault {laptop} pull`, resolve the conflicts, and push again.\n"
     pulled = memfs("pull", "--vault", laptop)
     assert "conflict people/bob.md: changed here and on the hub; the hub's version is in people/bob.con" in pulled.out
     assert memfs("push", "--vault", laptop).code == 0
 
 
-def test_problems_are_told_and_make_the_exit_code_1(memfs: Memfs, example: Path) -> None:
+def test_problems_are_printed_and_are_exit_code_1(memfs: Memfs, example: Path) -> None:
     (example / "facts" / "link.md").symlink_to("/etc/passwd")
     ran = memfs("push")
 
@@ -103,13 +103,13 @@ def test_problems_are_told_and_make_the_exit_code_1(memfs: Memfs, example: Path)
     assert ": 43 created in " in ran.out
 
 
-def test_a_dry_run_says_would(memfs: Memfs) -> None:
+def test_a_dry_run_prints_what_it_would_do(memfs: Memfs) -> None:
     assert memfs("push", "--dry-run").out.startswith("would send to postgresql://")
     memfs("push")
     assert memfs("pull", "--dry-run").out.startswith("would receive from postgresql://")
 
 
-def test_without_a_hub_it_says_how_to_name_one(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_hub_the_hint_shows_how_to_name_one(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEMFS_HUB")
 
     for command in ("push", "pull"):
@@ -124,7 +124,7 @@ def test_without_a_hub_it_says_how_to_name_one(memfs: Memfs, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("word", ["postgresql:/u:s3cret@h/db", "postgres//u:s3cret@h/db", "u:s3cret@h/db"])
-def test_an_address_that_is_none_is_not_taken_for_a_namespace(memfs: Memfs, word: str, postgres_url: str) -> None:
+def test_a_mistyped_url_is_not_used_as_a_namespace_and_not_printed(memfs: Memfs, word: str, postgres_url: str) -> None:
     for words in ([word], [postgres_url, word]):
         ran = memfs("push", *words)
         assert (ran.code, ran.out) == (2, "")
@@ -132,7 +132,7 @@ def test_an_address_that_is_none_is_not_taken_for_a_namespace(memfs: Memfs, word
         assert "s3cret" not in ran.err
 
 
-def test_a_namespace_that_is_not_there_is_told_and_exit_code_1(memfs: Memfs, example: Path) -> None:
+def test_push_of_a_missing_namespace_is_exit_code_1_with_a_hint(memfs: Memfs, example: Path) -> None:
     ran, known = memfs("push", "/fatcs"), memfs("push", "/facts/alice")
     pulled, dry = memfs("pull", "/fatcs"), memfs("push", "/fatcs", "--dry-run", "--json")
     shutil.rmtree(example / "facts" / "alice")
@@ -157,14 +157,14 @@ def test_no_password_is_ever_printed(memfs: Memfs, postgres: Server, monkeypatch
     assert PASSWORD not in "".join(one.out + one.err for one in ran)
 
 
-def test_an_empty_hub_is_told(memfs: Memfs) -> None:
+def test_pull_from_an_empty_hub_has_a_hint(memfs: Memfs) -> None:
     ran = memfs("pull")
 
     assert ran.code == 1
     assert ran.err.splitlines()[1] == "hint: Push to it first, or check the name of the database."
 
 
-def test_a_namespace_may_be_that_of_the_actor(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_namespace_template_takes_the_actor(memfs: Memfs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMFS_ACTOR", "bob")
 
     assert ", /facts/bob: 4 created in " in memfs("push", "/facts/{actorId}").out
@@ -183,7 +183,7 @@ def test_a_tenant_may_be_named(memfs: Memfs, postgres: Server) -> None:
         ]  # fmt: skip
 
 
-def test_a_tenant_that_is_no_role_is_told(memfs: Memfs) -> None:
+def test_an_unknown_tenant_is_an_error(memfs: Memfs) -> None:
     memfs("push")
     ran = memfs("push", "--tenant", "nobody")
 

@@ -1,56 +1,25 @@
-"""What only a process of its own can show: stdin, exit codes, signals, pipes, a terminal, an editor."""
+"""Behaviour that needs a real process: stdin, exit codes, signals, pipes, a terminal, an editor."""
 
 import fcntl
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.cli_process import MEMFS, TIMEOUT_SECONDS, environment, on_terminal, run
 
 from memfs import Vault
 
-MEMFS = [sys.executable, "-m", "memfs"]
-LIMIT = 30
-
-
-def environment(**more: str) -> dict[str, str]:
-    """A small one: nothing of the person who runs the tests."""
-    return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TERM": "xterm", **more}
-
-
-def run(where: Path, *words: str, stdin: bytes = b"", **more: str) -> "subprocess.CompletedProcess[bytes]":
-    command = [*MEMFS, *words]
-    return subprocess.run(command, cwd=where, env=environment(**more), input=stdin, capture_output=True, timeout=LIMIT)
-
-
-def on_terminal(where: Path, *words: str, typed: str = "", columns: int = 80, **more: str) -> tuple[int, str]:
-    """Run a command at a terminal where somebody types; answers the exit code and what is to be seen."""
-    master, slave = pty.openpty()
-    env = environment(COLUMNS=str(columns), **more)
-    process = subprocess.Popen([*MEMFS, *words], cwd=where, env=env, stdin=slave, stdout=slave, stderr=slave)
-    os.close(slave)
-    os.write(master, typed.encode())
-    seen = b""
-    while select.select([master], [], [], LIMIT)[0]:
-        try:
-            seen += os.read(master, 65536)
-        except OSError:
-            break
-    os.close(master)
-    return process.wait(LIMIT), seen.decode().replace("\r\n", "\n")
-
-
-# --- starting
+# --- start
 
 
 def test_version_imports_nothing_heavy(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "memfs", "--version"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
     assert re.fullmatch(r"memfs \d+\.\d+\.\d+\n", done.stdout)
@@ -66,22 +35,24 @@ def test_version_imports_nothing_heavy(tmp_path: Path) -> None:
     }
 
 
-def test_a_command_imports_its_own_group_alone(example: Path) -> None:
+def test_a_command_imports_only_its_own_module(example: Path) -> None:
     code = "import sys; from memfs.cli.main import main; main(['check']); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=example, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+    )
     groups = {name.removeprefix("memfs.cli.") for name in done.stderr.split() if name.startswith("memfs.cli.")}
 
     assert groups == {"main", "parser", "arguments", "command_table", "commands", "commands.check", "inputs", "output"}
 
 
-def test_a_current_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_removed_current_directory_is_a_clear_error(tmp_path: Path) -> None:
     line = f'mkdir gone; cd gone; rmdir ../gone; "{sys.executable}" -m memfs list'
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True)
 
     assert (done.returncode, done.stderr) == (1, "memfs: the current directory does not exist any more\n")
 
 
-def test_without_a_vault_the_process_ends_with_2(tmp_path: Path) -> None:
+def test_without_a_vault_the_exit_code_is_2(tmp_path: Path) -> None:
     done = run(tmp_path, "list")
 
     assert (done.returncode, done.stdout) == (2, b"")
@@ -101,7 +72,7 @@ def test_a_log_level_that_does_not_exist_is_a_usage_error(example: Path) -> None
 # --- stdin and stdout
 
 
-def test_stdin_comes_back_exactly(example: Path) -> None:
+def test_a_text_from_stdin_is_stored_exactly(example: Path) -> None:
     text = "---\nlooks: like a header\n---\r\n\n東京 \x1b[31m\n\n".encode()
     run(example, "add", "-", "-n", "/raw", stdin=text + b"\n")
     path = run(example, "list", "/raw", "--paths").stdout.decode().strip()
@@ -123,30 +94,32 @@ def test_stdin_that_is_not_utf8_is_refused(example: Path) -> None:
     assert done.stderr.startswith(b"memfs: stdin: is not UTF-8 at byte 3\n")
 
 
-def test_a_reader_that_goes_away_is_no_error(example: Path) -> None:
+def test_a_closed_reader_of_stdout_is_exit_code_141_without_a_message(example: Path) -> None:
     process = subprocess.Popen(
         [*MEMFS, "list"], cwd=example, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout
     assert process.stderr
     process.stdout.close()
-    said = process.stderr.read()
+    stderr = process.stderr.read()
     process.stderr.close()
 
-    assert (process.wait(LIMIT), said) == (141, b"")
+    assert (process.wait(TIMEOUT_SECONDS), stderr) == (141, b"")
 
 
-def test_a_full_disk_behind_stdout_is_told(example: Path) -> None:
+def test_a_full_disk_behind_stdout_is_an_error(example: Path) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([*MEMFS, "list"], cwd=example, stdout=full, stderr=subprocess.PIPE, timeout=LIMIT)
+        done = subprocess.run(
+            [*MEMFS, "list"], cwd=example, stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT_SECONDS
+        )
 
     assert (done.returncode, done.stderr) == (1, b"memfs: no space left on device\n")
 
 
-def test_closed_streams_are_no_crash(example: Path) -> None:
+def test_closed_streams_do_not_crash(example: Path) -> None:
     def shell(line: str) -> "subprocess.CompletedProcess[bytes]":
         command = ["sh", "-c", line, "sh", *MEMFS]
-        return subprocess.run(command, cwd=example, env=environment(), capture_output=True, timeout=LIMIT)
+        return subprocess.run(command, cwd=example, env=environment(), capture_output=True, timeout=TIMEOUT_SECONDS)
 
     assert shell('"$@" add - <&-').stderr.startswith(b"memfs: stdin: is closed\n")
     assert shell('"$@" remove people/emma <&-').returncode == 2
@@ -165,18 +138,18 @@ def test_a_terminal_of_another_encoding_gets_escapes(example: Path) -> None:
 # --- signals and locks
 
 
-def test_ctrl_c_ends_with_130_and_no_words(example: Path) -> None:
+def test_ctrl_c_ends_with_130_and_no_message(example: Path) -> None:
     master, slave = pty.openpty()
     process = subprocess.Popen([*MEMFS, "add", "-"], cwd=example, stdin=slave, stderr=subprocess.PIPE)
     assert process.stderr
-    process.stderr.readline()  # it asks for the text now
+    process.stderr.readline()  # it waits for the text now
     process.send_signal(signal.SIGINT)
-    said = process.stderr.read()
+    stderr = process.stderr.read()
     process.stderr.close()
     os.close(master)
     os.close(slave)
 
-    assert (process.wait(LIMIT), said) == (130, b"")
+    assert (process.wait(TIMEOUT_SECONDS), stderr) == (130, b"")
 
 
 def test_a_locked_namespace_is_exit_code_4(example: Path) -> None:
@@ -186,7 +159,9 @@ def test_a_locked_namespace_is_exit_code_4(example: Path) -> None:
     )
     holder = os.open(example / "people", os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
-    done = subprocess.run([sys.executable, "-c", code], cwd=example, capture_output=True, text=True, timeout=LIMIT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=example, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+    )
     os.close(holder)
 
     assert (done.returncode, done.stdout) == (4, "")
@@ -198,10 +173,10 @@ def test_a_locked_namespace_is_exit_code_4(example: Path) -> None:
 
 def test_remove_asks_at_a_terminal(example: Path) -> None:
     no = on_terminal(example, "remove", "people/emma", typed="\n")
-    there = (example / "people/emma.md").exists()
+    still_exists = (example / "people/emma.md").exists()
     yes = on_terminal(example, "remove", "people/emma", "people/yuki", typed="y\n")
 
-    assert (no[0], there) == (1, True)
+    assert (no[0], still_exists) == (1, True)
     assert "people/emma.md  Emma Moreau\nDelete 1 memory with all kept versions? [y/N] nothing was removed\n" in no[1]
     assert yes[0] == 0
     assert yes[1].endswith(
@@ -220,7 +195,7 @@ def test_remove_at_a_terminal_goes_on_after_a_failure(example: Path) -> None:
     assert (code, "Delete" in seen, "'people/nobody': no such memory" in seen) == (1, False, True)
 
 
-def test_a_question_that_is_broken_off_ends_its_line(example: Path) -> None:
+def test_ctrl_c_at_a_question_ends_its_line(example: Path) -> None:
     command = [*MEMFS, "remove", "people/emma"]
     master, slave = pty.openpty()
     with subprocess.Popen(command, cwd=example, env=environment(), stdin=slave, stderr=subprocess.PIPE) as process:
@@ -237,20 +212,20 @@ def test_a_question_that_is_broken_off_ends_its_line(example: Path) -> None:
     assert (example / "people/emma.md").exists()
 
 
-def test_a_search_says_what_it_cost_to_who_asks_for_debug(example: Path) -> None:
-    told = run(example, "search", "peanut", MEMFS_LOG="debug").stderr.decode()
+def test_the_debug_log_has_the_duration_of_a_search(example: Path) -> None:
+    log = run(example, "search", "peanut", MEMFS_LOG="debug").stderr.decode()
 
-    assert re.search(r"memfs: debug: search: 2 hits in \d+\.\d\d ms, 45 memories known, index \w+\n", told)
+    assert re.search(r"memfs: debug: search: 2 hits in \d+\.\d\d ms, 45 memories known, index \w+\n", log)
     assert run(example, "search", "peanut").stderr == b""
 
 
-def test_move_at_a_terminal_tells_of_links_that_name_the_old_path(example: Path) -> None:
+def test_move_at_a_terminal_counts_links_with_the_old_path(example: Path) -> None:
     code, seen = on_terminal(example, "move", "people/bob", "/team", NO_COLOR="1")
-    told = [line for line in run(example, "check", "--all").stdout.decode().splitlines() if "[[people/bob]]" in line]
+    broken = [line for line in run(example, "check", "--all").stdout.decode().splitlines() if "[[people/bob]]" in line]
 
     assert code == 0
-    assert len(told) > 5
-    assert seen == (f"moved to team/bob.md\nnote: {len(told)} links have the old path; `memfs check` shows them\n")
+    assert len(broken) > 5
+    assert seen == (f"moved to team/bob.md\nnote: {len(broken)} links have the old path; `memfs check` shows them\n")
     _, seen = on_terminal(example, "move", "notes/dentist", "/health")
     assert seen == "moved to health/dentist.md\nnote: 1 link has the old path; `memfs check` shows it\n"
     run(example, "add", "Tea.", "--namespace", "/notes")
@@ -279,7 +254,7 @@ def test_colours_are_for_terminals_without_no_color(example: Path) -> None:
     assert b"\x1b[" not in run(example, "list").stdout
 
 
-def test_nothing_of_a_vault_reaches_the_terminal_raw(vault: Vault) -> None:
+def test_control_characters_of_a_vault_never_reach_the_terminal(vault: Vault) -> None:
     evil = "\x1b]0;owned\x07\x9b2J\u202egpj.exe\r"
     vault.add(f"{evil}\nBody.", namespace="/a", title=f"A{evil}\n\tB", type=evil, tags=[evil])
     (vault.root / f"a/\x1b[2J{evil[:4]}\nx.md").write_text(f"---\ntype: [{evil}\n---\n# {evil}\n")
@@ -292,7 +267,7 @@ def test_nothing_of_a_vault_reaches_the_terminal_raw(vault: Vault) -> None:
         assert "x1b" in seen or "u001b" in seen, words
 
 
-def test_read_on_a_terminal_ends_with_one_line_end(vault: Vault) -> None:
+def test_read_on_a_terminal_ends_with_one_line_break(vault: Vault) -> None:
     (vault.root / "bare.md").write_bytes(b"one\r\ntwo")
 
     assert on_terminal(vault.root, "read", "bare") == (0, "one\ntwo\n")
@@ -308,7 +283,7 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_edit_replaces_the_file_with_what_was_saved(example: Path, tmp_path: Path) -> None:
+def test_edit_replaces_the_file_with_the_saved_text(example: Path, tmp_path: Path) -> None:
     editor = script(tmp_path / "my editor", 'case "$1" in *.md) echo "Sings alto." >> "$1";; esac')
     done = run(example, "edit", "people/emma", VISUAL=f"'{editor}'", EDITOR="false", TMPDIR=str(tmp_path))
 
@@ -317,7 +292,7 @@ def test_edit_replaces_the_file_with_what_was_saved(example: Path, tmp_path: Pat
     assert list(tmp_path.glob("*.md")) == []
 
 
-def test_edit_that_changes_nothing_says_so(example: Path) -> None:
+def test_edit_without_a_change_prints_unchanged(example: Path) -> None:
     assert run(example, "edit", "people/emma", EDITOR="true").stdout == b"unchanged people/emma.md\n"
 
 
@@ -359,7 +334,7 @@ def test_an_editor_that_fails_changes_nothing(
     assert (example / "people/emma.md").read_bytes() == before
 
 
-def test_edit_without_a_terminal_starts_no_vi(example: Path, tmp_path: Path) -> None:
+def test_edit_without_a_terminal_does_not_start_vi(example: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     script(tmp_path / "bin" / "vi", 'echo "Sings alto." >> "$1"')
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
@@ -374,14 +349,14 @@ def test_edit_without_a_terminal_starts_no_vi(example: Path, tmp_path: Path) -> 
     assert on_terminal(example, "edit", "people/emma", PATH=path) == (0, "updated people/emma.md\n")
 
 
-def test_edit_tells_what_it_cannot_understand(example: Path) -> None:
+def test_edit_prints_problems_in_the_new_header(example: Path) -> None:
     done = run(example, "edit", "people/emma", EDITOR="sed -i s/importance:.*/importance:high/")
 
     assert done.returncode == 0
     assert re.match(rb"people/emma\.md:\d+: ", done.stderr)
 
 
-def test_ctrl_c_in_the_editor_is_the_editors_own(example: Path, tmp_path: Path) -> None:
+def test_ctrl_c_in_the_editor_is_left_to_the_editor(example: Path, tmp_path: Path) -> None:
     wait = "echo ready; while :; do sleep 0.05; done"
     editor = script(tmp_path / "editor", f"trap 'echo Caught. >> \"$1\"; exit 0' INT; {wait}")
     process = subprocess.Popen(
@@ -397,5 +372,5 @@ def test_ctrl_c_in_the_editor_is_the_editors_own(example: Path, tmp_path: Path) 
     last = process.stdout.readline()
     process.stdout.close()
 
-    assert (first, last, process.wait(LIMIT)) == (b"ready\n", b"updated people/emma.md\n", 0)
+    assert (first, last, process.wait(TIMEOUT_SECONDS)) == (b"ready\n", b"updated people/emma.md\n", 0)
     assert (example / "people/emma.md").read_text().endswith("\nCaught.\n")

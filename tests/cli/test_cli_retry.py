@@ -1,4 +1,4 @@
-"""`memfs retry`: what no model could read, and what is pending of agents that are gone."""
+"""`memfs retry`: failed batches, and pending logs of agents that are gone."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def left(vault: Vault, name: str = "7-aaaaaaaaaaaa/1", *stores: str) -> str:
     return name
 
 
-def test_what_failed_and_what_is_pending_are_listed_apart(memfs: Memfs, garden: Vault) -> None:
+def test_failed_batches_and_pending_logs_are_listed_separately(memfs: Memfs, garden: Vault) -> None:
     (name,) = failed(garden, "I drink tea")
     pending = left(garden, "7-aaaaaaaaaaaa/1", ALICE, "notes:/gone")
 
@@ -48,22 +48,22 @@ def test_what_failed_and_what_is_pending_are_listed_apart(memfs: Memfs, garden: 
     assert lines[6] == ("The next agent with these stores saves them; `memfs retry --drop PENDING` drops one.")
 
 
-def test_what_is_suggested_names_the_vault_too(memfs: Memfs, garden: Vault) -> None:
+def test_suggested_commands_contain_the_vault_option(memfs: Memfs, garden: Vault) -> None:
     failed(garden, "I drink tea")
     left(garden)
 
-    said = memfs("retry", "--vault", str(garden.root)).out
-    assert said.count("`memfs ") == said.count(f"`memfs --vault {garden.root} retry ") == 3
+    output = memfs("retry", "--vault", str(garden.root)).out
+    assert output.count("`memfs ") == output.count(f"`memfs --vault {garden.root} retry ") == 3
 
 
-def test_drop_wants_to_know_what(memfs: Memfs, garden: Vault) -> None:
+def test_drop_needs_a_batch_or_all(memfs: Memfs, garden: Vault) -> None:
     failed(garden, "I drink tea")
 
     assert memfs("retry", "--drop").code == 2
     assert memfs("retry", "--drop", "--all").out == "1 batch dropped\n"
 
 
-def test_where_nothing_failed_all_says_that_nothing_was_done(memfs: Memfs, garden: Vault) -> None:
+def test_all_without_a_failed_batch_does_nothing_and_lists_pending_logs(memfs: Memfs, garden: Vault) -> None:
     pending = left(garden)
 
     for words, done in ((("--all", "--drop"), "dropped"), (("--all",), "put back")):
@@ -73,7 +73,7 @@ def test_where_nothing_failed_all_says_that_nothing_was_done(memfs: Memfs, garde
     assert memfs("retry", "--all", "--vault", str(garden.root)).code == 0
 
 
-def test_json_has_keys_that_stay(memfs: Memfs, garden: Vault) -> None:
+def test_retry_json_has_stable_keys(memfs: Memfs, garden: Vault) -> None:
     failed(garden, "I drink tea")
     left(garden)
     value = memfs("retry", "--json").value
@@ -86,7 +86,7 @@ def test_json_has_keys_that_stay(memfs: Memfs, garden: Vault) -> None:
     assert memfs("retry", "--all", "--json").value["pending"] == []
 
 
-def test_listing_changes_no_byte_and_takes_nothing_over(memfs: Memfs, garden: Vault, snapshot: Snapshot) -> None:
+def test_listing_changes_no_file(memfs: Memfs, garden: Vault, snapshot: Snapshot) -> None:
     failed(garden, "I drink tea")
     left(garden)
     left(garden, "8-b")
@@ -99,7 +99,7 @@ def test_listing_changes_no_byte_and_takes_nothing_over(memfs: Memfs, garden: Va
     assert snapshot(garden.root) == before
 
 
-def test_what_a_process_holds_is_not_listed_until_it_is_gone(garden: Vault) -> None:
+def test_logs_of_a_live_process_are_not_listed(garden: Vault) -> None:
     manager = MemoryManager([facts_in(garden)])
     chats = [manager.attach() for _ in range(2)]
     for chat in chats:
@@ -110,7 +110,7 @@ def test_what_a_process_holds_is_not_listed_until_it_is_gone(garden: Vault) -> N
     assert [(one.stores, one.turns, one.facts) for one in list_pending(garden.root)] == [([ALICE], 2, 0)] * 2
 
 
-def test_one_batch_is_tried_again_and_then_pending(memfs: Memfs, garden: Vault) -> None:
+def test_a_retried_batch_becomes_pending(memfs: Memfs, garden: Vault) -> None:
     first, second = failed(garden, "I drink tea", "I like cake")
 
     assert memfs("retry", first).out == "1 batch put back: the next agent on this vault retries them\n"
@@ -119,14 +119,14 @@ def test_one_batch_is_tried_again_and_then_pending(memfs: Memfs, garden: Vault) 
     assert [(one["stores"], one["turns"]) for one in value["pending"]] == [([ALICE], 1)]
 
 
-def test_all_batches_are_tried_again(memfs: Memfs, garden: Vault) -> None:
+def test_all_failed_batches_can_be_retried(memfs: Memfs, garden: Vault) -> None:
     failed(garden, "I drink tea", "I like cake")
 
     assert memfs("retry", "--all").out.startswith("2 batches put back")
     assert (list_failed(garden.root), len(list_pending(garden.root))) == ([], 2)
 
 
-def test_what_failed_and_what_is_pending_can_be_dropped(memfs: Memfs, garden: Vault) -> None:
+def test_failed_batches_and_pending_logs_can_be_dropped(memfs: Memfs, garden: Vault) -> None:
     first, second = failed(garden, "I drink tea", "I like cake")
     left(garden)
     left(garden, "8-b")
@@ -149,7 +149,7 @@ def test_what_failed_and_what_is_pending_can_be_dropped(memfs: Memfs, garden: Va
         (["--drop", "7-"], "'7-': more than one batch begins with this"),
     ],
 )
-def test_a_name_that_fits_none_or_several_is_refused(
+def test_an_unknown_or_ambiguous_batch_name_is_refused(
     memfs: Memfs, garden: Vault, words: list[str], reason: str
 ) -> None:
     left(garden)
@@ -162,7 +162,7 @@ def test_a_name_that_fits_none_or_several_is_refused(
     assert memfs("retry", "--drop", "7-aaaaaaaaaaaa/1").code == 0
 
 
-def test_times_that_no_calendar_has_and_texts_that_harm_hide_nothing(memfs: Memfs, garden: Vault) -> None:
+def test_impossible_times_and_control_characters_do_not_hide_entries(memfs: Memfs, garden: Vault) -> None:
     place = room(garden, "failed")
     for number, time in enumerate(("1e300", "NaN", "-1e300")):
         (place / f"{number}.json").write_text(

@@ -1,4 +1,4 @@
-"""memfs scan: where files hold secrets, by path, line and kind, and never the secret."""
+"""`memfs scan`: the path, line and kind of secrets in files, never the secret."""
 
 import json
 import os
@@ -21,7 +21,7 @@ HINT = "hint: Remove it (`memfs edit PATH`)"
 
 @pytest.fixture
 def root(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A vault with a secret in a memory, in which the command is called."""
+    """A vault with a secret in a memory; the current directory."""
     (vault.root / "notes").mkdir()
     (vault.root / "notes" / "deploy.md").write_text(f"---\ntitle: Deploy\n---\n\nUse {TOKEN} for it.\n")
     (vault.root / "notes" / "tea.md").write_text("Alice drinks tea, and pays by 4111 1111 1111 1111.\n")
@@ -33,25 +33,25 @@ def scan(*words: str) -> int:
     return main(["scan", *words])
 
 
-def test_it_prints_place_and_kind_and_never_the_text(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_prints_place_and_kind_but_never_the_secret(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scan() == 1
-    said = capsys.readouterr()
-    assert said.out.splitlines() == [
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
         "notes/deploy.md:5: github-token",
         "notes/tea.md:1: card",
         "1 secret and 1 other finding in 3 files",
     ]
-    assert said.err.startswith(HINT)
-    assert TOKEN not in said.out + said.err
+    assert printed.err.startswith(HINT)
+    assert TOKEN not in printed.out + printed.err
 
 
-def test_it_finds_every_kind_of_secret(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_finds_every_kind_of_secret(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "all.md").write_text(SPOKEN)
 
     assert scan("all.md", "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert {one["kind"] for one in told["findings"]} == {kind for kind, _, _ in EACH}
-    assert not any(piece in json.dumps(told) for _, _, secret in EACH for piece in pieces(secret))
+    value = json.loads(capsys.readouterr().out)
+    assert {one["kind"] for one in value["findings"]} == {kind for kind, _, _ in EACH}
+    assert not any(piece in json.dumps(value) for _, _, secret in EACH for piece in pieces(secret))
 
 
 def test_json_has_stable_keys(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,12 +76,12 @@ def test_without_a_secret_the_exit_code_is_0(root: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out == "no secrets in 1 file\n"
 
 
-def test_the_example_vault_has_none(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_vault_has_no_secrets(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scan("--vault", str(example)) == 0
     assert capsys.readouterr().out.startswith("no secrets in ")
 
 
-def test_no_file_is_changed(root: Path, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_changes_no_file(root: Path, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
     before = snapshot(root)
 
     scan()
@@ -96,30 +96,34 @@ def test_no_file_is_changed(root: Path, snapshot: Snapshot, capsys: pytest.Captu
         ("/notes/tea.md", 1), ("{root}/notes/tea.md", 1), ("{root}", 3),
     ],
 )  # fmt: skip
-def test_places_are_named_as_everywhere(root: Path, word: str, files: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_takes_paths_and_namespaces_in_every_form(
+    root: Path, word: str, files: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     scan(word.format(root=root), "--json")
     assert json.loads(capsys.readouterr().out)["files"] == files
 
 
 @pytest.mark.parametrize("word", ["nothing", "../nothing.md", "/../outside.md"])
-def test_what_is_not_in_the_vault_is_not_looked_at(root: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_of_a_missing_path_is_an_error(root: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
     (root.parent / "outside.md").write_text(TOKEN)
 
     assert scan(word) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(f"memfs: {word!r}: no such file, directory or namespace in this vault\nhint: See ")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"memfs: {word!r}: no such file, directory or namespace in this vault\nhint: See ")
 
 
 @pytest.mark.parametrize("word", ["../outside.md", "notes/../../outside.md", "{root}/../outside.md", ".."])
-def test_what_lies_outside_the_vault_is_told_to(root: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scan_of_a_path_outside_the_vault_is_a_usage_error(
+    root: Path, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (root.parent / "outside.md").write_text(TOKEN)
     word = word.format(root=root)
 
     assert scan(word) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(f"memfs: {word!r}: outside the vault\nhint: Name what lies in {root}, or ")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"memfs: {word!r}: outside the vault\nhint: Name what lies in {root}, or ")
 
 
 def test_symlinks_are_not_followed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +137,7 @@ def test_symlinks_are_not_followed(root: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["secrets"] == 1
 
 
-def test_archive_sessions_and_other_texts_are_looked_at_and_what_is_hidden_is_not(
+def test_archive_sessions_and_other_text_files_are_scanned_but_hidden_files_are_not(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     SessionLog(root, "s-1", redaction=Policy({"secrets": "off"})).append({"role": "user", "content": f"a\n{TOKEN}"})
@@ -148,14 +152,14 @@ def test_archive_sessions_and_other_texts_are_looked_at_and_what_is_hidden_is_no
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "latin-1"])
-def test_a_text_in_another_encoding_is_looked_at(root: Path, encoding: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_in_another_encoding_is_scanned(root: Path, encoding: str, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "odd.md").write_bytes(f"é\n{TOKEN}\n".encode(encoding))
 
     assert scan("odd.md") == 1
     assert capsys.readouterr().out.startswith("odd.md:2: github-token\n")
 
 
-def test_a_hostile_name_does_nothing_to_a_terminal(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_a_file_name_are_escaped(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(os.fsdecode(os.fsencode(root) + b"/a\x1b[2J\xff.md")).write_text(TOKEN)
 
     assert scan() == 1
@@ -164,7 +168,7 @@ def test_a_hostile_name_does_nothing_to_a_terminal(root: Path, capsys: pytest.Ca
     assert "a\\x1b[2J\\udcff.md:1: github-token" in out
 
 
-def test_a_policy_says_what_is_looked_for(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_policy_selects_the_kinds_of_secrets(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "memfs.yaml").write_text("redaction: {github-token: off, card: reject}\n")
 
     assert scan() == 1
@@ -176,7 +180,7 @@ def test_a_policy_says_what_is_looked_for(root: Path, capsys: pytest.CaptureFixt
     ]  # fmt: skip
 
 
-def test_paths_come_by_stdin_too(root: Path) -> None:
+def test_paths_can_be_read_from_stdin(root: Path) -> None:
     command = [sys.executable, "-m", "memfs", "scan", "-z", "notes/tea.md"]
     done = subprocess.run(command, input=b"notes/deploy.md\0", cwd=root, capture_output=True)
 
@@ -193,13 +197,13 @@ def scan_listed(root: Path, listed: bytes, *words: str) -> "subprocess.Completed
     return subprocess.run(command, input=listed, cwd=root, capture_output=True)
 
 
-def test_an_empty_list_is_no_file(root: Path) -> None:
+def test_an_empty_list_on_stdin_scans_no_file(root: Path) -> None:
     done = scan_listed(root, b"")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"no secrets in 0 files\n", b"")
 
 
-def test_what_a_list_names_and_is_not_there_is_passed_over(root: Path) -> None:
+def test_missing_files_of_a_list_on_stdin_are_skipped(root: Path) -> None:
     listed = b"notes/deploy.md\0notes/gone.md\0../outside.md\0notes/{tea}.md\0"
     (root.parent / "outside.md").write_text(TOKEN)
     done = scan_listed(root, listed)
@@ -215,7 +219,7 @@ def test_what_a_list_names_and_is_not_there_is_passed_over(root: Path) -> None:
     assert scan_listed(root, listed, "notes/gone.md").stdout == b""
 
 
-def test_the_example_of_its_help_scans_what_git_says_changed(root: Path, git: Git) -> None:
+def test_the_help_example_scans_the_files_changed_in_git(root: Path, git: Git) -> None:
     (root / "notes" / "old.md").write_text("Old.\n")
     git(root.parent, "init", "-q")
     git(root.parent, "add", "vault/notes/tea.md", "vault/notes/old.md")
@@ -232,7 +236,7 @@ def test_the_example_of_its_help_scans_what_git_says_changed(root: Path, git: Gi
 # --- git
 
 
-def test_what_is_staged_is_looked_at_as_it_is_staged(root: Path, git: Git, capsys: pytest.CaptureFixture[str]) -> None:
+def test_staged_content_is_scanned_as_it_is_staged(root: Path, git: Git, capsys: pytest.CaptureFixture[str]) -> None:
     git(root, "init", "-q")
     git(root, "add", "notes/tea.md")
     (root / "notes" / "tea.md").write_text(f"{TOKEN}\n")  # not staged
@@ -251,7 +255,7 @@ def test_what_is_staged_is_looked_at_as_it_is_staged(root: Path, git: Git, capsy
     assert capsys.readouterr().out == "no secrets in 0 files\n"
 
 
-def test_a_vault_within_a_repository_sees_its_own_part(
+def test_a_vault_inside_a_repository_scans_only_its_own_files(
     tmp_path: Path, git: Git, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other.txt").write_text(TOKEN)
@@ -264,7 +268,7 @@ def test_a_vault_within_a_repository_sees_its_own_part(
     assert capsys.readouterr().out.splitlines()[0] == 'odd "näme".md:1: github-token'
 
 
-def test_a_hook_stops_a_commit_with_a_secret_and_lets_others_through(root: Path, git: Git) -> None:
+def test_a_pre_commit_hook_stops_only_commits_with_a_secret(root: Path, git: Git) -> None:
     git(root, "init", "-q")
     hook = root / ".git" / "hooks" / "pre-commit"
     hook.write_text(f"#!/bin/sh\nexec {sys.executable} -m memfs scan --staged\n")
@@ -280,7 +284,7 @@ def test_a_hook_stops_a_commit_with_a_secret_and_lets_others_through(root: Path,
     git(root, "commit", "-qam", "tea")
 
 
-def test_without_git_it_says_so(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_staged_without_git_is_an_error(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert scan("--staged") == 1
     assert "git: fatal: not a git repository" in capsys.readouterr().err
     assert scan("--staged", "notes") == 2

@@ -1,4 +1,4 @@
-"""Sessions on the command line: sessions, actors, expire, and what check says of logs."""
+"""`memfs sessions`, `actors` and `expire`, and session logs in `memfs check`."""
 
 import json
 import shutil
@@ -18,13 +18,13 @@ from memfs.cli.completion import run_complete
 NAME = "s-2026-11-15"
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def message(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": [{"text": text}]}
 
 
 def test_sessions_are_listed_with_filters(memfs: Memfs, example: Path) -> None:
-    SessionLog(example, "s/2", actor="bob").append(said("Hi."), time="2026-12-01T00:00:00Z")
-    SessionLog(example, "s/2", "helper").append(said("Hi."), time="2026-12-02T00:00:00Z")
+    SessionLog(example, "s/2", actor="bob").append(message("Hi."), time="2026-12-01T00:00:00Z")
+    SessionLog(example, "s/2", "helper").append(message("Hi."), time="2026-12-02T00:00:00Z")
 
     listed = memfs("sessions")
     assert [line.split()[:2] for line in listed.out.splitlines()[1:3]] == [[NAME, "alice"], ["s/2", "bob"]]
@@ -45,18 +45,18 @@ def test_a_session_is_shown_as_a_transcript(memfs: Memfs, example: Path) -> None
 
     assert "helper" not in shown.out
     log = SessionLog(example, NAME, "helper")
-    secret = log.append(said("\x1b[31mred\u202e"))
+    secret = log.append(message("\x1b[31mred\u202e"))
     assert "user (helper), " in memfs("sessions", "show", NAME).out
     assert "    \\x1b[31mred\\u202e\n" in memfs("sessions", "show", NAME, "--agent", "helper").out
-    log.redact(secret.id, said("-"))
+    log.redact(secret.id, message("-"))
     assert "Z, redacted\n    -\n" in memfs("sessions", "show", NAME, "--agent", "helper").out
     log.fork("other", at=secret.id)
-    log.append(said("another way"), branch="other")
+    log.append(message("another way"), branch="other")
     assert "another way" not in memfs("sessions", "show", NAME).out
     assert "another way" in memfs("sessions", "show", NAME, "--agent", "helper", "--branch", "other").out
 
 
-def test_what_is_not_there_says_so(memfs: Memfs) -> None:
+def test_a_missing_session_agent_or_branch_is_an_error_with_a_hint(memfs: Memfs) -> None:
     for words, hint in (
         (["show", "nothing"], "List the sessions with `memfs sessions list`."),
         (["show", NAME, "--agent", "nothing"], "Its agents: main."),
@@ -71,7 +71,7 @@ def test_what_is_not_there_says_so(memfs: Memfs) -> None:
     assert json.loads(memfs("sessions", "show", "nothing", "--json").err)["exit_code"] == 1
 
 
-def test_nothing_that_fulfils_a_condition_is_exit_code_1(memfs: Memfs) -> None:
+def test_no_matching_event_is_exit_code_1(memfs: Memfs) -> None:
     for action in ("show", "tail", "export"):
         done = memfs("sessions", action, NAME, "--where", "role = nope")
         assert (done.code, done.err) == (1, f"no event of {NAME} matches --where\n")
@@ -80,7 +80,7 @@ def test_nothing_that_fulfils_a_condition_is_exit_code_1(memfs: Memfs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "error"),
     [
         (["show", NAME, "--format", "markdown"], "--format is for export, not for show"),
         (["export", NAME, "--follow"], "--follow is for tail, not for export"),
@@ -88,14 +88,14 @@ def test_nothing_that_fulfils_a_condition_is_exit_code_1(memfs: Memfs) -> None:
         (["list", "--agent", "main"], "--agent is for show and tail and export, not for list"),
     ],
 )
-def test_an_option_that_an_action_does_not_know_is_refused(memfs: Memfs, words: list[str], said: str) -> None:
+def test_an_option_of_another_action_is_refused(memfs: Memfs, words: list[str], error: str) -> None:
     done = memfs("sessions", *words)
 
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"memfs: sessions: {said}\nhint: See `memfs sessions --help`.\n"
+    assert done.err == f"memfs: sessions: {error}\nhint: See `memfs sessions --help`.\n"
 
 
-def test_an_export_is_the_lines_of_the_log(memfs: Memfs, example: Path) -> None:
+def test_an_export_prints_the_lines_of_the_log(memfs: Memfs, example: Path) -> None:
     SessionLog(example, NAME).append({"role": "user", "content": [{"image": {"bytes": b"\x00"}}, {"text": "ü"}]})
     lines = (example / f"sessions/{NAME}/main.agent.jsonl").read_text().splitlines()
 
@@ -106,26 +106,26 @@ def test_an_export_is_the_lines_of_the_log(memfs: Memfs, example: Path) -> None:
     assert page.endswith("[image]\nü\n")
 
 
-def test_tail_follows_until_it_is_ended(example: Path) -> None:
+def test_tail_follows_until_it_is_stopped(example: Path) -> None:
     command = [sys.executable, "-m", "memfs", "--vault", str(example), "sessions", "tail", NAME, "-f", "--limit", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout
     assert "It opens at noon." in process.stdout.readline()
 
-    SessionLog(example, NAME).append(said("more"))
+    SessionLog(example, NAME).append(message("more"))
     assert process.stdout.readline().endswith("Z user: more\n")
-    SessionLog(example, NAME, "helper").append(said("and more"))
+    SessionLog(example, NAME, "helper").append(message("and more"))
     assert process.stdout.readline().endswith("Z user (helper): and more\n")
 
     shutil.move(example / f"sessions/{NAME}", example / "aside")  # as git does when it checks out another branch
-    SessionLog(example, NAME).append(said("begun anew"))
-    assert process.stdout.readline().endswith("Z user: begun anew\n")
+    SessionLog(example, NAME).append(message("started again"))
+    assert process.stdout.readline().endswith("Z user: started again\n")
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     process.stdout.close()
 
 
-def test_a_session_that_is_named_alone_is_told_how_it_is_shown(memfs: Memfs, example: Path) -> None:
+def test_a_session_without_an_action_gets_a_suggestion(memfs: Memfs, example: Path) -> None:
     for words in ([NAME], ["list", NAME]):
         done = memfs("sessions", *words)
         assert (done.code, done.out) == (2, "")
@@ -136,7 +136,7 @@ def test_a_session_that_is_named_alone_is_told_how_it_is_shown(memfs: Memfs, exa
     assert memfs("sessions", "show", NAME).err.endswith("\nhint: It is archived: add --archived.\n")
 
 
-def test_tail_ends_when_nobody_reads_it(example: Path) -> None:
+def test_tail_ends_when_its_reader_goes_away(example: Path) -> None:
     command = [sys.executable, "-m", "memfs", "--vault", str(example), "sessions", "tail", NAME, "-f", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout
@@ -147,8 +147,8 @@ def test_tail_ends_when_nobody_reads_it(example: Path) -> None:
     assert process.wait(30) == 0
 
 
-def test_expire_only_tells_unless_it_is_told_to(memfs: Memfs, example: Path) -> None:
-    SessionLog(example, "today").append(said("Hi."))
+def test_expire_moves_sessions_only_with_yes(memfs: Memfs, example: Path) -> None:
+    SessionLog(example, "today").append(message("Hi."))
 
     dry = memfs("expire", "0.0001", "--json")
     assert json.loads(dry.out)["moved"] is False
@@ -161,7 +161,7 @@ def test_expire_only_tells_unless_it_is_told_to(memfs: Memfs, example: Path) -> 
     assert memfs("expire", "-1").code == memfs("expire", "soon").code == memfs("expire").code == 2
 
 
-def test_check_shows_what_is_wrong_with_logs(memfs: Memfs, example: Path) -> None:
+def test_check_shows_problems_in_session_logs(memfs: Memfs, example: Path) -> None:
     file = example / f"sessions/{NAME}/main.agent.jsonl"
     file.with_name("main.agent (copy).jsonl").write_bytes(file.read_bytes())
     with file.open("a") as stream:
@@ -177,11 +177,11 @@ def test_check_shows_what_is_wrong_with_logs(memfs: Memfs, example: Path) -> Non
     assert "sessions/" not in memfs("check", "/facts").out
 
 
-def test_sessions_are_completed(
+def test_session_names_are_completed(
     vault: Vault, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SessionLog(vault, "a b/c").append(said("x"))
-    SessionLog(vault, "abc").append(said("x"))
+    SessionLog(vault, "a b/c").append(message("x"))
+    SessionLog(vault, "abc").append(message("x"))
     monkeypatch.chdir(vault.root)
 
     run_complete(["sessions", "t"])
@@ -191,11 +191,11 @@ def test_sessions_are_completed(
     assert capsys.readouterr().out.splitlines() == ["tail", "a b/c", "abc", "markdown"]
 
 
-def test_several_agents_are_shown_as_they_spoke(memfs: Memfs, example: Path) -> None:
+def test_events_of_several_agents_are_shown_in_order_of_time(memfs: Memfs, example: Path) -> None:
     one, two = SessionLog(example, "room", "one", actor="alice"), SessionLog(example, "room", "two", actor="bob")
     for number in range(3):
-        one.append(said(f"one {number}"), id=f"zz-{9 - number}", time=f"2026-11-15T10:30:0{2 * number}Z")
-        two.append(said(f"two {number}"), time=f"2026-11-15T10:30:0{2 * number + 1}Z")
+        one.append(message(f"one {number}"), id=f"zz-{9 - number}", time=f"2026-11-15T10:30:0{2 * number}Z")
+        two.append(message(f"two {number}"), time=f"2026-11-15T10:30:0{2 * number + 1}Z")
 
     lines = memfs("sessions", "tail", "room").out.splitlines()
     assert [line.rpartition(": ")[2] for line in lines] == ["one 0", "two 0", "one 1", "two 1", "one 2", "two 2"]
@@ -205,11 +205,11 @@ def test_several_agents_are_shown_as_they_spoke(memfs: Memfs, example: Path) -> 
     assert [line.split()[0] for line in memfs("actors").out.splitlines()[-2:]] == ["alice", "bob"]
 
 
-def test_a_branch_is_shown_of_the_agents_that_have_it(memfs: Memfs, example: Path) -> None:
+def test_a_branch_is_shown_only_from_the_logs_that_have_it(memfs: Memfs, example: Path) -> None:
     one = SessionLog(example, "room", "one")
-    one.fork("alt", at=one.append(said("trunk")).id)
-    one.append(said("branch"), branch="alt")
-    SessionLog(example, "room", "two").append(said("elsewhere"))
+    one.fork("alt", at=one.append(message("trunk")).id)
+    one.append(message("branch"), branch="alt")
+    SessionLog(example, "room", "two").append(message("elsewhere"))
 
     assert memfs("sessions", "show", "room").out.startswith("session room, 3 messages; branches: alt\n")
     assert json.loads(memfs("sessions", "show", "room", "--json").out)["branches"] == ["alt"]
@@ -221,5 +221,5 @@ def test_a_branch_is_shown_of_the_agents_that_have_it(memfs: Memfs, example: Pat
     assert "hint: Its branches: alt." in missed
 
 
-def test_a_number_of_days_that_cannot_be_says_what_can(memfs: Memfs) -> None:
+def test_an_invalid_number_of_days_has_a_hint(memfs: Memfs) -> None:
     assert "hint: Give a number from 0, such as 90." in memfs("expire", "-1").err

@@ -1,4 +1,4 @@
-"""`memfs strategies run`: a session distilled once more from the command line."""
+"""`memfs strategies run`: distil a session again."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_without_a_model_the_summary_is_extractive_and_the_others_are_off(memfs:
     assert "- user: It rains in Porto." in body
 
 
-def test_the_same_again_changes_nothing(memfs: Memfs, session: Vault) -> None:
+def test_running_a_strategy_again_changes_nothing(memfs: Memfs, session: Vault) -> None:
     memfs("strategies", "run", "s-9")
     before = session.read("summaries/alice/s-9/summary.md").text
 
@@ -57,7 +57,7 @@ def test_the_same_again_changes_nothing(memfs: Memfs, session: Vault) -> None:
     assert session.read("summaries/alice/s-9/summary.md").text == before
 
 
-def test_a_script_stands_for_a_model_and_json_has_keys_that_stay(memfs: Memfs, session: Vault, tmp_path: Path) -> None:
+def test_a_script_replaces_a_model_and_json_has_stable_keys(memfs: Memfs, session: Vault, tmp_path: Path) -> None:
     replies = script(tmp_path, [], [SUSHI])
     ran = memfs("strategies", "run", "s-9", "--strategy", "preferences", "--script", replies, "--json")
 
@@ -97,7 +97,7 @@ def test_a_model_is_named_by_its_module_or_by_the_environment(
         assert reason in ran.err
 
 
-def test_what_a_model_says_wrong_is_kept_and_said(memfs: Memfs, session: Vault, tmp_path: Path) -> None:
+def test_turns_with_an_unreadable_reply_are_kept_and_reported(memfs: Memfs, session: Vault, tmp_path: Path) -> None:
     replies = script(tmp_path, "prose", "more prose", "prose", "and more")
     ran = memfs("strategies", "run", "s-9", "--strategy", "facts", "--script", replies)
 
@@ -116,13 +116,13 @@ def test_episodes_come_with_reflections(memfs: Memfs, session: Vault, tmp_path: 
     ]  # fmt: skip
 
 
-def test_templates_are_those_of_the_settings(memfs: Memfs, session: Vault) -> None:
+def test_namespace_templates_come_from_the_settings(memfs: Memfs, session: Vault) -> None:
     Path("memfs.yaml").write_text('namespaces:\n  summary: "/short/{sessionId}"\n')
 
     assert "  created short/s-9/summary.md" in memfs("strategies", "run", "s-9", "--strategy", "summary").out
 
 
-def test_a_session_that_is_not_there_or_nobodys_is_an_error(memfs: Memfs, session: Vault) -> None:
+def test_a_missing_session_or_one_without_an_actor_is_an_error(memfs: Memfs, session: Vault) -> None:
     Path("memfs.yaml").write_text("version: 1\n")
     SessionLog(session, "anonymous").append({"role": "user", "content": "hello"})
 
@@ -135,7 +135,7 @@ def test_a_session_that_is_not_there_or_nobodys_is_an_error(memfs: Memfs, sessio
     assert memfs("strategies", "run", "anonymous", "--actor", "bob").out.startswith("anonymous: 1 message of bob")
 
 
-def test_what_each_actor_said_is_distilled_for_that_actor_alone(memfs: Memfs, session: Vault) -> None:
+def test_each_actors_messages_are_distilled_only_for_that_actor(memfs: Memfs, session: Vault) -> None:
     for who in ("alice", "bob"):
         SessionLog(session, "room", f"for-{who}", actor=who).append(
             {"role": "user", "content": f"Code of {who} is 99."}
@@ -149,11 +149,11 @@ def test_what_each_actor_said_is_distilled_for_that_actor_alone(memfs: Memfs, se
         body = session.read(f"summaries/{who}/room/summary.md").body
         assert f"Code of {who}" in body
         assert other not in body
-    told = memfs("strategies", "run", "room", "--strategy", "summary", "--json").value
-    assert (told["actor"], [one["actor"] for one in told["strategies"]]) == (None, ["alice", "bob"])
+    value = memfs("strategies", "run", "room", "--strategy", "summary", "--json").value
+    assert (value["actor"], [one["actor"] for one in value["strategies"]]) == (None, ["alice", "bob"])
 
 
-def test_an_actor_that_is_asked_for_gets_its_own_and_what_is_nobodys(memfs: Memfs, session: Vault) -> None:
+def test_the_actor_option_selects_its_own_logs_and_those_without_an_actor(memfs: Memfs, session: Vault) -> None:
     Path("memfs.yaml").write_text("version: 1\n")
     for name, who in {"a": "alice", "b": "bob", "c": ""}.items():
         SessionLog(session, "room", name, actor=who).append({"role": "user", "content": f"Said by {name}."})
@@ -179,7 +179,7 @@ def test_messages_of_agentcore_are_distilled_too(memfs: Memfs, session: Vault) -
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '"x"'])
-def test_a_script_that_is_none_is_an_error(memfs: Memfs, session: Vault, tmp_path: Path, text: str) -> None:
+def test_an_invalid_script_is_an_error(memfs: Memfs, session: Vault, tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.json").write_text(text)
     ran = memfs("strategies", "run", "s-9", "--script", str(tmp_path / "odd.json"))
 

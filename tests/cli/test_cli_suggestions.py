@@ -1,4 +1,4 @@
-"""What a person mistypes, leaves out or takes for something else is told, and the message knows the way on."""
+"""Mistakes on the command line: each gets a clear message and a hint that helps."""
 
 import json
 import re
@@ -11,11 +11,11 @@ from conftest import Memfs, Snapshot
 from memfs import Vault
 from memfs.cli.parser import COMMANDS_BY_NAME, SYNONYMS, with_vault_option
 
-# --- texts that are empty
+# --- empty texts
 
 
 @pytest.mark.parametrize("body", ["", "  "])
-def test_an_empty_body_is_refused_as_an_empty_text_is(memfs: Memfs, example: Path, body: str) -> None:
+def test_an_empty_body_is_refused_like_an_empty_text(memfs: Memfs, example: Path, body: str) -> None:
     before = (example / "people/bob.md").read_bytes()
     ran = memfs("update", "people/bob", "--body", body, "--tag", "x")
 
@@ -25,10 +25,10 @@ def test_an_empty_body_is_refused_as_an_empty_text_is(memfs: Memfs, example: Pat
     assert (example / "people/bob.md").read_bytes() == before
 
 
-# --- versions that are not there
+# --- missing versions
 
 
-def test_restore_without_versions_says_what_is_missing(memfs: Memfs) -> None:
+def test_restore_without_a_matching_version_is_an_error_with_a_hint(memfs: Memfs) -> None:
     hint = "hint: List the kept versions with `memfs versions`; memfs keeps one when it writes.\n"
 
     assert memfs("restore", "people/alice") == (
@@ -42,7 +42,7 @@ def test_restore_without_versions_says_what_is_missing(memfs: Memfs) -> None:
 # --- conditions
 
 
-def test_a_list_of_sessions_knows_what_it_can_be_asked_for(memfs: Memfs) -> None:
+def test_an_unknown_key_of_sessions_is_refused_with_the_known_keys(memfs: Memfs) -> None:
     ran = memfs("sessions", "--where", "foo = 1")
     keys = "session, actor, agents, messages, created, updated, path, actors"
 
@@ -62,14 +62,16 @@ def test_a_list_of_sessions_knows_what_it_can_be_asked_for(memfs: Memfs) -> None
         ("new", "add"), ("SEARCH", "search"), ("Lsit", "list"), ("mv", "move"), ("expalin-miss", "explain-miss"),
     ],
 )  # fmt: skip
-def test_a_command_of_another_program_or_in_capitals_gets_a_suggestion(memfs: Memfs, word: str, command: str) -> None:
+def test_a_command_name_of_another_program_or_in_capitals_gets_a_suggestion(
+    memfs: Memfs, word: str, command: str
+) -> None:
     ran = memfs(word, "people/bob")
 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == f"memfs: {word!r}: no such command\nhint: Did you mean `memfs {command}`?\n"
 
 
-def test_synonyms_are_words_of_no_command_for_commands() -> None:
+def test_synonyms_name_commands_and_are_none_themselves() -> None:
     assert COMMANDS_BY_NAME.keys() >= set(SYNONYMS.values())
     assert COMMANDS_BY_NAME.keys().isdisjoint(SYNONYMS)
 
@@ -82,21 +84,21 @@ def test_synonyms_are_words_of_no_command_for_commands() -> None:
         (("add", "tea", "--importence", "3"), "--importence", "--importance"),
     ],
 )  # fmt: skip
-def test_a_slip_in_an_option_gets_a_suggestion(memfs: Memfs, words: tuple[str, ...], wrong: str, right: str) -> None:
+def test_a_misspelled_option_gets_a_suggestion(memfs: Memfs, words: tuple[str, ...], wrong: str, right: str) -> None:
     ran = memfs(*words)
 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.endswith(f": no such option: {wrong}\nhint: Did you mean `{right}`?\n")
 
 
-def test_what_is_like_no_option_gets_none(memfs: Memfs) -> None:
+def test_an_option_similar_to_none_gets_no_suggestion(memfs: Memfs) -> None:
     assert memfs("list", "--qq").err == "memfs: list: no such option: --qq\nhint: See `memfs list --help`.\n"
     assert memfs("list", "-q").err == "memfs: list: no such option: -q\nhint: See `memfs list --help`.\n"
     assert memfs("list", "a", "b", "--", "--c").err.startswith("memfs: list: unexpected arguments: b --c\n")
 
 
 @pytest.mark.parametrize("line", ["--vault", "list --vault", "--vault '' list", "--vault= list"])
-def test_a_vault_that_is_not_named_is_told(memfs: Memfs, line: str) -> None:
+def test_an_empty_vault_option_is_a_usage_error(memfs: Memfs, line: str) -> None:
     ran = memfs(*shlex.split(line))
 
     assert (ran.code, ran.out) == (2, "")
@@ -104,7 +106,7 @@ def test_a_vault_that_is_not_named_is_told(memfs: Memfs, line: str) -> None:
     assert ran.err.count("\n") == 2
 
 
-def test_a_command_that_was_taken_for_the_vault_is_told(memfs: Memfs) -> None:
+def test_a_command_read_as_the_vault_is_explained(memfs: Memfs) -> None:
     assert memfs("--vault", "list").err == (
         "memfs: --vault: no command: 'list' was read as the directory\n"
         "hint: Name the vault before the command: `memfs --vault DIR list`.\n"
@@ -119,7 +121,7 @@ def test_a_command_that_was_taken_for_the_vault_is_told(memfs: Memfs) -> None:
         ("--offset", "10001", "a whole number from 0 to 10000"), ("--min-relevance", "7", "a number from 0 to 1"),
     ],
 )  # fmt: skip
-def test_numbers_out_of_bounds_are_all_told_alike(memfs: Memfs, option: str, value: str, allowed: str) -> None:
+def test_numbers_out_of_range_all_get_the_same_message(memfs: Memfs, option: str, value: str, allowed: str) -> None:
     ran = memfs("search", "tea", option, value)
 
     assert (ran.code, ran.out) == (2, "")
@@ -135,7 +137,7 @@ def test_numbers_out_of_bounds_are_all_told_alike(memfs: Memfs, option: str, val
     "command", ["list --paths", "check", "stats --at 2026-11-17", "audit", "prune --at 2030-01-01"]
 )
 @pytest.mark.parametrize("option", ["-n", "--namespace"])
-def test_a_namespace_is_named_by_an_option_everywhere(memfs: Memfs, command: str, option: str) -> None:
+def test_every_command_takes_the_namespace_as_an_option(memfs: Memfs, command: str, option: str) -> None:
     ran = memfs(*command.split(), option, "/facts/bob")
 
     assert ran == memfs(*command.split(), "/facts/bob")
@@ -145,11 +147,11 @@ def test_a_namespace_is_named_by_an_option_everywhere(memfs: Memfs, command: str
     assert twice.err.startswith(f"memfs: {command.partition(' ')[0]}: two namespaces: '/facts' and '/facts/bob'\n")
 
 
-def test_scan_takes_namespaces_as_options_too(memfs: Memfs) -> None:
+def test_scan_takes_namespaces_as_options(memfs: Memfs) -> None:
     assert memfs("scan", "-n", "/facts/bob", "-n", "/people") == memfs("scan", "/facts/bob", "/people")
 
 
-def test_list_is_narrowed_as_a_search_is(memfs: Memfs) -> None:
+def test_list_has_the_type_and_tag_filters_of_a_search(memfs: Memfs) -> None:
     facts = memfs("list", "--type", "fact", "--paths").out.splitlines()
     both = memfs("list", "--type", "fact", "--type", "person", "--paths").out.splitlines()
     tagged = memfs("list", "-n", "/people", "--tag", "MERIDIAN", "--tag", "tokyo", "--paths").out.splitlines()
@@ -180,7 +182,7 @@ def test_the_next_steps_of_init_can_be_copied(
 
 
 @pytest.mark.parametrize("name", ["my notes", "-x"])
-def test_commands_that_are_suggested_name_the_vault_that_was_named(
+def test_suggested_commands_contain_the_given_vault_and_can_be_copied(
     memfs: Memfs, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -207,20 +209,20 @@ def test_commands_that_are_suggested_name_the_vault_that_was_named(
         "status",
     ],
 )  # fmt: skip
-def test_every_message_that_suggests_a_command_names_the_vault(memfs: Memfs, example: Path, line: str) -> None:
+def test_every_message_that_suggests_a_command_contains_the_vault(memfs: Memfs, example: Path, line: str) -> None:
     (example / "notes" / "ask.md").write_text("Ask [[nobody]]. The password for staging is hunter2-x9.\n")
     (example / "notes" / "alone.md").write_text("Alone.\n")
-    plainly = memfs(*line.split())
+    without = memfs(*line.split())
     named = memfs("--vault", "../example", *line.split())
 
     commands = "|".join(COMMANDS_BY_NAME)
-    suggested = re.findall(rf"memfs (?:{commands})\b", plainly.out + plainly.err)
+    suggested = re.findall(rf"memfs (?:{commands})\b", without.out + without.err)
     assert suggested
     assert not re.findall(rf"memfs (?:{commands})\b", named.out + named.err)
     assert len(re.findall(r"memfs --vault \.\./example [a-z]", named.out + named.err)) == len(suggested)
 
 
-def test_only_commands_about_the_vault_name_it() -> None:
+def test_only_commands_on_a_vault_get_the_vault_option() -> None:
     text = "`memfs init DIR`, `memfs list --help`, memfs keeps one, `memfs keygen`, `memfs --help`"
 
     assert with_vault_option(text, "notes") == text
@@ -248,12 +250,12 @@ def test_an_empty_namespace_is_not_the_whole_vault(
     assert snapshot(example) == before
 
 
-def test_what_stands_behind_two_dashes_is_read_as_elsewhere(memfs: Memfs, example: Path) -> None:
+def test_arguments_after_two_dashes_are_parsed_as_before_them(memfs: Memfs, example: Path) -> None:
     assert memfs("expire", "--", "1").out == memfs("expire", "1").out
     assert memfs("list", "--", "/people").out == memfs("list", "/people").out
 
 
-# --- memories that are not there
+# --- missing memories
 
 
 @pytest.mark.parametrize(
@@ -276,32 +278,30 @@ def test_what_stands_behind_two_dashes_is_read_as_elsewhere(memfs: Memfs, exampl
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("command", ["read", "forget"])
-def test_a_memory_that_is_not_there_is_told_with_what_was_meant(
-    memfs: Memfs, command: str, ref: str, hint: str
-) -> None:
+def test_a_missing_memory_gets_a_suggestion(memfs: Memfs, command: str, ref: str, hint: str) -> None:
     ran = memfs(command, ref)
 
     assert (ran.code, ran.out.strip("[]\n")) == (1, "")
     assert ran.err.endswith(f": no such memory\nhint: {hint}\n")
 
 
-def test_what_was_forgotten_comes_back_by_the_hint(memfs: Memfs) -> None:
+def test_the_hint_for_an_archived_memory_brings_it_back(memfs: Memfs) -> None:
     memfs("forget", "people/bob")
-    told = [memfs(command, "people/bob").err for command in ("read", "versions", "restore")]
-    hint = told[0].partition("`memfs ")[2].partition("`")[0]
+    messages = [memfs(command, "people/bob").err for command in ("read", "versions", "restore")]
+    hint = messages[0].partition("`memfs ")[2].partition("`")[0]
 
-    assert len(set(told)) == 1
+    assert len(set(messages)) == 1
     assert memfs(*shlex.split(hint)).out == "moved to people/bob.md\n"
 
 
-def test_aliases_that_are_none_are_no_crash(memfs: Memfs, example: Path) -> None:
+def test_invalid_aliases_do_not_crash(memfs: Memfs, example: Path) -> None:
     (example / "odd.md").write_text("---\naliases: {a: 3}\ntitle: 7\n---\nOdd.\n")
     (example / "torn.md").write_bytes(b"\xff\xfe\n---\naliases: [")
 
     assert memfs("read", "Alice Morau").err.endswith("hint: Did you mean people/alice.md?\n")
 
 
-def test_each_of_several_gets_its_hint(memfs: Memfs) -> None:
+def test_each_of_several_missing_memories_gets_a_hint(memfs: Memfs) -> None:
     ran = memfs("forget", "people/bbo", "qqq", "people/emma")
 
     assert ran.out == "archived as archive/people/emma.md\n"
@@ -310,7 +310,7 @@ def test_each_of_several_gets_its_hint(memfs: Memfs) -> None:
     ]  # fmt: skip
 
 
-def test_a_file_outside_the_vault_is_told_so(memfs: Memfs, example: Path) -> None:
+def test_a_file_outside_the_vault_gets_a_hint(memfs: Memfs, example: Path) -> None:
     (example.parent / "tea.md").write_text("Tea.\n")
 
     assert memfs("read", "../tea.md").err == (
@@ -319,7 +319,7 @@ def test_a_file_outside_the_vault_is_told_so(memfs: Memfs, example: Path) -> Non
     )
 
 
-def test_a_name_in_a_hint_does_nothing_to_a_terminal(memfs: Memfs, example: Path) -> None:
+def test_control_characters_in_a_hint_are_escaped(memfs: Memfs, example: Path) -> None:
     (example / "notes" / "red\x1b[31mtea.md").write_text("Tea.\n")
     ran = memfs("read", "notes/redtea")
 

@@ -1,4 +1,4 @@
-"""What the system does not let memfs read, or in which letters: told, and never taken for not there."""
+"""Files that memfs may not read, and a wrong locale: reported, and never treated as missing files."""
 
 import json
 import os
@@ -21,7 +21,7 @@ import contextlib, io, os, sys
 from memfs.cli.main import main
 user, spare, root, *words = sys.argv[1:]
 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-    for one in (words, ["read", "nothing"]):  # imports what an ordinary user may not be able to
+    for one in (words, ["read", "nothing"]):  # import modules that an ordinary user may not be able to read
         main(["--vault", spare, *one])
 if os.geteuid() == 0:
     os.setgroups([]), os.setgid(int(user)), os.setuid(int(user))
@@ -53,13 +53,13 @@ def memfs(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ran:
 
 
 def hide(place: Path) -> None:
-    """Let nobody but root have a file or a directory."""
+    """Make a file or a directory readable only by root."""
     os.chown(place, 0, 0)
     place.chmod(0o700 if place.is_dir() else 0o600)
 
 
 @pytest.mark.parametrize("place", ["people", f"{BOB}.md"])
-def test_rotate_tells_of_what_may_need_the_old_key_still(root: Path, memfs: Ran, place: str) -> None:
+def test_rotate_reports_unreadable_files_that_may_need_the_old_key(root: Path, memfs: Ran, place: str) -> None:
     memfs("encrypt", BOB, "facts/bob/allergic-to-peanuts")
     hide(root / place)
 
@@ -70,16 +70,16 @@ def test_rotate_tells_of_what_may_need_the_old_key_still(root: Path, memfs: Ran,
 
 
 @pytest.mark.parametrize("words", [(), ("/people",)])
-def test_scan_tells_of_a_directory_that_it_cannot_look_at(root: Path, memfs: Ran, words: tuple[str, ...]) -> None:
+def test_scan_reports_an_unreadable_directory(root: Path, memfs: Ran, words: tuple[str, ...]) -> None:
     hide(root / "people")
 
-    said, facts = memfs("scan", *words), json.loads(memfs("scan", *words, "--json").stdout)
+    printed, value = memfs("scan", *words), json.loads(memfs("scan", *words, "--json").stdout)
 
-    assert said.stderr == "people: not scanned: Permission denied\n"
-    assert facts["skipped"] == [{"path": "people", "reason": "Permission denied"}]
+    assert printed.stderr == "people: not scanned: Permission denied\n"
+    assert value["skipped"] == [{"path": "people", "reason": "Permission denied"}]
 
 
-def test_doctor_leaves_what_cannot_be_read_to_a_person(root: Path, memfs: Ran) -> None:
+def test_doctor_counts_an_unreadable_file_as_a_problem_in_files(root: Path, memfs: Ran) -> None:
     hide(root / f"{BOB}.md")
     memfs("sync")
 
@@ -89,7 +89,7 @@ def test_doctor_leaves_what_cannot_be_read_to_a_person(root: Path, memfs: Ran) -
     assert f"{BOB}.md:1: Permission denied: not read\n" in memfs("check").stdout
 
 
-def test_eval_asks_on_where_an_expected_memory_cannot_be_read(root: Path, memfs: Ran) -> None:
+def test_eval_goes_on_if_an_expected_memory_cannot_be_read(root: Path, memfs: Ran) -> None:
     hide(root / "people")
 
     ran = memfs("eval", "--json")
@@ -100,13 +100,13 @@ def test_eval_asks_on_where_an_expected_memory_cannot_be_read(root: Path, memfs:
     assert facts["problems"][0]["reason"].endswith("cannot be read: Permission denied")
 
 
-def test_what_is_not_permitted_is_not_to_be_mended_in_an_editor(root: Path, memfs: Ran) -> None:
+def test_a_permission_error_has_a_hint_about_permissions(root: Path, memfs: Ran) -> None:
     hide(root / f"{BOB}.md")
 
     assert "hint: Check the permissions of the file" in memfs("append", BOB, "More.").stderr
 
 
-def test_a_locale_that_cannot_name_every_file_is_refused(root: Path) -> None:
+def test_a_locale_that_is_not_utf8_is_refused(root: Path) -> None:
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-m", "memfs", "--vault", str(root), "list"]
     ran = subprocess.run(command, env=ascii_only, cwd=REPOSITORY, capture_output=True, text=True)
@@ -118,7 +118,7 @@ def test_a_locale_that_cannot_name_every_file_is_refused(root: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [".memfs", ".memfs/index"])
-def test_status_tells_where_no_index_can_be_written(root: Path, memfs: Ran, place: str) -> None:
+def test_status_shows_where_no_index_can_be_written(root: Path, memfs: Ran, place: str) -> None:
     memfs("sync")
     hide(root / place)
 
