@@ -12,7 +12,7 @@ from conftest import REPOSITORY
 
 from memfs import AgentMemory, EnhancedAgentMemory, Vault
 from memfs.agent import ScriptedModel, WorkingMemory
-from memfs.agent.agent_memory.agent_memory import fused
+from memfs.agent.agent_memory.agent_memory import fuse
 from memfs.errors import InvalidSetupError, SecretRefusedError
 from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, VaultKeyedStore, VectorStore
 
@@ -328,8 +328,8 @@ def test_hits_of_two_kinds_become_one_list() -> None:
     words = [("a", "A", 1.0), ("b", "B", 0.5)]
     meaning = [("c", "C", 0.9), ("a", "A", 0.4), ("b", "old", 0.5)]
 
-    assert fused(words, meaning) == [("a", "A", 0.7), ("b", "B", 0.5), ("c", "C", 0.45)]
-    assert fused([], []) == []
+    assert fuse(words, meaning) == [("a", "A", 0.7), ("b", "B", 0.5), ("c", "C", 0.45)]
+    assert fuse([], []) == []
 
 
 def test_a_forget_takes_the_vector_too() -> None:
