@@ -25,7 +25,7 @@ def log(vault: Vault) -> SessionLog:
     return SessionLog(vault, "s-1", actor="alice")
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def make_message(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": [{"text": text}]}
 
 
@@ -33,8 +33,8 @@ def texts(log: SessionLog, **about: Any) -> list[str]:
     return [message["content"][0]["text"] for message in log.messages(**about)]
 
 
-def holding(root: Path, text: str) -> list[str]:
-    """The files below a directory that hold a text."""
+def files_containing(root: Path, text: str) -> list[str]:
+    """Return the files below a directory that contain a text."""
     files = [path for path in root.rglob("*") if path.is_file()]
     return [path.relative_to(root).as_posix() for path in files if text.encode() in path.read_bytes()]
 
@@ -44,33 +44,33 @@ def holding(root: Path, text: str) -> list[str]:
 
 def test_redaction_leaves_no_byte_of_the_original(vault: Vault, log: SessionLog, git: Git) -> None:
     git(vault.root, "init", "-q")
-    log.append(said("before"))
-    event = log.append(said(SECRET), metadata={"channel": "web"}, index=1)
-    log.append(said("after"))
-    assert holding(vault.root, SECRET) == [log.path]
+    log.append(make_message("before"))
+    event = log.append(make_message(SECRET), metadata={"channel": "web"}, index=1)
+    log.append(make_message("after"))
+    assert files_containing(vault.root, SECRET) == [log.path]
 
-    redacted = log.redact(event.id, said("[redacted]"))
+    redacted = log.redact(event.id, make_message("[redacted]"))
 
-    assert holding(vault.root, SECRET) == []
+    assert files_containing(vault.root, SECRET) == []
     assert texts(log) == ["before", "[redacted]", "after"]
     assert redacted == log.event(event.id)
     assert (redacted.is_redacted, redacted.metadata, redacted.record["index"]) == (True, {"channel": "web"}, 1)
-    log.append(said(SECRET), id=event.id)
-    log.append(said("more"))
+    log.append(make_message(SECRET), id=event.id)
+    log.append(make_message("more"))
     assert texts(log) == ["before", "[redacted]", "after", "more"]
 
 
-def test_an_event_that_is_removed_stays_so(vault: Vault, log: SessionLog) -> None:
+def test_a_removed_event_is_not_added_again(vault: Vault, log: SessionLog) -> None:
     event = log.append_payload({"blob": SECRET})
-    log.append(said("after"))
+    log.append(make_message("after"))
 
     log.remove(event.id)
 
-    assert holding(vault.root, SECRET) == []
+    assert files_containing(vault.root, SECRET) == []
     log.append_payload({"blob": SECRET}, id=event.id)
     assert [one.kind for one in log.events()] == ["message"]
     with pytest.raises(errors.SessionNotFoundError):
-        log.redact(event.id, said("x"))
+        log.redact(event.id, make_message("x"))
     with pytest.raises(errors.SessionNotFoundError):
         log.remove("e-nothing")
     with pytest.raises(errors.SessionNotFoundError):
@@ -79,87 +79,87 @@ def test_an_event_that_is_removed_stays_so(vault: Vault, log: SessionLog) -> Non
 
 
 def test_redaction_changes_no_other_byte(vault: Vault, log: SessionLog) -> None:
-    event = log.append(said(SECRET))
+    event = log.append(make_message(SECRET))
     file = vault.root / log.path
-    odd = b'not json\r\n{"id": "e-7",  "message" : {"role":"user"} }\n\xff\n\n<<<<<<< HEAD\ncut short'
+    tail = b'not json\r\n{"id": "e-7",  "message" : {"role":"user"} }\n\xff\n\n<<<<<<< HEAD\ncut short'
     with file.open("ab") as stream:
-        stream.write(odd)
+        stream.write(tail)
     file.chmod(0o640)
     head = file.read_bytes().splitlines(keepends=True)[0]
 
-    log.redact(event.id, said("-"))
+    log.redact(event.id, make_message("-"))
 
     data = file.read_bytes()
     assert data.startswith(head)
-    assert data.endswith(odd)
-    assert data.count(b"\n") == head.count(b"\n") + 1 + odd.count(b"\n")
+    assert data.endswith(tail)
+    assert data.count(b"\n") == head.count(b"\n") + 1 + tail.count(b"\n")
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_what_a_killed_append_left_of_a_message_is_redacted_too(vault: Vault, log: SessionLog) -> None:
-    log.append(said("before"))
+def test_a_partial_line_of_a_killed_append_is_redacted_too(vault: Vault, log: SessionLog) -> None:
+    log.append(make_message("before"))
     with (vault.root / log.path).open("ab") as file:
         file.write(
             b'{"id":"turn-1","time":"2026-01-01T00:00:00Z","message":{"role":"user","content":"' + SECRET.encode()
         )
-    log.append(said(SECRET), id="turn-1")
+    log.append(make_message(SECRET), id="turn-1")
 
-    log.redact("turn-1", said("-"))
+    log.redact("turn-1", make_message("-"))
 
-    assert holding(vault.root, SECRET) == []
+    assert files_containing(vault.root, SECRET) == []
     assert texts(log) == ["before", "-"]
 
 
 @pytest.mark.parametrize("content", [f"the code is {SECRET}, ünder us", {"text": SECRET}, (SECRET * 9).encode()])
-def test_what_a_lost_block_left_of_a_message_is_redacted_too(vault: Vault, log: SessionLog, content: Any) -> None:
+def test_fragments_of_a_damaged_line_are_redacted_too(vault: Vault, log: SessionLog, content: Any) -> None:
     file = vault.root / log.path
-    log.append(said("before"))
+    log.append(make_message("before"))
     event = log.append({"role": "user", "content": content})
     other, line = file.read_bytes().splitlines()[1:]
-    end, middle = line[40:], other[:40] + line[60:-4]  # the second begins with a part of another line
+    end, middle = line[40:], other[:40] + line[60:-4]  # the second starts with a part of another line
     file.write_bytes(b"\n".join([file.read_bytes() + end, middle, other[50:], b""]))
 
-    SessionLog(vault, "s-1").redact(event.id, said("-"))
+    SessionLog(vault, "s-1").redact(event.id, make_message("-"))
 
     assert end[20:] not in file.read_bytes()
     assert line[60:-4] not in file.read_bytes()
-    assert holding(vault.root, SECRET) == []
+    assert files_containing(vault.root, SECRET) == []
     assert [log.event(event.id).is_redacted, len(log.messages())] == [True, 2]
     assert other[50:] in file.read_bytes()  # of another message
     assert [problem.reason for problem in Sessions(vault).check()] == ["not JSON, or cut short: skipped"]
 
 
 @pytest.mark.parametrize("name", ["\ud800", "main", "s-1", "é", 'a"b\n'])
-def test_an_event_of_any_name_is_redacted_and_no_other_line(vault: Vault, log: SessionLog, name: str) -> None:
-    log.append(said("before"))
-    log.append(said(SECRET), id=name)
+def test_redaction_of_an_event_with_any_id_changes_no_other_line(vault: Vault, log: SessionLog, name: str) -> None:
+    log.append(make_message("before"))
+    log.append(make_message(SECRET), id=name)
     before = (vault.root / log.path).read_bytes().splitlines()
 
-    log.redact(name, said("-"))
+    log.redact(name, make_message("-"))
 
     after = (vault.root / log.path).read_bytes().splitlines()
     assert after[:2] == before[:2]
     assert texts(log) == ["before", "-"]
-    assert holding(vault.root, SECRET) == []
+    assert files_containing(vault.root, SECRET) == []
 
 
-def test_a_merge_does_not_bring_a_redacted_message_back(vault: Vault, log: SessionLog, git: Git) -> None:
+def test_a_merge_does_not_restore_a_redacted_message(vault: Vault, log: SessionLog, git: Git) -> None:
     git(vault.root, "init", "-q")
-    event = log.append(said(SECRET))
+    event = log.append(make_message(SECRET))
     git(vault.root, "add", ".")
-    git(vault.root, "commit", "-qm", "begun")
+    git(vault.root, "commit", "-qm", "started")
     git(vault.root, "switch", "-qc", "laptop")
-    log.append(said("laptop"))
+    log.append(make_message("laptop"))
     git(vault.root, "commit", "-qam", "laptop")
     git(vault.root, "switch", "-q", "main")
-    log.redact(event.id, said("-"))
+    log.redact(event.id, make_message("-"))
     git(vault.root, "commit", "-qam", "redacted")
     git(vault.root, "merge", "-q", "-m", "merged", "laptop")
 
     assert texts(log) == ["-", "laptop"]
     if SECRET in (vault.root / log.path).read_text():
         assert "which was redacted" in log.problems()[0].reason
-        log.redact(event.id, said("-"))
+        log.redact(event.id, make_message("-"))
     assert SECRET not in (vault.root / log.path).read_text()
     assert texts(log) == ["-", "laptop"]
 
@@ -168,23 +168,23 @@ REDACTOR = """
 import sys
 from memfs.agent.sessions import SessionLog
 log = SessionLog(sys.argv[1], "s-1")
-print("begun", flush=True)
+print("started", flush=True)
 for event in log.events():
     log.redact(event.id, {"role": "user", "content": [{"text": "-"}]})
 """
 
 
 def test_a_killed_redaction_leaves_the_old_line_or_the_new(vault: Vault, log: SessionLog) -> None:
-    chance, number = random.Random(3), 0
+    generator, number = random.Random(3), 0
     for _ in range(12):
         for _ in range(6):
-            log.append(said(f"{number} {SECRET} " + "x" * 200_000))
+            log.append(make_message(f"{number} {SECRET} " + "x" * 200_000))
             number += 1
         process = subprocess.Popen([sys.executable, "-c", REDACTOR, vault.root], stdout=subprocess.PIPE)
         assert process.stdout
         process.stdout.readline()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(chance.random() * 0.03)
+            process.wait(generator.random() * 0.03)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
@@ -192,25 +192,25 @@ def test_a_killed_redaction_leaves_the_old_line_or_the_new(vault: Vault, log: Se
         assert len(log.events()) == number
         assert log.problems() == []
         for event in SessionLog(vault, "s-1").events():
-            log.redact(event.id, said("-"))
-        SessionLog(vault, "s-1").append(said("the next writer clears what the killed one left"))
+            log.redact(event.id, make_message("-"))
+        SessionLog(vault, "s-1").append(make_message("the next writer removes the temporary files of the killed one"))
         number += 1
-        assert holding(vault.root, SECRET) == []
+        assert files_containing(vault.root, SECRET) == []
 
 
 # --- branches -----------------------------------------------------------------------------------------
 
 
-def test_a_branch_has_what_its_parent_had_and_its_own(log: SessionLog) -> None:
-    one, two = log.append(said("1")), log.append(said("2"))
-    log.append(said("3"))
+def test_a_branch_has_its_parents_events_up_to_the_fork_and_its_own(log: SessionLog) -> None:
+    one, two = log.append(make_message("1")), log.append(make_message("2"))
+    log.append(make_message("3"))
 
     log.fork("other", at=two.id)
-    a = log.append(said("a"), branch="other")
-    log.append(said("4"))
-    log.append(said("b"), branch="other")
+    a = log.append(make_message("a"), branch="other")
+    log.append(make_message("4"))
+    log.append(make_message("b"), branch="other")
     log.fork("third", at=a.id, parent="other")
-    log.append(said("x"), branch="third")
+    log.append(make_message("x"), branch="third")
     log.fork("early", at=one.id, parent="third")
 
     assert texts(log) == ["1", "2", "3", "4"]
@@ -224,12 +224,12 @@ def test_a_branch_has_what_its_parent_had_and_its_own(log: SessionLog) -> None:
     assert texts(log, branch="other", limit=2, offset=1) == ["2", "a"]
 
 
-def test_a_branch_begins_at_an_event_that_its_parent_has(log: SessionLog) -> None:
+def test_a_branch_starts_at_an_event_of_its_parent(log: SessionLog) -> None:
     with pytest.raises(errors.SessionNotFoundError):
         log.fork("x", at="e-1")
-    one = log.append(said("1"))
+    one = log.append(make_message("1"))
     log.fork("other", at=one.id)
-    own = log.append(said("a"), branch="other")
+    own = log.append(make_message("a"), branch="other")
 
     with pytest.raises(errors.SessionNotFoundError):
         log.fork("third", at=own.id)
@@ -242,8 +242,8 @@ def test_a_branch_begins_at_an_event_that_its_parent_has(log: SessionLog) -> Non
     assert texts(log, branch="other") == ["1", "a"]
 
 
-def test_forks_that_go_in_circles_end(vault: Vault, log: SessionLog) -> None:
-    one = log.append(said("1"))
+def test_circular_forks_do_not_loop_forever(vault: Vault, log: SessionLog) -> None:
+    one = log.append(make_message("1"))
     with (vault.root / log.path).open("a") as file:
         for name, parent in (("a", "b"), ("b", "a")):
             file.write(f'{{"id":"{name}","fork":{{"branch":"{name}","from":"{parent}","at":"{one.id}"}}}}\n')
@@ -256,9 +256,9 @@ def test_forks_that_go_in_circles_end(vault: Vault, log: SessionLog) -> None:
 
 
 def test_events_are_filtered_by_metadata_role_and_time(log: SessionLog) -> None:
-    log.append(said("1"), metadata={"channel": "web", "score": 3}, time="2026-01-01T10:00:00Z")
-    log.append(said("2", "assistant"), metadata={"channel": "mail"}, time=datetime(2026, 1, 2, tzinfo=UTC))
-    log.append(said("3"), metadata={"score": 7, "tags": ["a", "b"]}, time="2026-01-03T10:00:00+02:00")
+    log.append(make_message("1"), metadata={"channel": "web", "score": 3}, time="2026-01-01T10:00:00Z")
+    log.append(make_message("2", "assistant"), metadata={"channel": "mail"}, time=datetime(2026, 1, 2, tzinfo=UTC))
+    log.append(make_message("3"), metadata={"score": 7, "tags": ["a", "b"]}, time="2026-01-03T10:00:00+02:00")
     log.append_payload([1, 2])
 
     def found(*where: Any) -> list[str]:
@@ -279,7 +279,7 @@ def test_events_are_filtered_by_metadata_role_and_time(log: SessionLog) -> None:
         log.events(limit=-1)
 
 
-def test_a_state_is_the_last_of_its_name(log: SessionLog) -> None:
+def test_the_last_state_of_a_name_counts(log: SessionLog) -> None:
     assert log.state() is None
     log.set_state({"turn": 1})
     log.set_state([1], name="plan")
@@ -292,19 +292,19 @@ def test_a_state_is_the_last_of_its_name(log: SessionLog) -> None:
 # --- all sessions of a vault --------------------------------------------------------------------------
 
 
-def filled(vault: Vault) -> Sessions:
-    """Three sessions of two actors, of January, February and March."""
+def three_sessions(vault: Vault) -> Sessions:
+    """Create three sessions of two actors, in January, February and March."""
     for month, (session, actor) in enumerate((("s-1", "alice"), ("s/2", "bob"), ("s-3", "alice")), 1):
         now = datetime(2026, month, 1, tzinfo=UTC)
         log = SessionLog(vault, session, actor=actor, clock=lambda: now)  # noqa: B023  used at once
-        log.append(said("one"))
-        log.append(said("two", "assistant"), metadata={"channel": "web"})
-    SessionLog(vault, "s-3", "helper", clock=lambda: datetime(2026, 3, 2, tzinfo=UTC)).append(said("three"))
+        log.append(make_message("one"))
+        log.append(make_message("two", "assistant"), metadata={"channel": "web"})
+    SessionLog(vault, "s-3", "helper", clock=lambda: datetime(2026, 3, 2, tzinfo=UTC)).append(make_message("three"))
     return Sessions(vault, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
 
 
 def test_sessions_and_actors_are_listed(vault: Vault) -> None:
-    sessions = filled(vault)
+    sessions = three_sessions(vault)
 
     assert [(one.name, one.actor, one.agents, one.messages) for one in sessions.list()] == [
         ("s-1", "alice", ("main",), 2), ("s/2", "bob", ("main",), 2), ("s-3", "alice", ("helper", "main"), 3),
@@ -320,9 +320,9 @@ def test_sessions_and_actors_are_listed(vault: Vault) -> None:
             sessions.read(name)
 
 
-def test_sessions_are_no_memories(vault: Vault, snapshot: Snapshot) -> None:
+def test_sessions_are_not_memories(vault: Vault, snapshot: Snapshot) -> None:
     vault.add("Alice likes tuna.", "/facts")
-    filled(vault)
+    three_sessions(vault)
     (vault.root / "sessions/s-1/note.md").write_text("A zebra.\n")
 
     assert vault.search("zebra") == vault.search("one two") == []
@@ -335,8 +335,8 @@ def test_sessions_are_no_memories(vault: Vault, snapshot: Snapshot) -> None:
     assert snapshot(vault.root, ".memfs") == before
 
 
-def test_copies_of_logs_are_problems_and_stop_nobody(vault: Vault) -> None:
-    sessions = filled(vault)
+def test_copies_of_logs_are_reported_and_not_read(vault: Vault) -> None:
+    sessions = three_sessions(vault)
     place = vault.root / "sessions/s-1"
     copies = [
         "main.agent (copy).jsonl", "main.agent.jsonl~", ".main.agent.jsonl.swp", "main (copy).agent.jsonl",
@@ -359,8 +359,8 @@ def test_copies_of_logs_are_problems_and_stop_nobody(vault: Vault) -> None:
     assert len(found) == len(copies) + 1 + 1 + len(copies) + 1
 
 
-def test_a_log_that_cannot_be_read_hides_no_other(vault: Vault) -> None:
-    sessions = filled(vault)
+def test_an_unreadable_log_does_not_hide_the_others(vault: Vault) -> None:
+    sessions = three_sessions(vault)
     bad = vault.root / "sessions/s-3/helper.agent.jsonl"
     bad.unlink()
     os.mkfifo(bad)
@@ -371,9 +371,9 @@ def test_a_log_that_cannot_be_read_hides_no_other(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "symlink"])
-def test_what_stands_in_the_place_of_sessions_is_a_problem(vault: Vault, tmp_path: Path, kind: str) -> None:
+def test_a_file_or_symlink_named_sessions_is_reported(vault: Vault, tmp_path: Path, kind: str) -> None:
     elsewhere = Vault.init(tmp_path / "elsewhere")
-    filled(elsewhere)
+    three_sessions(elsewhere)
     if kind == "file":
         (vault.root / "sessions").write_text("mine")
     else:
@@ -385,45 +385,45 @@ def test_what_stands_in_the_place_of_sessions_is_a_problem(vault: Vault, tmp_pat
     with pytest.raises(errors.InvalidNamespaceError, match="not a directory of the vault"):
         log.messages()
     with pytest.raises(errors.InvalidNamespaceError, match="not a directory of the vault"):
-        log.append(said("x"))
+        log.append(make_message("x"))
     assert len(SessionLog(elsewhere, "s-1").messages()) == 2
 
 
-def test_old_sessions_move_to_the_archive_as_a_whole(vault: Vault) -> None:
-    sessions = filled(vault)
-    was = (vault.root / "sessions/s-1/main.agent.jsonl").read_bytes()
-    SessionLog(vault, "s/2", clock=lambda: datetime(2026, 3, 9, tzinfo=UTC)).append(said("still talking"))
+def test_expired_sessions_are_moved_to_the_archive_whole(vault: Vault) -> None:
+    sessions = three_sessions(vault)
+    before = (vault.root / "sessions/s-1/main.agent.jsonl").read_bytes()
+    SessionLog(vault, "s/2", clock=lambda: datetime(2026, 3, 9, tzinfo=UTC)).append(make_message("still talking"))
 
     assert [one.name for one in sessions.expired(30)] == ["s-1"]
     assert [one.name for one in sessions.list()] == ["s-1", "s-3", "s/2"]
     assert [(one.name, one.path) for one in sessions.expire(30)] == [("s-1", "archive/sessions/s-1")]
-    assert (vault.root / "archive/sessions/s-1/main.agent.jsonl").read_bytes() == was
+    assert (vault.root / "archive/sessions/s-1/main.agent.jsonl").read_bytes() == before
     assert [one.name for one in sessions.list()] == ["s-3", "s/2"]
     assert [one.name for one in Sessions(vault, archived=True).list()] == ["s-1"]
     assert len(SessionLog(vault, "s-1", archived=True).messages()) == 2
     assert vault.list(archived=True) == []
     assert sessions.expire(30) == []
 
-    SessionLog(vault, "s-1", clock=lambda: datetime(2026, 1, 5, tzinfo=UTC)).append(said("again"))
+    SessionLog(vault, "s-1", clock=lambda: datetime(2026, 1, 5, tzinfo=UTC)).append(make_message("again"))
     assert [one.path for one in sessions.expire(30)] == ["archive/sessions/s-1-2"]
     for days in (-1, True, "7", float("nan")):
         with pytest.raises(errors.InvalidSearchError):
             sessions.expire(days)  # type: ignore[arg-type]
 
 
-def test_a_session_that_goes_on_is_not_moved(vault: Vault) -> None:
+def test_a_session_that_continues_after_expiry_gets_a_new_log(vault: Vault) -> None:
     log = SessionLog(vault, "s-1")
-    log.append(said("one"))
+    log.append(make_message("one"))
     sessions = Sessions(vault, clock=lambda: datetime.now(UTC) + timedelta(days=1))
 
     assert [one.name for one in sessions.expire(0.5)] == ["s-1"]
-    log.append(said("two"))
+    log.append(make_message("two"))
     assert texts(log) == ["two"]
     assert texts(SessionLog(vault, "s-1", archived=True)) == ["one"]
 
 
-def test_a_session_is_removed_with_all_that_lies_in_it(vault: Vault) -> None:
-    sessions = filled(vault)
+def test_a_session_is_removed_with_all_files_in_its_directory(vault: Vault) -> None:
+    sessions = three_sessions(vault)
     shutil.copy(vault.root / "sessions/s-3/main.agent.jsonl", vault.root / "sessions/s-3/main.agent.jsonl~")
 
     sessions.remove("s-3")
@@ -435,7 +435,7 @@ def test_a_session_is_removed_with_all_that_lies_in_it(vault: Vault) -> None:
 
 
 def test_a_session_is_removed_with_directories_in_it(vault: Vault, log: SessionLog) -> None:
-    log.append(said("gone"))
+    log.append(make_message("gone"))
     backup = vault.root / "sessions/s-1/.backup/old"
     backup.mkdir(parents=True)
     (backup / "copy").write_text("gone")

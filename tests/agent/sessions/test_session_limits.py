@@ -1,4 +1,4 @@
-"""Sessions at the limits of the system: no descriptor left, a log as large as logs get, a line as long as lines get."""
+"""Sessions at their limits: no free descriptors, logs and lines of maximum size, forks during a pause or lock."""
 
 import gc
 import os
@@ -16,7 +16,7 @@ from memfs.agent.sessions.paths import MAX_LOG_BYTES
 from memfs.fs.gc_pause import gc_paused
 
 
-def said(text: str) -> dict[str, Any]:
+def make_message(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
@@ -46,10 +46,10 @@ try:
 except StorageError:
     print("refused", end=" ")
 if not spare:
-    for ask in (log.read, log.exists, sessions.list, lambda: sessions.remove("s-1")):
+    for call in (log.read, log.exists, sessions.list, lambda: sessions.remove("s-1")):
         try:
-            ask()
-            print("answered", end=" ")
+            call()
+            print("returned", end=" ")
         except StorageError:
             pass
 for fd in taken[: len(taken) - spare]:
@@ -77,76 +77,78 @@ def test_without_descriptors_an_append_is_written_or_refused_and_leaks_none(
     assert outcomes == {"written", "refused"}
 
 
-def filled(path: Path, size: int) -> None:
-    """Have a log of this size: of few lines, each a state."""
+def fill_log(path: Path, size: int) -> None:
+    """Grow a log to this size with a few long lines, each a state."""
     with path.open("ab") as file:
-        while (room := size - file.tell()) > 0:
-            length = min(room, MAX_LINE_BYTES) if room - MAX_LINE_BYTES > 1000 or room <= MAX_LINE_BYTES else room // 2
+        while (space := size - file.tell()) > 0:
+            length = (
+                min(space, MAX_LINE_BYTES) if space - MAX_LINE_BYTES > 1000 or space <= MAX_LINE_BYTES else space // 2
+            )
             opening = f'{{"id":"filler-{file.tell()}","state":"'.encode()
             file.write(opening + b"x" * (length - len(opening) - 3) + b'"}\n')
 
 
 def test_a_log_is_never_larger_than_can_be_read(vault: Vault) -> None:
     log = SessionLog(vault, "s-1")
-    first = log.append(said("first"))
-    filled(vault.root / log.path, MAX_LOG_BYTES - 1000)
-    log.append(said("still fits"))
+    first = log.append(make_message("first"))
+    fill_log(vault.root / log.path, MAX_LOG_BYTES - 1000)
+    log.append(make_message("still fits"))
 
     for other in (log, SessionLog(vault, "s-1")):
         with pytest.raises(errors.StorageError, match=r"sessions/s-1/main\.agent\.jsonl: full") as caught:
-            other.append(said("x" * 1000))
+            other.append(make_message("x" * 1000))
         assert caught.value.hint == "Continue in another session."
     with pytest.raises(errors.StorageError, match="full"):
-        log.redact(first.id, said("y" * 2000))
+        log.redact(first.id, make_message("y" * 2000))
 
     assert [one["content"] for one in SessionLog(vault, "s-1").messages()] == ["first", "still fits"]
-    log.append(said("small"), id="own")
+    log.append(make_message("small"), id="own")
     assert os.stat(vault.root / log.path).st_size <= MAX_LOG_BYTES
 
 
 @pytest.mark.parametrize("name", ["", "own", "\u00e9" * 500])
-def test_the_longest_line_that_is_written_is_read(vault: Vault, name: str) -> None:
+def test_the_longest_line_that_can_be_written_can_be_read(vault: Vault, name: str) -> None:
     log = SessionLog(vault, "s-1")
-    known = log.append(said(""), id=name and f"{name}-")
+    known = log.append(make_message(""), id=name and f"{name}-")
     with (vault.root / log.path).open("rb") as file:
         short = len(file.read().splitlines()[-1]) + 1
-    room = MAX_LINE_BYTES - short + bool(name)
+    space = MAX_LINE_BYTES - short + bool(name)
     with pytest.raises(errors.InvalidMemoryError, match="larger than 32 MiB"):
-        log.append(said("x" * (room + 1)), id=name)
+        log.append(make_message("x" * (space + 1)), id=name)
 
-    log.append(said("x" * room), id=name)
+    log.append(make_message("x" * space), id=name)
 
-    assert [len(one["content"]) for one in SessionLog(vault, "s-1").messages()] == [0, room]
+    assert [len(one["content"]) for one in SessionLog(vault, "s-1").messages()] == [0, space]
     assert known.id
     assert not log.problems()
 
 
-@pytest.mark.parametrize("runs", [True, False], ids=["runs", "stands"])
-def test_reading_a_long_log_leaves_the_collector_as_it_was(vault: Vault, runs: bool) -> None:
+@pytest.mark.parametrize("is_enabled", [True, False], ids=["enabled", "disabled"])
+def test_reading_a_long_log_restores_the_state_of_the_garbage_collector(vault: Vault, is_enabled: bool) -> None:
     log = SessionLog(vault, "s-1")
-    log.append_many({"message": said("x" * 100)} for _ in range(5000))
-    rounds: list[int] = []
+    log.append_many({"message": make_message("x" * 100)} for _ in range(5000))
+    generations: list[int] = []
 
     def count(phase: str, about: dict[str, int]) -> None:
-        rounds.append(about["generation"])
+        generations.append(about["generation"])
 
     before = gc.isenabled()
     gc.callbacks.append(count)
     try:
-        gc.enable() if runs else gc.disable()
-        rounds.clear()
-        reading = SessionLog(vault, "s-1").read()
-        during, after = len(rounds), gc.isenabled()
+        gc.enable() if is_enabled else gc.disable()
+        generations.clear()
+        parsed = SessionLog(vault, "s-1").read()
+        during, after = len(generations), gc.isenabled()
     finally:
         gc.enable() if before else gc.disable()
         gc.callbacks.remove(count)
 
-    assert len(reading.events) == 5000
-    assert during <= 4  # a beginning and an end each; 5,000 events would make it look about forty times
-    assert after == runs
+    assert len(parsed.events) == 5000
+    assert during <= 4  # a start and a stop each; without the pause, 5,000 events would trigger about forty collections
+    assert after == is_enabled
 
 
-def test_an_error_within_a_pause_ends_it() -> None:
+def test_an_exception_ends_a_pause_of_the_garbage_collector() -> None:
     with pytest.raises(ValueError, match="invalid literal"), gc_paused():
         int("no")
 
@@ -178,11 +180,11 @@ print(paused_here, is_running, gc.isenabled())
 """
 
 
-def test_the_collector_runs_in_a_child_that_is_forked_within_a_pause(run_script: Script) -> None:
+def test_the_garbage_collector_runs_in_a_child_forked_during_a_pause(run_script: Script) -> None:
     assert run_script(FORKED).stdout == "True True True\n"
 
 
-def test_a_mutex_that_another_thread_holds_is_free_in_a_forked_child(run_script: Script) -> None:
+def test_a_mutex_held_by_another_thread_is_free_in_a_forked_child(run_script: Script) -> None:
     code = """
 import threading
 from memfs.after_fork import Mutex
@@ -208,7 +210,7 @@ thread.join()
     assert run_script(code, timeout=20).stdout == "0 False\n"
 
 
-def test_a_mutex_that_the_forking_thread_holds_stays_its_own_in_the_child(run_script: Script) -> None:
+def test_a_mutex_held_by_the_forking_thread_stays_held_in_the_child(run_script: Script) -> None:
     code = """
 from memfs.after_fork import Mutex
 

@@ -1,4 +1,4 @@
-"""The log of a session: appended by any number of processes, torn by none, read whatever is in it."""
+"""SessionLog: appends of several processes, damaged lines, git merges, read and write errors."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def log(vault: Vault) -> SessionLog:
     return SessionLog(vault, "s-1", actor="alice")
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def make_message(text: str, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": [{"text": text}]}
 
 
@@ -46,27 +46,27 @@ def log_path(vault: Vault, log: SessionLog) -> Path:
 
 def start(code: str, *arguments: object) -> "subprocess.Popen[str]":
     """Run Python text in a process of its own, with its streams open."""
-    head = "import sys, os; from memfs.agent.sessions import SessionLog\n"
-    command = [sys.executable, "-c", head + code, *map(str, arguments)]
+    imports = "import sys, os; from memfs.agent.sessions import SessionLog\n"
+    command = [sys.executable, "-c", imports + code, *map(str, arguments)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-# --- what is appended is there ------------------------------------------------------------------------
+# --- appending and reading ------------------------------------------------------------------------
 
 
 def test_a_message_is_a_line_of_json_in_the_vault(vault: Vault, log: SessionLog) -> None:
-    event = log.append(said("Hello"), metadata={"channel": "web"})
+    event = log.append(make_message("Hello"), metadata={"channel": "web"})
 
-    head, line = map(json.loads, log_path(vault, log).read_text().splitlines())
+    header, line = map(json.loads, log_path(vault, log).read_text().splitlines())
     assert log.path == "sessions/s-1/main.agent.jsonl"
-    assert (head["memfs"], head["session"], head["agent"], head["actor"]) == (1, "s-1", "main", "alice")
+    assert (header["memfs"], header["session"], header["agent"], header["actor"]) == (1, "s-1", "main", "alice")
     assert line == {
-        "id": event.id, "time": line["time"], "message": said("Hello"), "metadata": {"channel": "web"},
+        "id": event.id, "time": line["time"], "message": make_message("Hello"), "metadata": {"channel": "web"},
     }  # fmt: skip
 
 
 @given(JSON)
-def test_what_is_restored_equals_what_was_given(value: Any) -> None:
+def test_a_value_is_read_as_it_was_written(value: Any) -> None:
     from memfs.agent.sessions.line_encoder import encode_line
 
     line = encode_line({"id": "e-1", "time": "", "message": {"role": "user", "content": value}})
@@ -76,39 +76,41 @@ def test_what_is_restored_equals_what_was_given(value: Any) -> None:
     assert repr(event.message["content"]) == repr(value)
 
 
-def test_some_lines_of_a_log_are_found_without_the_others() -> None:
-    assert list(select_lines(b"head\na x\nb\nx c x\nd", b"x")) == [b"head", b"a x", b"x c x"]
-    assert list(select_lines(b"head x\nx", b"x")) == [b"head x", b"x"]
-    assert list(select_lines(b"head", b"x")) == [b"head"]
+def test_select_lines_yields_the_header_and_the_matching_lines() -> None:
+    assert list(select_lines(b"header\na x\nb\nx c x\nd", b"x")) == [b"header", b"a x", b"x c x"]
+    assert list(select_lines(b"header x\nx", b"x")) == [b"header x", b"x"]
+    assert list(select_lines(b"header", b"x")) == [b"header"]
     assert list(select_lines(b"", b"x")) == [b""]
 
 
 def test_a_lone_surrogate_survives(log: SessionLog) -> None:
-    log.append(said("half \ud83d of it, \u2028 and \x00"))
+    log.append(make_message("half \ud83d of it, \u2028 and \x00"))
 
-    assert log.messages() == [said("half \ud83d of it, \u2028 and \x00")]
+    assert log.messages() == [make_message("half \ud83d of it, \u2028 and \x00")]
 
 
 def test_the_same_id_is_appended_once(vault: Vault, log: SessionLog) -> None:
-    log.append(said("once"), id="turn-1")
-    log.append(said("twice"), id="turn-1")
-    SessionLog(vault, "s-1").append(said("thrice"), id="turn-1")
-    log.append_many([{"message": said("four"), "id": "turn-2"}, {"message": said("five"), "id": "turn-2"}])
+    log.append(make_message("once"), id="turn-1")
+    log.append(make_message("twice"), id="turn-1")
+    SessionLog(vault, "s-1").append(make_message("thrice"), id="turn-1")
+    log.append_many(
+        [{"message": make_message("four"), "id": "turn-2"}, {"message": make_message("five"), "id": "turn-2"}]
+    )
 
-    assert log.messages() == [said("once"), said("four")]
+    assert log.messages() == [make_message("once"), make_message("four")]
 
 
-def test_ids_sort_as_messages_were_appended_also_when_the_clock_goes_back(vault: Vault) -> None:
+def test_ids_sort_in_append_order_even_if_the_clock_goes_back(vault: Vault) -> None:
     times = iter([datetime(2026, 1, 1, 0, 0, 9 - second // 2, tzinfo=UTC) for second in range(20)])
     log = SessionLog(vault, "s-1", clock=lambda: next(times))
 
-    ids = [log.append(said(str(number))).id for number in range(8)]
+    ids = [log.append(make_message(str(number))).id for number in range(8)]
 
     assert ids == sorted(set(ids))
     assert [message["content"][0]["text"] for message in log.messages()] == list("01234567")
 
 
-def test_what_json_has_no_word_for_is_refused_before_the_disk_is_touched(vault: Vault, log: SessionLog) -> None:
+def test_an_unencodable_message_is_refused_before_anything_is_written(vault: Vault, log: SessionLog) -> None:
     circle: list[Any] = []
     circle.append(circle)
     for bad in ({"content": object()}, {"content": circle}, {"content": {1, 2}}):
@@ -117,29 +119,29 @@ def test_what_json_has_no_word_for_is_refused_before_the_disk_is_touched(vault: 
     with pytest.raises(errors.InvalidMemoryError, match="message"):
         log.append("text")  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidMemoryError, match="a reserved key of the log"):
-        log.append(said("x"), redacted=True)
+        log.append(make_message("x"), redacted=True)
     with pytest.raises(errors.InvalidMemoryError, match="not a time"):
-        log.append(said("x"), time="yesterday")
+        log.append(make_message("x"), time="yesterday")
 
     assert not (vault.root / "sessions").exists()
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "/", ".", "..", "con", "-x", "~x", " ", "x.md", "ü%41", "{0}", "a\\b"])
-def test_any_name_is_one_segment(vault: Vault, name: str) -> None:
+def test_any_session_name_becomes_one_path_segment(vault: Vault, name: str) -> None:
     if not name.strip():
         with pytest.raises(errors.InvalidNamespaceError):
             SessionLog(vault, name)
         return
     log = SessionLog(vault, name, name, actor=name)
-    log.append(said("x"))
+    log.append(make_message("x"))
 
     found = [path for path in vault.root.rglob("*.jsonl") if path.is_file()]
     assert [path.parent.parent for path in found] == [vault.root / "sessions"]
-    assert SessionLog(vault, name, name).messages() == [said("x")]
+    assert SessionLog(vault, name, name).messages() == [make_message("x")]
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "\ud800", None, 7])
-def test_what_cannot_be_a_name_is_refused(vault: Vault, name: Any) -> None:
+def test_an_invalid_name_is_refused(vault: Vault, name: Any) -> None:
     with pytest.raises(errors.InvalidNamespaceError):
         SessionLog(vault, name)
     with pytest.raises(errors.InvalidNamespaceError):
@@ -147,14 +149,14 @@ def test_what_cannot_be_a_name_is_refused(vault: Vault, name: Any) -> None:
 
 
 def test_a_session_whose_name_differs_in_case_only_is_refused(vault: Vault) -> None:
-    SessionLog(vault, "Alice").append(said("mine"))
+    SessionLog(vault, "Alice").append(make_message("mine"))
 
     with pytest.raises(errors.InvalidNamespaceError, match="but for case"):
-        SessionLog(vault, "alice").append(said("yours"))
+        SessionLog(vault, "alice").append(make_message("yours"))
     assert SessionLog(vault, "alice").messages() == []
 
 
-def test_a_scope_handle_reaches_no_sessions(vault: Vault) -> None:
+def test_a_scope_has_no_access_to_sessions(vault: Vault) -> None:
     with pytest.raises(errors.InvalidNamespaceError, match="outside of this scope"):
         SessionLog(vault.scope("/facts"), "s-1")
 
@@ -169,8 +171,8 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def test_four_processes_lose_nothing_and_keep_their_order(vault: Vault, log: SessionLog) -> None:
-    log.append(said("first:0"))
+def test_four_processes_lose_no_message_and_keep_their_order(vault: Vault, log: SessionLog) -> None:
+    log.append(make_message("first:0"))
     writers = [start(WRITER, vault.root, name, 50) for name in "abcd"]
     for writer in writers:
         assert writer.stdout
@@ -180,14 +182,14 @@ def test_four_processes_lose_nothing_and_keep_their_order(vault: Vault, log: Ses
         writer.stdin.write("go\n")
         writer.stdin.flush()
     assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
-    log.append(said("last:0"))
+    log.append(make_message("last:0"))
 
     events = log.events()
     texts = [event.message["content"][0]["text"].split(":") for event in events]
     assert len({event.id for event in events}) == len(events) == 202
     assert [event.id for event in events] == sorted(event.id for event in events)
     for name in "abcd":
-        assert [int(number) for who, number in texts if who == name] == list(range(50))
+        assert [int(number) for writer_name, number in texts if writer_name == name] == list(range(50))
     assert (texts[0][0], texts[-1][0]) == ("first", "last")
     for writer in writers:
         for stream in (writer.stdin, writer.stdout):
@@ -205,46 +207,46 @@ while True:
 """
 
 
-def test_what_was_acknowledged_survives_kill_9(vault: Vault, log: SessionLog) -> None:
-    chance, told = random.Random(7), {}
+def test_an_acknowledged_message_survives_kill_9(vault: Vault, log: SessionLog) -> None:
+    generator, acknowledged = random.Random(7), {}
     for turn in range(12):
         writer = start(KILLED, vault.root, turn)
         assert writer.stdout
-        for _ in range(chance.randrange(1, 12)):
-            told[turn] = int(writer.stdout.readline())
+        for _ in range(generator.randrange(1, 12)):
+            acknowledged[turn] = int(writer.stdout.readline())
         writer.send_signal(signal.SIGKILL)
         rest = writer.stdout.read().split("\n")
-        told[turn] = max([told[turn], *(int(line) for line in rest[:-1])])
+        acknowledged[turn] = max([acknowledged[turn], *(int(line) for line in rest[:-1])])
         writer.wait()
         writer.stdout.close()
         assert writer.stdin
         writer.stdin.close()
-    log.append(said("after"))
+    log.append(make_message("after"))
 
     texts = [message["content"][0]["text"].split()[0] for message in log.messages()]
-    for turn, last in told.items():
+    for turn, last in acknowledged.items():
         got = [int(text.split(":")[1]) for text in texts if text.startswith(f"{turn}:")]
         assert got == list(range(len(got)))
         assert last < len(got) <= last + 2
     assert texts[-1] == "after"
 
 
-def test_an_append_reads_nothing_of_the_log_again(
+def test_an_append_reads_only_the_part_that_others_appended(
     vault: Vault, log: SessionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
-        log.append(said(f"{number}"))
+        log.append(make_message(f"{number}"))
     read: list[int] = []
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at))  # type: ignore[func-returns-value]
 
-    log.append(said("mine"))
+    log.append(make_message("mine"))
     assert read == []
 
     before = log_path(vault, log).stat().st_size
-    SessionLog(vault, "s-1").append(said("another's"))
+    SessionLog(vault, "s-1").append(make_message("another's"))
     read.clear()
-    log.append(said("mine again"))
+    log.append(make_message("mine again"))
     assert sum(read) == log_path(vault, log).stat().st_size - before - len(line(vault, log, -1)) + 1
 
 
@@ -252,60 +254,60 @@ def line(vault: Vault, log: SessionLog, at: int) -> bytes:
     return log_path(vault, log).read_bytes().splitlines(keepends=True)[at]
 
 
-def opened_files() -> list[str]:
-    """The paths of what this process has open."""
+def open_paths() -> list[str]:
+    """Return the paths that this process has open."""
     found = []
     for fd in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # of the listing itself
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
             found.append(os.readlink(f"/proc/self/fd/{fd}"))
     return found
 
 
 def test_a_forked_child_appends_beside_its_parent(vault: Vault, log: SessionLog) -> None:
-    log.append(said("before"))
+    log.append(make_message("before"))
     child = os.fork()
     if not child:
-        if any(path.endswith("sessions/s-1") for path in opened_files()):
+        if any(path.endswith("sessions/s-1") for path in open_paths()):
             os._exit(1)  # it would hold its parent's lock when that is killed
         for number in range(20):
-            log.append(said(f"child {number}"))
+            log.append(make_message(f"child {number}"))
         os._exit(0)
     for number in range(20):
-        log.append(said(f"parent {number}"))
+        log.append(make_message(f"parent {number}"))
     assert os.waitpid(child, 0)[1] == 0
 
     events = log.events()
     assert len(events) == len({event.id for event in events}) == 41
 
 
-# --- what people, editors and git do to it ------------------------------------------------------------
+# --- damage by people, editors and git ------------------------------------------------------------
 
 
-def test_a_torn_last_line_is_skipped_and_sealed(vault: Vault, log: SessionLog) -> None:
-    log.append(said("whole"))
+def test_a_torn_last_line_is_skipped_and_terminated(vault: Vault, log: SessionLog) -> None:
+    log.append(make_message("whole"))
     with log_path(vault, log).open("ab") as file:
         file.write(b'{"id":"e-x","time":"2026-01-01T00:00:00Z","message":{"role":"us')
 
-    assert log.messages() == [said("whole")]
-    log.append(said("next"))
-    SessionLog(vault, "s-1").append(said("and next"))
-    assert log.messages() == [said("whole"), said("next"), said("and next")]
+    assert log.messages() == [make_message("whole")]
+    log.append(make_message("next"))
+    SessionLog(vault, "s-1").append(make_message("and next"))
+    assert log.messages() == [make_message("whole"), make_message("next"), make_message("and next")]
     assert [(one.line, one.reason) for one in log.problems()] == [(3, "not JSON, or cut short: skipped")]
 
 
-def test_a_last_line_without_its_end_is_read_and_kept(vault: Vault, log: SessionLog) -> None:
-    log.append(said("one"))
+def test_a_last_line_without_a_newline_is_read_and_kept(vault: Vault, log: SessionLog) -> None:
+    log.append(make_message("one"))
     file = log_path(vault, log)
     file.write_bytes(file.read_bytes().rstrip(b"\n"))
 
-    assert log.messages() == [said("one")]
-    log.append(said("two"))
-    assert log.messages() == [said("one"), said("two")]
+    assert log.messages() == [make_message("one")]
+    log.append(make_message("two"))
+    assert log.messages() == [make_message("one"), make_message("two")]
     assert log.problems() == []
 
 
-def test_lines_that_are_no_events_are_problems_and_stop_nobody(vault: Vault, log: SessionLog) -> None:
-    log.append(said("good"))
+def test_invalid_lines_are_reported_and_skipped(vault: Vault, log: SessionLog) -> None:
+    log.append(make_message("good"))
     bad = [
         b"<<<<<<< HEAD", b"=======", b">>>>>>> other", b"not json", b"[1, 2]", b'{"no": "id"}', b'{"id": "x"}',
         b'{"id": 7, "message": {}}', b'{"id": "y", "message": "text"}', b'\xff\xfe{"id": "z"}', b'{"id": "n\x00"}',
@@ -314,9 +316,9 @@ def test_lines_that_are_no_events_are_problems_and_stop_nobody(vault: Vault, log
     ]  # fmt: skip
     with log_path(vault, log).open("ab") as file:
         file.write(b"".join(line + b"\n" for line in bad))
-    log.append(said("better"))
+    log.append(make_message("better"))
 
-    assert log.messages() == [said("good"), said("better")]
+    assert log.messages() == [make_message("good"), make_message("better")]
     problems = log.problems()
     assert [one.line for one in problems] == list(range(3, 3 + len(bad)))
     assert {one.path for one in problems} == {log.path}
@@ -325,7 +327,7 @@ def test_lines_that_are_no_events_are_problems_and_stop_nobody(vault: Vault, log
 
 
 def test_a_log_of_a_newer_memfs_is_refused(vault: Vault, log: SessionLog) -> None:
-    log.append(said("x"))
+    log.append(make_message("x"))
     file = log_path(vault, log)
     file.write_text(file.read_text().replace('"memfs":1', '"memfs":2'))
 
@@ -333,33 +335,33 @@ def test_a_log_of_a_newer_memfs_is_refused(vault: Vault, log: SessionLog) -> Non
         log.messages()
     assert "Install a later memfs" in caught.value.hint
     with pytest.raises(errors.StorageError, match="made by a newer memfs"):
-        SessionLog(vault, "s-1").append(said("y"))
+        SessionLog(vault, "s-1").append(make_message("y"))
 
 
-def test_an_editor_that_begins_a_file_with_a_mark_takes_a_log_from_nobody(vault: Vault, log: SessionLog) -> None:
-    log.append(said("mine"))
+def test_a_byte_order_mark_does_not_hide_the_owner_of_a_log(vault: Vault, log: SessionLog) -> None:
+    log.append(make_message("mine"))
     file = log_path(vault, log)
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
 
-    assert (log.messages(), log.problems(), log.owner) == ([said("mine")], [], "alice")
+    assert (log.messages(), log.problems(), log.owner) == ([make_message("mine")], [], "alice")
     with pytest.raises(errors.OtherActorError):
         SessionLog(vault, "s-1", actor="bob").messages()
 
 
-def test_git_merges_two_branches_of_a_session_with_every_turn(vault: Vault, log: SessionLog, git: Git) -> None:
+def test_a_git_merge_of_two_branches_keeps_every_message_of_a_session(vault: Vault, log: SessionLog, git: Git) -> None:
     git(vault.root, "init", "-q")
-    log.append_many([{"message": said("one")}, {"message": said("two")}])
+    log.append_many([{"message": make_message("one")}, {"message": make_message("two")}])
     git(vault.root, "add", ".")
-    git(vault.root, "commit", "-qm", "begun")
+    git(vault.root, "commit", "-qm", "started")
     git(vault.root, "switch", "-qc", "laptop")
-    log.append(said("laptop 1"))
-    log.append(said("laptop 2"))
+    log.append(make_message("laptop 1"))
+    log.append(make_message("laptop 2"))
     git(vault.root, "commit", "-qam", "laptop")
     git(vault.root, "switch", "-q", "main")
-    log.append(said("desk 1"))
+    log.append(make_message("desk 1"))
     git(vault.root, "commit", "-qam", "desk")
     git(vault.root, "merge", "-q", "-m", "merged", "laptop")
-    log.append(said("after"))
+    log.append(make_message("after"))
 
     texts = [message["content"][0]["text"] for message in log.messages()]
     assert texts == ["one", "two", "laptop 1", "laptop 2", "desk 1", "after"]
@@ -368,14 +370,14 @@ def test_git_merges_two_branches_of_a_session_with_every_turn(vault: Vault, log:
     assert ids == sorted(set(ids))
 
 
-def test_two_machines_that_begin_one_session_are_merged_too(vault: Vault, git: Git) -> None:
+def test_a_session_that_two_machines_created_is_merged_too(vault: Vault, git: Git) -> None:
     git(vault.root, "init", "-q")
     git(vault.root, "add", ".")
     git(vault.root, "commit", "-qm", "vault")
     for name in ("laptop", "desk"):
         git(vault.root, "switch", "-qc", name, "main")
         SessionLog(vault, "s-1", actor="alice").append_many(
-            [{"message": said("common"), "id": "t-1"}, {"message": said(name)}]
+            [{"message": make_message("common"), "id": "t-1"}, {"message": make_message(name)}]
         )
         git(vault.root, "add", "sessions")
         git(vault.root, "commit", "-qm", name)
@@ -384,16 +386,16 @@ def test_two_machines_that_begin_one_session_are_merged_too(vault: Vault, git: G
     log = SessionLog(vault, "s-1")
     texts = [message["content"][0]["text"] for message in log.messages()]
     assert sorted(texts) == ["common", "desk", "laptop"]
-    head = log.read().header
-    assert head is not None
-    assert head.actor == "alice"
+    header = log.read().header
+    assert header is not None
+    assert header.actor == "alice"
 
 
-# --- what cannot be read or written -------------------------------------------------------------------
+# --- read and write errors -------------------------------------------------------------------
 
 
-def test_a_read_error_raises_and_is_never_an_empty_history(vault: Vault, log: SessionLog) -> None:
-    log.append(said("there"))
+def test_a_read_error_raises_instead_of_returning_an_empty_history(vault: Vault, log: SessionLog) -> None:
+    log.append(make_message("there"))
     file = log_path(vault, log)
     file.rename(file.with_suffix(".aside"))
     file.symlink_to(file.with_suffix(".aside"))
@@ -405,7 +407,7 @@ def test_a_read_error_raises_and_is_never_an_empty_history(vault: Vault, log: Se
     with pytest.raises(errors.StorageError, match="not a regular file"):
         log.messages()
     with pytest.raises(errors.StorageError, match="not a regular file"):
-        log.append(said("x"))
+        log.append(make_message("x"))
 
     file.unlink()
     file.mkdir()
@@ -413,9 +415,9 @@ def test_a_read_error_raises_and_is_never_an_empty_history(vault: Vault, log: Se
         log.messages()
 
 
-def test_a_log_that_may_not_be_read_raises(public_path: Path, run_script: Script) -> None:
+def test_a_log_without_read_permission_raises(public_path: Path, run_script: Script) -> None:
     vault = Vault.init(public_path / "vault")
-    SessionLog(vault, "s-1").append(said("there"))
+    SessionLog(vault, "s-1").append(make_message("there"))
     (vault.root / "sessions/s-1/main.agent.jsonl").chmod(0)
 
     done = run_script(
@@ -428,39 +430,39 @@ def test_a_log_that_may_not_be_read_raises(public_path: Path, run_script: Script
     assert done.stdout.startswith("raised sessions/s-1/main.agent.jsonl: cannot be read"), done.stderr
 
 
-def test_a_vault_that_cannot_be_written_can_be_read(mount_tmpfs: Callable[[str], Path]) -> None:
+def test_a_log_on_a_read_only_disk_can_be_read(mount_tmpfs: Callable[[str], Path]) -> None:
     disk = mount_tmpfs("size=4m")
     vault = Vault.init(disk / "vault")
     with SessionLog(vault, "s-1") as writer:
-        writer.append(said("there"))
+        writer.append(make_message("there"))
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
 
     log = SessionLog(vault, "s-1")
-    assert log.messages() == [said("there")]
+    assert log.messages() == [make_message("there")]
     with pytest.raises(errors.ReadOnlyError):
-        log.append(said("x"))
+        log.append(make_message("x"))
 
 
-def test_a_full_disk_loses_nothing_and_leaves_no_half_line(mount_tmpfs: Callable[[str], Path]) -> None:
+def test_a_full_disk_loses_no_message_and_leaves_no_partial_line(mount_tmpfs: Callable[[str], Path]) -> None:
     vault = Vault.init(mount_tmpfs("size=1m") / "vault")
     log = SessionLog(vault, "s-1")
-    told: list[str] = []
+    acknowledged: list[str] = []
 
     def fill() -> None:
         while True:
-            told.append(log.append(said(f"{len(told)} " + "x" * 50_000)).id)
+            acknowledged.append(log.append(make_message(f"{len(acknowledged)} " + "x" * 50_000)).id)
 
     with pytest.raises(errors.NoSpaceError):
         fill()
 
-    assert [event.id for event in log.events()] == told
+    assert [event.id for event in log.events()] == acknowledged
     assert log.problems() == []
-    log.append(said("there is room for a little"))
-    assert len(log.events()) == len(told) + 1
+    log.append(make_message("there is space for a little"))
+    assert len(log.events()) == len(acknowledged) + 1
 
 
-def test_a_hostile_log_of_50_mb_never_takes_the_process_down(vault: Vault, run_script: Script) -> None:
-    SessionLog(vault, "s-1").append(said("good"))
+def test_a_hostile_log_of_50_mb_does_not_exhaust_memory(vault: Vault, run_script: Script) -> None:
+    SessionLog(vault, "s-1").append(make_message("good"))
     with (vault.root / "sessions/s-1/main.agent.jsonl").open("ab") as file:
         file.write(b'{"id":"long","message":{"content":"' + b"x" * (34 << 20) + b'"}}\n')
         file.write(b'{"id":"%d","message":{"content":"' % 1 + b"\x00" * 1_000_000 + b'"}}\n')
@@ -480,10 +482,10 @@ def test_a_hostile_log_of_50_mb_never_takes_the_process_down(vault: Vault, run_s
 def test_events_stay_in_order_under_a_clock_before_1970(vault: Vault) -> None:
     now = [datetime(1969, 7, 20, tzinfo=UTC)]
     log = SessionLog(vault, "s-1", clock=lambda: now[0])
-    log.append(said("landed"))
-    log.append(said("walked"))
+    log.append(make_message("landed"))
+    log.append(make_message("walked"))
     now[0] = datetime(2026, 11, 15, tzinfo=UTC)
-    log.append(said("back"))
+    log.append(make_message("back"))
 
     events = SessionLog(vault, "s-1").events()
     assert [event.message["content"][0]["text"] for event in events] == ["landed", "walked", "back"]
@@ -500,30 +502,30 @@ def test_events_stay_in_order_under_a_clock_before_1970(vault: Vault) -> None:
         ("e-0" + "z" * 25, "e-1" + "0" * 25),
     ],
 )
-def test_an_id_sorts_right_behind_a_later_one(after: str, then: str) -> None:
+def test_an_id_sorts_directly_after_a_later_one(after: str, then: str) -> None:
     assert new_id(datetime(1970, 1, 1, tzinfo=UTC), kind="e", after=after) == then
 
 
-def test_behind_the_last_id_of_all_there_is_none() -> None:
+def test_no_id_sorts_after_the_last_possible_one() -> None:
     last = "e-7" + "z" * 25
 
     assert new_id(datetime(2026, 11, 17, tzinfo=UTC), kind="e", after=last) < last
 
 
 @given(some.datetimes(timezones=some.just(UTC) | some.timezones()))
-def test_an_id_and_a_time_tell_the_millisecond(now: datetime) -> None:
-    said_time, name = format_time(now), new_id(now)
+def test_an_id_and_a_time_have_millisecond_precision(now: datetime) -> None:
+    text, name = format_time(now), new_id(now)
 
-    assert said_time == now.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    assert text == now.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
     since = (now - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     digits = str.maketrans("0123456789abcdefghjkmnpqrstvwxyz", "0123456789abcdefghijklmnopqrstuv")
     assert is_id(name, "m")
     assert int(name[2:12].translate(digits), 32) == max(since, 0)
 
 
-def test_a_clock_without_a_zone_tells_the_time_of_this_machine(vault: Vault) -> None:
+def test_a_clock_without_a_time_zone_is_taken_as_local_time(vault: Vault) -> None:
     now = datetime(2026, 11, 17, 10, 30, 15, 123456, tzinfo=UTC).replace(tzinfo=None)
-    event = SessionLog(vault, "s-1", clock=lambda: now).append(said("Hello"))
+    event = SessionLog(vault, "s-1", clock=lambda: now).append(make_message("Hello"))
 
     assert event.time == now.astimezone(UTC).replace(microsecond=123000)
     assert event.id[:12] == new_id(now.astimezone(UTC), kind="e")[:12]

@@ -1,4 +1,4 @@
-"""A log that is written again and again while others replace, remove and move it, and what a process holds of it."""
+"""A SessionLog whose file is replaced, removed or moved between appends, and the descriptors that it keeps open."""
 
 import fcntl
 import os
@@ -18,25 +18,25 @@ OTHER = """
 import os, sys
 from memfs.agent.sessions import SessionLog
 
-root, path, what = sys.argv[1:]
+root, path, action = sys.argv[1:]
 folder = os.path.dirname(path)
-if what == "replaced":
+if action == "replaced":
     with open(path, encoding="utf-8") as file:
         lines = file.read().splitlines(keepends=True)
     with open(path + ".new", "w", encoding="utf-8") as file:
-        file.write("".join(lines[:-1]) + lines[-1].replace("second", "SECOND").rstrip())  # as long, but for the end
+        file.write("".join(lines[:-1]) + lines[-1].replace("second", "SECOND").rstrip())  # no newline
     os.rename(path + ".new", path)
-elif what == "removed":
+elif action == "removed":
     os.unlink(path)
-elif what == "moved":
+elif action == "moved":
     os.rename(folder, folder + "-moved")
-elif what == "another":
+elif action == "another":
     os.rename(folder, folder + "-moved")
     SessionLog(root, "s-1").append({"role": "user", "content": "another's"})
 """
 
 
-def said(text: str) -> dict[str, Any]:
+def make_message(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
@@ -46,24 +46,24 @@ def texts(log: SessionLog) -> list[str]:
 
 @pytest.fixture
 def log(vault: Vault) -> SessionLog:
-    """A log of two messages, whose next one costs the least."""
+    """Return a log of two messages, whose lock is cached."""
     log = SessionLog(vault, "s-1")
-    log.append(said("first"))
-    log.append(said("second"))
+    log.append(make_message("first"))
+    log.append(make_message("second"))
     return log
 
 
-def held(vault: Vault) -> list[str]:
-    """What this process has open in a vault."""
+def open_paths(vault: Vault) -> list[str]:
+    """Return the paths in a vault that this process has open."""
     found = []
     for fd in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # of the listing itself
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
             found.append(os.readlink(f"/proc/self/fd/{fd}"))
     return [path for path in found if path.startswith(str(vault.root))]
 
 
 @pytest.mark.parametrize(
-    ("what", "there"),
+    ("action", "expected"),
     [
         ("replaced", ["first", "SECOND", "third", "fourth"]),
         ("removed", ["third", "fourth"]),
@@ -71,25 +71,23 @@ def held(vault: Vault) -> list[str]:
         ("another", ["another's", "third", "fourth"]),
     ],
 )
-def test_the_next_message_is_in_the_log_of_that_name(
-    vault: Vault, log: SessionLog, run_script: Script, what: str, there: list[str]
+def test_the_next_message_is_appended_to_the_log_that_has_the_name_now(
+    vault: Vault, log: SessionLog, run_script: Script, action: str, expected: list[str]
 ) -> None:
-    done = run_script(OTHER, vault.root, vault.root / log.path, what)
+    done = run_script(OTHER, vault.root, vault.root / log.path, action)
     assert not done.stderr
 
-    log.append(said("third"))
-    log.append(said("fourth"))
-    assert texts(SessionLog(vault, "s-1")) == there
+    log.append(make_message("third"))
+    log.append(make_message("fourth"))
+    assert texts(SessionLog(vault, "s-1")) == expected
     assert log.problems() == []
-    if what in ("moved", "another"):
+    if action in ("moved", "another"):
         assert texts(SessionLog(vault, "s-1-moved")) == ["first", "second"]
 
 
-def test_a_directory_with_the_same_file_that_was_put_in_its_place_is_the_one_that_is_locked(
-    vault: Vault, log: SessionLog
-) -> None:
-    hasty, path = SessionLog(vault, "s-1", lock_timeout=0.05), vault.root / log.path
-    hasty.append(said("third"))
+def test_a_directory_that_replaced_the_old_one_is_the_one_that_is_locked(vault: Vault, log: SessionLog) -> None:
+    impatient, path = SessionLog(vault, "s-1", lock_timeout=0.05), vault.root / log.path
+    impatient.append(make_message("third"))
     copy = Path(f"{path.parent}-copy")
     copy.mkdir()
     os.link(path, copy / path.name)
@@ -99,26 +97,26 @@ def test_a_directory_with_the_same_file_that_was_put_in_its_place_is_the_one_tha
     fd = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
     with pytest.raises(LockTimeoutError):
-        hasty.append(said("while another writes"))
+        impatient.append(make_message("while another writes"))
     os.close(fd)
-    hasty.append(said("fourth"))
+    impatient.append(make_message("fourth"))
     assert texts(log) == ["first", "second", "third", "fourth"]
 
 
-def test_no_log_is_open_between_two_messages(vault: Vault, log: SessionLog) -> None:
-    """One that is would keep who redacts a message waiting, and what is redacted on the disk."""
-    assert [path for path in held(vault) if path.endswith(".jsonl")] == []
-    assert held(vault)  # its directory
+def test_no_log_file_is_open_between_two_messages(vault: Vault, log: SessionLog) -> None:
+    """An open file would block redaction, and keep the redacted bytes on the disk."""
+    assert [path for path in open_paths(vault) if path.endswith(".jsonl")] == []
+    assert open_paths(vault)  # its directory
 
     log.close()
-    assert held(vault) == []
-    log.append(said("third"))
+    assert open_paths(vault) == []
+    log.append(make_message("third"))
     assert texts(log) == ["first", "second", "third"]
 
 
-def test_the_clock_of_the_system_tells_the_time_of_an_event(vault: Vault, log: SessionLog) -> None:
+def test_an_event_has_the_time_of_the_system_clock(vault: Vault, log: SessionLog) -> None:
     before = datetime.now(UTC) - timedelta(milliseconds=1)
-    event = log.append(said("third"))
+    event = log.append(make_message("third"))
 
     assert before < event.time <= datetime.now(UTC)
     assert event.id > log.events()[1].id
@@ -128,7 +126,7 @@ def test_the_clock_of_the_system_tells_the_time_of_an_event(vault: Vault, log: S
 def test_a_secret_is_redacted_however_a_message_is_appended(
     vault: Vault, log: SessionLog, about: dict[str, Any]
 ) -> None:
-    log.append(said("The password is Tea4two!x"), **about)
+    log.append(make_message("The password is Tea4two!x"), **about)
 
     assert "Tea4two" not in (vault.root / log.path).read_text()
     assert texts(log)[-1] == "The password is [redacted: password]"
