@@ -22,9 +22,8 @@ UNWRITABLE = "Make the vault writable, or free some space; until then searches u
 
 def examine(fresh: Freshness, files: MemoryFiles, *, repair: bool) -> list[Problem]:
     """Return every fault of the index. With `repair` the index is made equal to the files, else nothing is written."""
-    faults = list(
-        _faults(fresh, files, is_synced=False, with_trouble=not repair)
-    )  # a repair shows whether it can be written
+    # a repair shows whether the index can be written: earlier trouble is no fault then
+    faults = list(_faults(fresh, files, is_synced=False, with_trouble=not repair))
     hint = HINT
     if repair:
         fresh.refresh()  # reports changes to subscribers before the index is rebuilt

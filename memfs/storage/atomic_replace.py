@@ -212,10 +212,10 @@ class AtomicWriter:
         return theirs
 
 
-def _first_free(names: Iterable[str], place: Callable[[str], None]) -> str:
+def _first_free(names: Iterable[str], link: Callable[[str], None]) -> str:
     for name in names:
         try:
-            place(name)
+            link(name)
         except FileExistsError:
             continue
         return name

@@ -114,20 +114,20 @@ def scan(
     queue = [tuple(start.split("/")) if start else ()]
     while queue:
         segments = queue.pop()
-        place = "/".join(segments)
+        folder = "/".join(segments)
         if len(segments) > MAX_DEPTH + (fold(segments[0]) == ARCHIVE if segments else 0):
-            found.problems.append(Problem(place, 1, f"more than {MAX_DEPTH} directories deep: not read"))
+            found.problems.append(Problem(folder, 1, f"more than {MAX_DEPTH} directories deep: not read"))
             continue
         if before_listing:
-            before_listing(place)
+            before_listing(folder)
         try:
-            fd = _open(root, place, segments)
+            fd = _open(root, folder, segments)
             try:
-                prefix = f"{place}/" if place else ""
+                prefix = f"{folder}/" if folder else ""
                 if names_only:
                     below = _list_names(fd, prefix, found)
                 elif known:
-                    below = _stat_if_changed(fd, place, found, known(place))
+                    below = _stat_if_changed(fd, folder, found, known(folder))
                 else:
                     below = _stat_entries(fd, prefix, found, os.listdir(fd))
             finally:
@@ -135,7 +135,7 @@ def scan(
         except (FileNotFoundError, InvalidNamespaceError):
             continue
         except OSError as error:
-            found.add_unreadable(place, error)
+            found.add_unreadable(folder, error)
             continue
         if not segments:
             below = [name for name in below if fold(name) != SESSIONS]
@@ -143,10 +143,10 @@ def scan(
     return found
 
 
-def _open(root: int, place: str, segments: tuple[str, ...]) -> int:
+def _open(root: int, folder: str, segments: tuple[str, ...]) -> int:
     """Open a directory, by one system call where there is one for that."""
     with suppress(OSError):  # opening it step by step raises an error that names the faulty segment
-        if place and (fd := open_beneath(root, place, DIRECTORY_FLAGS)) is not None:
+        if folder and (fd := open_beneath(root, folder, DIRECTORY_FLAGS)) is not None:
             return fd
     return open_directory_fd(root, segments)
 
@@ -177,7 +177,7 @@ def _stat_entries(fd: int, prefix: str, found: Scan, names: list[str]) -> list[s
     return below
 
 
-def _stat_if_changed(fd: int, place: str, found: Scan, known: KnownDirectory) -> list[str]:
+def _stat_if_changed(fd: int, folder: str, found: Scan, known: KnownDirectory) -> list[str]:
     """Do the same as `_stat_entries`, but only count the memories if the directory is as known."""
     names = os.listdir(fd)
     if len(names) == len(known):
@@ -185,9 +185,9 @@ def _stat_if_changed(fd: int, place: str, found: Scan, known: KnownDirectory) ->
         lstat, stamp = os.lstat, stamp_of  # local names: no attribute lookup per file
         with suppress(OSError):
             if known.matches(names, [stamp(lstat(name, dir_fd=fd)) for name in names]):
-                found.unchanged[place] = len(names)
+                found.unchanged[folder] = len(names)
                 return []
-    return _stat_entries(fd, f"{place}/" if place else "", found, names)
+    return _stat_entries(fd, f"{folder}/" if folder else "", found, names)
 
 
 def _list_names(fd: int, prefix: str, found: Scan) -> list[str]:
@@ -226,17 +226,17 @@ def read_one(root: int, path: str) -> Memory | Problem | None:
 
 def read_all(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Memory | Problem | None]]:
     """Read memories, fastest if sorted by path. Yield None for a path without a memory, and a Problem if unreadable."""
-    place, fd = None, -1
+    folder, fd = None, -1
     try:
         for path in paths:
             where, _, name = path.rpartition("/")
             try:
-                if where != place:
+                if where != folder:
                     if fd >= 0:
                         os.close(fd)
-                    place, fd = None, -1
+                    folder, fd = None, -1
                     fd = open_directory_fd(root, tuple(where.split("/")) if where else ())
-                    place = where
+                    folder = where
                 yield path, Memory(path, *read_as_tuple(fd, name), parse_file)
             except (FileNotFoundError, InvalidNamespaceError):
                 yield path, None
