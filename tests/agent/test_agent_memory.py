@@ -405,8 +405,8 @@ def test_where_vectors_fail_words_are_recalled_and_nothing_is_lost(caplog: pytes
     key = memory.add_experience(PEANUTS)
 
     assert [hit[0] for hit in memory.recall("peanuts")] == [key]
-    assert "is found by words alone: the server is away" in caplog.text
-    assert "recalls by words alone, for the vector store failed: the server is away" in caplog.text
+    assert "is found by words only: the server is away" in caplog.text
+    assert "recall uses words only, because the vector store failed: the server is away" in caplog.text
     vectors.is_away = False
     assert [hit[0] for hit in memory.recall("peanuts")] == [key]
     assert vectors.keys() == [key]
@@ -432,7 +432,7 @@ def test_without_the_extra_words_alone_are_recalled_and_that_is_said_once(tmp_pa
     )  # fmt: skip
 
     assert (done.returncode, done.stdout) == (0, "Tea at five.\n"), done.stderr
-    assert done.stderr == "recalls by words alone: pip install 'memfs-vault[semantic]' adds search by meaning\n"
+    assert done.stderr == "recall uses words only: pip install 'memfs-vault[semantic]' adds search by meaning\n"
 
 
 # --- threads, and names ---------------------------------------------------------------------------------

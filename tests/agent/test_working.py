@@ -181,7 +181,7 @@ def test_where_the_model_fails_while_a_message_is_added_sentences_are_picked(cap
         working.add("user", f"Message {count} about the number {count} bus.")
 
     assert working.summary.startswith("All about buses.\n\n- user: Message")
-    assert "the model made no summary, so sentences are picked: too slow" in caplog.text
+    assert "the model made no summary, so main sentences are used: too slow" in caplog.text
 
 
 def test_an_overview_takes_the_last_messages_in_and_folds_nothing() -> None:
