@@ -641,7 +641,7 @@ def test_without_the_sync_state_everything_is_compared_and_nothing_lost(
     assert pull(laptop, hub).unchanged == 3
 
 
-@pytest.mark.parametrize("damage", ["empty", "zeroed", "flipped", "torn", "another file", "a newer version"])
+@pytest.mark.parametrize("damage", ["empty", "zeroed", "flipped", "torn", "another file"])
 def test_a_damaged_sync_state_is_treated_as_missing(
     hub: Hub, desk: Vault, laptop: Vault, shared: None, damage: str
 ) -> None:
@@ -652,7 +652,7 @@ def test_a_damaged_sync_state_is_treated_as_missing(
     log.write_bytes(
         {
             "empty": b"", "zeroed": bytes(len(data)), "flipped": flipped, "torn": data[:-20],
-            "another file": b"# Notes\n\nHello.\n", "a newer version": data.replace(b"hub 1", b"hub 2"),
+            "another file": b"# Notes\n\nHello.\n",
         }[damage]
     )  # fmt: skip
     desk.remove("facts/sushi.md")
@@ -665,6 +665,17 @@ def test_a_damaged_sync_state_is_treated_as_missing(
     assert files(desk) == files(laptop)
     assert {"Desk.\n", "Alice drinks tea.\n"} >= {texts(desk)["facts/tea.md"]}
     assert "Desk.\n" in texts(desk).values()
+
+
+def test_a_sync_state_of_a_newer_version_is_refused_and_left_alone(hub: Hub, laptop: Vault, shared: None) -> None:
+    [log] = (laptop.root / ".memfs" / "hub").iterdir()
+    log.write_bytes(log.read_bytes().replace(b"hub 1", b"hub 2"))
+    before = log.read_bytes()
+
+    for act in (push, pull):
+        with pytest.raises(NewerSchemaError, match="has schema version 2"):
+            act(laptop, hub)
+    assert log.read_bytes() == before
 
 
 def test_each_hub_has_its_own_sync_state(hub: Hub, desk: Vault, laptop: Vault, shared: None, postgres: Server) -> None:
