@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from conftest import Git
 
-from memfs import Vault, open_store
+from memfs import MemoryManager, Vault, VaultStore, open_store
+from memfs.agent import InvocationTrigger, ScriptedModel, wait
+from memfs.agent.extraction_queue.failed_batches import list_failed
+from memfs.agent.extraction_queue.pending_log import list_pending
 from memfs.embedding import default_embedder
 from memfs.errors import NewerSchemaError
 from memfs.fs.files import open_root
@@ -182,6 +185,33 @@ def test_a_newer_state_of_a_hub_is_refused(root: Path) -> None:
         pass
     os.close(fd)
     assert content(path) == before
+
+
+def test_newer_pending_turns_are_left_alone_and_turns_stay_in_memory(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (root / ".memfs/pending/1-other").mkdir(parents=True)
+    (root / ".memfs/pending/1-other/1.jsonl").write_text('{"stores": ["facts:/facts"]}\n')
+    set_format(root, "pending")
+    before = content(root / ".memfs/pending")
+
+    with Vault(root) as vault, caplog.at_level(logging.WARNING, "memfs"):
+        store = VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})
+        manager = MemoryManager([store], model=ScriptedModel([[{"content": "Bob drinks oolong."}]]))
+        manager.attach().record({"role": "user", "content": "I drink oolong."})
+        wait(manager.close())
+        assert vault.search("oolong")
+        with pytest.raises(NewerSchemaError, match=r"\.memfs/pending"):
+            list_pending(root)
+    assert content(root / ".memfs/pending") == before
+    assert "pending turns are in memory only: .memfs/pending" in caplog.text
+
+
+def test_newer_failed_batches_are_left_alone_and_listing_them_is_refused(root: Path) -> None:
+    set_format(root, "failed")
+
+    with pytest.raises(NewerSchemaError, match=r"\.memfs/failed"):
+        list_failed(root)
 
 
 @pytest.mark.parametrize("part", FORMATS)

@@ -20,7 +20,7 @@ from memfs.agent.extraction_queue.pending_log import (
 from memfs.agent.extraction_queue.process_dirs import open_state_dir
 from memfs.agent.extraction_queue.turns import MessageEdit
 from memfs.agent.messages import Message
-from memfs.errors import MemfsError
+from memfs.errors import MemfsError, VaultError
 from memfs.fs.files import read, write
 
 FAILED = "failed"
@@ -51,7 +51,7 @@ def keep_failed(root: Path, store: str, reason: str, messages: Sequence[Message]
 
 def list_failed(root: Path) -> list[FailedBatch]:
     """Return the failed batches, oldest first; files that cannot be read are left out."""
-    with suppress(OSError, MemfsError), open_state_dir(root, FAILED, create=False) as directory:
+    with suppress(OSError, VaultError), open_state_dir(root, FAILED, create=False) as directory:
         return [found for name in sorted(os.listdir(directory)) if (found := _read_failed(directory, name))]
     return []
 

@@ -29,7 +29,7 @@ from memfs.agent.extraction_queue.process_dirs import (
 )
 from memfs.agent.extraction_queue.turns import MessageEdit
 from memfs.agent.messages import Message
-from memfs.errors import MemfsError
+from memfs.errors import MemfsError, VaultError
 from memfs.fs.files import STATE_DIR, open_directory, open_file, read
 
 log = logging.getLogger("memfs.agent")
@@ -244,7 +244,7 @@ def _read_stores(directory: int, name: str) -> frozenset[str]:
 def list_pending(root: Path) -> list[PendingSummary]:
     """Return the logs without a live owner, oldest first; none is taken over."""
     found = []
-    with suppress(OSError, MemfsError), open_state_dir(root, PENDING, create=False) as pending:
+    with suppress(OSError, VaultError), open_state_dir(root, PENDING, create=False) as pending:
         for directory, dir_name in orphan_dirs(pending):
             for name, orphan, modified in _read_logs(root, directory):
                 if not orphan.is_empty:

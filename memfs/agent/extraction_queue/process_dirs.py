@@ -14,6 +14,7 @@ from memfs.after_fork import Mutex, after_fork
 from memfs.errors import MemfsError
 from memfs.fs.files import FILE_FLAGS, STATE_DIR, open_directory, open_directory_fd, open_file, open_root, read, write
 from memfs.fs.locks import is_locked, try_lock
+from memfs.storage.part_formats import check_format
 
 PENDING = "pending"
 LOG_SUFFIX = ".jsonl"
@@ -171,9 +172,10 @@ def remove_dir_if_empty(pending: int, name: str) -> None:
 
 @contextmanager
 def open_state_dir(root: Path, name: str, *, create: bool = True) -> Iterator[int]:
-    """Open a directory in `.memfs` and yield its descriptor."""
+    """Open a directory in `.memfs` and yield its descriptor. Raise NewerSchemaError if a later memfs wrote it."""
     top = open_root(root)
     try:
+        check_format(top, name)
         with open_directory(top, (STATE_DIR, name), create=create) as directory:
             yield directory
     finally:
