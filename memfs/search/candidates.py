@@ -86,7 +86,7 @@ class CandidateFinder:
         arguments = (decay_inputs, now.timestamp(), self._decay.half_life_days, *recalls)
         retention, factor = packed_retention(*arguments), packed_factor(*arguments)
         recalled = f", recalled {recalls.times} times" if recalls.times else ""
-        return [Reason(f"{retention:.0%} of it is left{recalled}: rank x {factor:.2f}")]
+        return [Reason(f"retention {retention:.0%}{recalled}: rank x {factor:.2f}")]
 
     # --- by rank
 
@@ -109,14 +109,14 @@ class CandidateFinder:
     ) -> Iterator[Candidate]:
         """Yield the candidates by rank without unpublished changes and re-ranking; looks rows up one by one."""
         factors, weights = self.decay_factors(index, now), request.weights
-        information, known = weights.information or 1.0, index.row_table.path_and_stamp
+        information, path_and_stamp = weights.information or 1.0, index.row_table.path_and_stamp
         for found in _match_batches(index, request.question, request.clauses, wanted):
             for start in range(0, len(found), WINDOW):
                 window = found[start : start + WINDOW]
                 if min_relevance:
                     window = [pair for pair in window if weights.relevance(pair[0]) >= min_relevance]
                 for rank, row, score in rank_matches(window, information, factors):
-                    path, stamp = known(row)
+                    path, stamp = path_and_stamp(row)
                     yield -rank, path, stamp, score, None, row
                 if len(window) < WINDOW:
                     return
@@ -167,9 +167,9 @@ class CandidateFinder:
 
     def _published_matches(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
         index, unpublished = self._freshness.index, self._freshness.unpublished.entries
-        known, limit = index.row_table.path_and_stamp, wanted + (8 if unpublished else 0)
+        path_and_stamp, limit = index.row_table.path_and_stamp, wanted + (8 if unpublished else 0)
         for score, row in chain.from_iterable(_match_batches(index, question, clauses, limit)):
-            path, stamp = known(row)
+            path, stamp = path_and_stamp(row)
             if path not in unpublished:
                 yield -score, path, stamp, score, None, row
 

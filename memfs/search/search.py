@@ -217,8 +217,8 @@ class Searcher:
         index, unpublished = self._freshness.index, self._freshness.unpublished
         groups = []
         for prefix in question.prefixes:
-            known = sorted(self._freshness.analyzer.prefix_stems(prefix))
-            stems = [stem for stem in known if index.document_frequency(stem) or unpublished.document_frequency(stem)]
+            found = sorted(self._freshness.analyzer.prefix_stems(prefix))
+            stems = [stem for stem in found if index.document_frequency(stem) or unpublished.document_frequency(stem)]
             terms = (*index.terms_with_prefix(prefix), *unpublished.terms_with_prefix(prefix), *stems)
             groups.append(tuple(dict.fromkeys(terms)))
         return question._replace(expansions=tuple(filter(None, groups)))
@@ -292,8 +292,8 @@ class Searcher:
         score = sum(part.score for part in parts)
         if similarity is not None:
             is_similar = similarity >= MIN_SIMILARITY
-            note = "" if is_similar else f"; from {MIN_SIMILARITY} on it counts"
-            parts.append(Reason(f"means alike: {similarity:.2f}{note}"))
+            note = "" if is_similar else f"; it counts from {MIN_SIMILARITY} on"
+            parts.append(Reason(f"similarity: {similarity:.2f}{note}"))
             score = max(score, similarity * weights.information) if is_similar else score
         if not score:
             reasons.append(Reason("it has none of the words of the question"))

@@ -15,7 +15,7 @@ MASKS = (
     (r"\b[0-9a-f]{16}\b", "HASH"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ", "TIME"),
     (r"(?m)^/\S*/garden", "/tmp/garden"),
-    (r"\d+% of it is left: rank x 0\.\d\d", "N% of it is left: rank x N"),
+    (r"retention \d+%: rank x 0\.\d\d", "retention N%: rank x N"),
     (r"\d+\.\d ms", "0.0 ms"),
     (r"MRR \d\.\d\d", "MRR N"),  # memories fade over time, which changes the order
     (r"postgresql://\S+/\w+", "HUB"),

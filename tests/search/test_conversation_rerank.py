@@ -138,11 +138,11 @@ def test_explain_lists_the_features_of_a_hit(chat: Vault) -> None:
     _, answer = chat.search("pottery workshop", limit=2, explain=True)
     why = [reason.text for reason in answer.why]
 
-    assert "asked right before it: 100% of the question" in why
-    assert "said around it: 100% of the question" in why
+    assert "words of the question right before it: 100% of the question" in why
+    assert "words in messages around it: 100% of the question" in why
     *_, last, fading = chat.search("green roof", limit=1, explain=True)[0].why
     assert last.text.startswith("roof")
-    assert fading.text == "100% of it is left: rank x 0.90"
+    assert fading.text == "retention 100%: rank x 0.90"
 
 
 def test_memories_without_a_conversation_are_ordered_by_their_scores(chat: Vault) -> None:

@@ -117,8 +117,8 @@ def test_explain_and_explain_miss_show_the_similarity(semantic: Vault) -> None:
     cut = semantic.explain_miss("notes/dentist.md", "bad teeth", min_relevance=0.9)
 
     assert hit.memory.path == "notes/dentist.md"
-    assert [reason.score > 0 for reason in hit.why if reason.text.startswith("means alike: 0.4")] == [True]
-    assert any(reason.text.startswith("means alike: 0.0") for reason in missed)
+    assert [reason.score > 0 for reason in hit.why if reason.text.startswith("similarity: 0.4")] == [True]
+    assert any(reason.text.startswith("similarity: 0.0") for reason in missed)
     assert missed[0].text == "it has none of the words of the question"
     assert "is below 0.90" in cut[0].text
     assert semantic.explain_miss("notes/dentist.md", "bad teeth")[0].text.startswith("it is hit 1")
@@ -302,7 +302,7 @@ def test_a_message_that_is_a_question_ranks_below_a_statement(vault: Vault) -> N
     hits = vault.search("is the ocean liked?", explain=True)
 
     assert [hit.memory.body.partition(":")[0] for hit in hits] == ["Bob", "Ada"]
-    assert [reason.score < 0 for reason in hits[1].why if reason.text == "asks something itself"] == [True]
+    assert [reason.score < 0 for reason in hits[1].why if reason.text == "it is a question itself"] == [True]
 
 
 # --- settings, and missing packages
@@ -379,8 +379,8 @@ def test_the_command_has_an_option_for_semantic_search(example: Path) -> None:
 
     assert words == []
     assert hits[0]["path"] == "notes/dentist.md"
-    assert any(reason["text"].startswith("means alike: 0.4") for reason in hits[0]["why"])
-    assert any(reason["text"].startswith("means alike: 0.0") for reason in missed["reasons"])
+    assert any(reason["text"].startswith("similarity: 0.4") for reason in hits[0]["why"])
+    assert any(reason["text"].startswith("similarity: 0.0") for reason in missed["reasons"])
 
 
 def test_the_command_refuses_missing_packages_and_status_shows_them(example: Path) -> None:
@@ -395,7 +395,7 @@ def test_the_command_refuses_missing_packages_and_status_shows_them(example: Pat
     assert "hint: Install it: pip install 'memfs-vault[semantic]'.\nexit code 2" in refused.stderr
     assert warned.stdout == "facts/bob/allergic-to-peanuts.md\npeople/bob.md\n"
     assert warned.stderr.count("memfs: warning: search by meaning is not installed") == 1
-    assert "  meaning    not installed: by words alone\n" in status.stdout
+    assert "  meaning    not installed: searches use words only\n" in status.stdout
     assert "pip install" in status.stdout
     assert f"  meaning    by {default_embedder().name}\n" in fine.stdout
 

@@ -96,10 +96,11 @@ def gather(
     index: TantivyIndex, unpublished: UnpublishedChanges, request: SearchRequest, terms: QueryTerms
 ) -> list[RerankCandidate]:
     """Return the candidates, in no order."""
-    known, clauses, semantic = index.row_table.path_and_stamp, request.clauses, request.semantic
+    clauses, semantic = request.clauses, request.semantic
+    path_and_stamp = index.row_table.path_and_stamp
     mean_length = unpublished.combined_mean_length(index.mean_length)
     found = index.find_with_positions(request.question, clauses, MAX_MATCHES + (8 if unpublished else 0))
-    found = [one for one in found if known(one[1])[0] not in unpublished] if unpublished else found
+    found = [one for one in found if path_and_stamp(one[1])[0] not in unpublished] if unpublished else found
     published = {row: (score, position) for score, row, position in found}
     best_unpublished = _best_unpublished(unpublished, request, terms, mean_length)
     matches = [*published.values(), *((one.score, one.position) for one in best_unpublished)]
@@ -125,7 +126,7 @@ def gather(
     candidates = [one for one in best_unpublished if one.score >= min_score]
     term_weights = [*terms.term_weights.values()]
     for bits, row, position in seen:
-        path, stamp = known(row)
+        path, stamp = path_and_stamp(row)
         if path not in unpublished:
             term_bits, is_speaker_named, is_question = terms.split_bits(bits)
             score = published[row][0] if row in published else min(weight_of_bits(term_bits, term_weights), min_score)
@@ -143,11 +144,11 @@ def _similar(
     index: TantivyIndex, unpublished: UnpublishedChanges, request: SearchRequest, semantic: SemanticQuery
 ) -> SimilarMemories:
     """Return the nearest neighbours that pass the filter."""
-    known, rows, position_of = index.row_table.path_and_stamp, list[int](), dict[int, int | None]()
+    path_and_stamp, rows, position_of = index.row_table.path_and_stamp, list[int](), dict[int, int | None]()
     for factor in (1, FILTERED_FACTOR, 0):  # 0: few neighbours pass the filter, so compare all rows that pass it
         limit = MAX_SIMILAR * (factor or 1) + len(unpublished)
         found = semantic.nearest_rows(limit, None if factor else index.all_rows(request.clauses))
-        rows = [row for row in found if known(row)[0] not in unpublished] if unpublished else found
+        rows = [row for row in found if path_and_stamp(row)[0] not in unpublished] if unpublished else found
         first = rows[: MAX_SIMILAR * FILTERED_FACTOR]
         passed = index.find_at_positions((), (), positions=(), rows=first, clauses=request.clauses)
         position_of = {row: position for _, row, position in passed}

@@ -147,11 +147,11 @@ def feature_reasons(features: Features | None, information: float) -> list[Reaso
         return []
     texts = (
         f"in a conversation, all of its words count more: {features.covered:+.0%}",
-        f"said around it: {features.nearby:.0%} of the question",
-        f"asked right before it: {features.answered:.0%} of the question",
+        f"words in messages around it: {features.nearby:.0%} of the question",
+        f"words of the question right before it: {features.answered:.0%} of the question",
         "the question names its speaker",
-        f"means alike: {features.similarity:.2f}",
-        "asks something itself",
+        f"similarity: {features.similarity:.2f}",
+        "it is a question itself",
     )
     weighted = map(mul, FEATURE_WEIGHTS, features)
     return [Reason(text, weight * information) for text, weight in zip(texts, weighted, strict=True) if weight]
