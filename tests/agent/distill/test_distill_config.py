@@ -1,4 +1,4 @@
-"""Settings of a session: every field is checked when they are made, by its name."""
+"""VaultMemoryConfig and RetrievalConfig: every field is checked on creation, and named in the error."""
 
 import math
 from pathlib import Path
@@ -19,15 +19,15 @@ from memfs.agent.distill.strategies import (
 from memfs.agent.triggers import InvocationTrigger
 from memfs.errors import InvalidSetupError
 
-LONE = "\ud800"
+LONE_SURROGATE = "\ud800"
 
 
 def config(**given: Any) -> VaultMemoryConfig:
     return VaultMemoryConfig(**{"vault": "notes", "session_id": "s-1", "actor_id": "alice", **given})
 
 
-class Own:
-    """A strategy of one's own."""
+class CustomStrategy:
+    """A custom strategy."""
 
     name, namespace = "own", "/own/{actorId}"
 
@@ -35,13 +35,13 @@ class Own:
         return []
 
 
-def test_what_is_not_said_has_a_default() -> None:
-    made = config()
+def test_optional_fields_have_defaults() -> None:
+    settings = config()
 
-    assert (made.batch_size, made.flush_interval_seconds, made.context_tag) == (1, None, "user_context")
-    assert made.filter_restored_tool_context is False
-    assert made.persistence_mode is PersistenceMode.FULL
-    assert (made.retrieval_config, made.strategies, made.metadata()) == (None, (), {})
+    assert (settings.batch_size, settings.flush_interval_seconds, settings.context_tag) == (1, None, "user_context")
+    assert settings.filter_restored_tool_context is False
+    assert settings.persistence_mode is PersistenceMode.FULL
+    assert (settings.retrieval_config, settings.strategies, settings.metadata()) == (None, (), {})
     assert (RetrievalConfig().top_k, RetrievalConfig().relevance_score, RetrievalConfig().strategy_id) == (
         10,
         0.2,
@@ -53,8 +53,8 @@ def test_what_is_not_said_has_a_default() -> None:
     ("field", "values"),
     {
         "vault": [None, 3, ["notes"], "", " "],
-        "session_id": ["", "  ", None, 7, True, LONE],
-        "actor_id": ["", "\t", None, 7, LONE],
+        "session_id": ["", "  ", None, 7, True, LONE_SURROGATE],
+        "actor_id": ["", "\t", None, 7, LONE_SURROGATE],
         "retrieval_config": [["/facts"], "/facts", {"/facts": {"top_k": 3}}, {3: RetrievalConfig()}],
         "batch_size": [0, 101, -1, True, "3", 1.0, None],
         "flush_interval_seconds": [0, -1, True, "3", math.inf, math.nan],
@@ -70,7 +70,7 @@ def test_what_is_not_said_has_a_default() -> None:
     }.items(),
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_a_value_that_cannot_be_is_refused_by_the_name_of_its_field(field: str, values: list[Any]) -> None:
+def test_an_invalid_value_is_refused_with_the_name_of_its_field(field: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(InvalidSetupError, match=f"^VaultMemoryConfig: {field}") as caught:
             config(**{field: value})
@@ -86,20 +86,20 @@ def test_a_value_that_cannot_be_is_refused_by_the_name_of_its_field(field: str, 
         "strategy_id": ["", "  ", 3, True],
     }.items(),
 )
-def test_a_retrieval_that_cannot_be_is_refused_by_the_name_of_its_field(field: str, values: list[Any]) -> None:
+def test_an_invalid_retrieval_config_is_refused_with_the_name_of_its_field(field: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(InvalidSetupError, match=f"^RetrievalConfig: {field}: "):
             RetrievalConfig(**{field: value})
 
 
 @pytest.mark.parametrize("kind", [VaultMemoryConfig, RetrievalConfig])
-def test_a_key_that_nobody_reads_is_refused_by_its_name(kind: Any) -> None:
+def test_an_unknown_key_is_refused_by_its_name(kind: Any) -> None:
     with pytest.raises(TypeError, match="memory_id"):
         kind(memory_id="m-1")
 
 
 @pytest.mark.parametrize("limit", [1, 100])
-def test_the_bounds_themselves_are_allowed(limit: int) -> None:
+def test_the_limits_themselves_are_allowed(limit: int) -> None:
     assert config(batch_size=limit, flush_interval_seconds=0.5, context_tag="a").batch_size == limit
     assert RetrievalConfig(top_k=1000, relevance_score=1).top_k == 1000
     assert RetrievalConfig(top_k=1, relevance_score=0).relevance_score == 0
@@ -116,13 +116,13 @@ def test_the_bounds_themselves_are_allowed(limit: int) -> None:
         ("/archive", "archive/ is reserved"),
     ],
 )
-def test_a_template_that_cannot_be_filled_is_refused_by_its_own_text(template: str, reason: str) -> None:
+def test_an_invalid_template_is_refused_with_its_text(template: str, reason: str) -> None:
     with pytest.raises(InvalidSetupError, match=rf"retrieval_config\['.*'\]: .*{reason}"):
         config(retrieval_config={template: RetrievalConfig()})
 
 
-def test_a_template_is_filled_with_one_name_each() -> None:
-    made = config(
+def test_each_placeholder_of_a_template_becomes_one_path_segment() -> None:
+    settings = config(
         actor_id="../bob/{sessionId}",
         retrieval_config={
             "/facts/{actorId}": RetrievalConfig(),
@@ -130,18 +130,18 @@ def test_a_template_is_filled_with_one_name_each() -> None:
         },
     )
 
-    (first, _), (second, how) = made.lookups()
+    (first, _), (second, second_config) = settings.lookups()
     assert first == "/facts/%2E.%2Fbob%2F%7BsessionId%7D"
-    assert (second, how.strategy_id) == ("/x/s-1/p", "p")
+    assert (second, second_config.strategy_id) == ("/x/s-1/p", "p")
 
 
-def test_a_strategy_id_may_be_the_name_of_a_strategy() -> None:
-    made = config(
+def test_a_strategy_id_can_be_the_name_of_a_strategy() -> None:
+    settings = config(
         strategies=[PreferenceStrategy("PreferenceLearner")],
         retrieval_config={"/": RetrievalConfig(strategy_id="PreferenceLearner")},
     )
 
-    assert made.lookups()[0][1].strategy_id == "preference"
+    assert settings.lookups()[0][1].strategy_id == "preference"
 
 
 def test_an_id_that_is_too_long_for_a_name_is_refused() -> None:
@@ -152,26 +152,26 @@ def test_an_id_that_is_too_long_for_a_name_is_refused() -> None:
         assert getattr(config(**{field: "a" * 100}), field) == "a" * 100
 
 
-def test_settings_do_not_change_behind_ones_back() -> None:
+def test_a_config_is_immutable_and_copies_its_arguments() -> None:
     given = {"/facts": RetrievalConfig()}
-    made = config(retrieval_config=given)
+    settings = config(retrieval_config=given)
     given["/{nobody}"] = RetrievalConfig()
 
-    assert list(made.retrieval_config or ()) == ["/facts"]
+    assert list(settings.retrieval_config or ()) == ["/facts"]
     with pytest.raises(AttributeError):
-        made.batch_size = 3  # type: ignore[misc]
+        settings.batch_size = 3  # type: ignore[misc]
 
 
-def test_metadata_is_asked_for_each_time_and_the_newer_wins(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_metadata_provider_is_called_each_time_and_overrides_the_defaults(caplog: pytest.LogCaptureFixture) -> None:
     numbers = iter(range(9))
-    made = config(default_metadata={"place": "here", "run": "x"}, metadata_provider=lambda: {"run": next(numbers)})
+    settings = config(default_metadata={"place": "here", "run": "x"}, metadata_provider=lambda: {"run": next(numbers)})
 
-    assert [made.metadata(), made.metadata()] == [{"place": "here", "run": 0}, {"place": "here", "run": 1}]
+    assert [settings.metadata(), settings.metadata()] == [{"place": "here", "run": 0}, {"place": "here", "run": 1}]
     assert config(default_metadata={"a": 1}, metadata_provider=lambda: {"b": []}).metadata() == {"a": 1}
     assert "metadata_provider['b']: [] is not" in caplog.text
 
 
-def test_a_vault_may_be_a_path(tmp_path: Path) -> None:
+def test_a_vault_can_be_a_path(tmp_path: Path) -> None:
     vault = Vault.init(tmp_path / "notes")
 
     assert config(vault=vault).vault is vault
@@ -198,16 +198,16 @@ def test_a_scope_has_no_sessions(tmp_path: Path) -> None:
         "context_messages": [-1, 101, True, "3", None, 1.5],
     }.items(),
 )
-def test_a_strategy_is_refused_by_the_name_of_its_field(kind: Any, field: str, values: list[Any]) -> None:
+def test_an_invalid_strategy_is_refused_with_the_name_of_its_field(kind: Any, field: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(InvalidSetupError, match=f"^{kind.__name__}: {field}: "):
             kind(**{field: value})
 
 
-def test_strategies_have_names_and_namespaces_by_default() -> None:
-    made = [SummaryStrategy(), PreferenceStrategy(), FactStrategy(), EpisodeStrategy(), ReflectionStrategy()]
+def test_strategies_have_default_names_and_namespaces() -> None:
+    settings = [SummaryStrategy(), PreferenceStrategy(), FactStrategy(), EpisodeStrategy(), ReflectionStrategy()]
 
-    assert [(one.name, one.namespace) for one in made] == [
+    assert [(one.name, one.namespace) for one in settings] == [
         ("summary", "/summaries/{actorId}/{sessionId}"),
         ("preferences", "/preferences/{actorId}"),
         ("facts", "/facts/{actorId}"),
@@ -216,13 +216,13 @@ def test_strategies_have_names_and_namespaces_by_default() -> None:
     ]
 
 
-def test_a_summary_wants_a_namespace_a_session() -> None:
+def test_the_namespace_of_a_summary_contains_the_session() -> None:
     with pytest.raises(InvalidSetupError, match=r"namespace: .* one file per session"):
         SummaryStrategy("sum", "/summaries/{actorId}")
     assert SummaryStrategy("sum", "/s/{session_id}").namespace == "/s/{session_id}"
 
 
-def test_episodes_want_a_namespace_for_their_reflections() -> None:
+def test_the_namespace_of_episodes_has_a_parent_for_reflections() -> None:
     with pytest.raises(InvalidSetupError, match=r"namespace: .* no parent for reflections"):
         EpisodeStrategy("e", "/episodes")
     assert EpisodeStrategy("e", "/episodes", reflects=False).companions == []
@@ -239,23 +239,23 @@ def test_episodes_want_a_namespace_for_their_reflections() -> None:
         ("trigger", 1),
     ],
 )
-def test_a_strategy_of_ones_own_is_looked_at_too(field: str, value: Any) -> None:
-    strategy = Own()
+def test_a_custom_strategy_is_checked_too(field: str, value: Any) -> None:
+    strategy = CustomStrategy()
     setattr(strategy, field, value)
 
     with pytest.raises(InvalidSetupError, match=rf"strategies\[0\]: {field}: "):
         config(strategies=[strategy])
 
 
-def test_what_is_no_model_is_refused_by_the_name_of_its_strategy(tmp_path: Path) -> None:
-    made = config(vault=Vault.init(tmp_path), strategies=[FactStrategy("learner", model="gpt")])
+def test_an_invalid_model_is_refused_with_the_name_of_its_strategy(tmp_path: Path) -> None:
+    settings = config(vault=Vault.init(tmp_path), strategies=[FactStrategy("learner", model="gpt")])
 
     with pytest.raises(InvalidSetupError, match=r"^strategy learner: model: str: is not a model$") as caught:
-        LongTerm(made)
+        LongTerm(settings)
     assert "OpenAIModel" in caught.value.hint
 
 
-def test_a_strategy_of_ones_own_needs_little() -> None:
-    strategy = Own()
+def test_a_custom_strategy_needs_only_a_name_a_namespace_and_extract() -> None:
+    strategy = CustomStrategy()
 
     assert config(strategies=[strategy]).strategies == (strategy,)

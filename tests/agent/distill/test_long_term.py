@@ -1,4 +1,4 @@
-"""VaultSessionManager with the real Agent and scripted models: written down, restored, distilled, told; offline."""
+"""VaultSessionManager with the real Agent and scripted models, offline: saving, restoring, distilling, retrieving."""
 
 import asyncio
 import copy
@@ -35,7 +35,7 @@ from memfs.integrations.strands import ScriptedModel, VaultSessionRepository
 from memfs.integrations.strands.session_manager import VaultSessionManager
 
 SUSHI = [{"content": "The user likes sushi with tuna.", "context": "Said at lunch.", "categories": ["food"]}]
-LIKES = {"/preferences/{actorId}": RetrievalConfig(top_k=5, relevance_score=0.7)}
+RETRIEVAL = {"/preferences/{actorId}": RetrievalConfig(top_k=5, relevance_score=0.7)}
 
 
 def config(vault: Vault | Path, session: str = "s-1", **settings: Any) -> VaultMemoryConfig:
@@ -47,8 +47,8 @@ def agent(manager: VaultSessionManager, *replies: Any, **options: Any) -> Agent:
     return Agent(session_manager=manager, callback_handler=None, **options)
 
 
-def texts(vault: Vault, session: str = "s-1", name: str = "default") -> list[str]:
-    """What is written down of a session."""
+def saved_texts(vault: Vault, session: str = "s-1", name: str = "default") -> list[str]:
+    """Return the texts in the log of a session."""
     messages = SessionLog(vault, session, name).messages()
     return [block["text"] for message in messages for block in message["content"] if "text" in block]
 
@@ -56,7 +56,7 @@ def texts(vault: Vault, session: str = "s-1", name: str = "default") -> list[str
 def weather(look: Callable[[], Any] = lambda: None) -> Any:
     @tool(name="weather")
     def weather(city: str) -> str:
-        """Tell the weather."""
+        """Return the weather."""
         look()
         return f"Rain in {city}."
 
@@ -67,26 +67,26 @@ CALL = {"tool": "weather", "input": {"city": "Porto"}}
 
 
 @contextmanager
-def in_the_way(vault: Vault, session: str = "s-1") -> Iterator[None]:
-    """Have a file where the directory of a session should be, so that nothing can be written."""
-    place, aside = vault.root / "sessions" / session, vault.root / "aside"
-    shutil.move(place, aside)
-    place.write_text("")
+def blocked_log(vault: Vault, session: str = "s-1") -> Iterator[None]:
+    """Put a file in place of the directory of a session, so that nothing can be written."""
+    directory, aside = vault.root / "sessions" / session, vault.root / "aside"
+    shutil.move(directory, aside)
+    directory.write_text("")
     try:
         yield
     finally:
-        place.unlink()
-        shutil.move(aside, place)
+        directory.unlink()
+        shutil.move(aside, directory)
 
 
-# --- written down and restored
+# --- saving and restoring
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_what_is_restored_is_what_was_live_with_injection_and_tools(vault: Vault, batch_size: int) -> None:
+def test_restored_messages_equal_the_live_ones_with_injection_and_tools(vault: Vault, batch_size: int) -> None:
     vault.add("The user likes sushi with tuna.", "/preferences/alice")
     model = ScriptedModel(["With tuna.", [CALL, {"tool": "weather", "input": {"city": "Rome"}}], "It rains.", "Bye."])
-    settings = config(vault, retrieval_config=LIKES, batch_size=batch_size)
+    settings = config(vault, retrieval_config=RETRIEVAL, batch_size=batch_size)
     with VaultSessionManager(settings) as manager:
         one = agent(manager, model=model, tools=[weather()])
         one("Which sushi do I like?")
@@ -103,27 +103,27 @@ def test_what_is_restored_is_what_was_live_with_injection_and_tools(vault: Vault
     assert all("user_context" not in path.read_text() for path in vault.root.rglob("*.jsonl"))
 
 
-def test_a_session_goes_on_where_it_was_left(vault: Vault) -> None:
+def test_a_session_continues_in_a_new_process(vault: Vault) -> None:
     for number in range(3):
         with VaultSessionManager(config(vault)) as manager:
             agent(manager, f"answer {number}")(f"question {number}")
 
-    expected = [f"{what} {number}" for number in range(3) for what in ("question", "answer")]
-    assert texts(vault) == expected
+    expected = [f"{kind} {number}" for number in range(3) for kind in ("question", "answer")]
+    assert saved_texts(vault) == expected
 
 
-def test_several_agents_have_a_session_together(vault: Vault) -> None:
+def test_several_agents_share_a_session(vault: Vault) -> None:
     with VaultSessionManager(config(vault)) as manager:
         cook, guide = (agent(manager, "ok", agent_id=name) for name in ("cook", "guide"))
         cook("cook this")
         guide("go there")
 
-    assert texts(vault, name="cook") == ["cook this", "ok"]
-    assert texts(vault, name="guide") == ["go there", "ok"]
+    assert saved_texts(vault, name="cook") == ["cook this", "ok"]
+    assert saved_texts(vault, name="guide") == ["go there", "ok"]
 
 
 @pytest.mark.parametrize("mode", PersistenceMode)
-def test_agents_that_work_together_have_a_state_together(vault: Vault, mode: PersistenceMode) -> None:
+def test_a_graph_of_agents_saves_its_state_only_with_persistence(vault: Vault, mode: PersistenceMode) -> None:
     def graph(manager: VaultSessionManager) -> Graph:
         builder = GraphBuilder()
         for name in ("cook", "guide"):
@@ -141,15 +141,15 @@ def test_agents_that_work_together_have_a_state_together(vault: Vault, mode: Per
     assert len(logs) == (mode is PersistenceMode.FULL)
 
 
-def test_a_vault_may_be_given_by_its_path(tmp_path: Path) -> None:
+def test_a_vault_can_be_given_as_a_path(tmp_path: Path) -> None:
     Vault.init(tmp_path / "notes")
     with VaultSessionManager(config(tmp_path / "notes")) as manager:
         agent(manager, "ok")("hello")
 
-    assert texts(Vault(tmp_path / "notes")) == ["hello", "ok"]
+    assert saved_texts(Vault(tmp_path / "notes")) == ["hello", "ok"]
 
 
-def test_a_call_within_an_event_loop(vault: Vault) -> None:
+def test_an_agent_can_be_called_within_an_event_loop(vault: Vault) -> None:
     strategy = PreferenceStrategy(model=memfs.agent.ScriptedModel([SUSHI]))
 
     async def run_turn() -> None:
@@ -159,11 +159,11 @@ def test_a_call_within_an_event_loop(vault: Vault) -> None:
 
     asyncio.run(run_turn())
 
-    assert texts(vault) == ["I like sushi with tuna", "ok"]
+    assert saved_texts(vault) == ["I like sushi with tuna", "ok"]
     assert len(vault.list("/preferences/alice")) == 1
 
 
-def test_metadata_goes_along_with_every_message(vault: Vault) -> None:
+def test_every_message_is_saved_with_metadata(vault: Vault) -> None:
     numbers = iter(range(9))
     settings = config(vault, default_metadata={"place": "Porto"}, metadata_provider=lambda: {"run": next(numbers)})
     with VaultSessionManager(settings) as manager:
@@ -177,14 +177,14 @@ def test_metadata_goes_along_with_every_message(vault: Vault) -> None:
         assert agent(manager).messages == one.messages
 
 
-def test_without_persistence_nothing_is_written_and_all_else_works(vault: Vault) -> None:
+def test_without_persistence_nothing_is_written_and_retrieval_works(vault: Vault) -> None:
     vault.add("The user likes sushi with tuna.", "/preferences/alice")
     before = {path for path in vault.root.rglob("*") if ".memfs" not in path.parts}
     model = ScriptedModel(["With tuna.", "Yes."])
     settings = config(
         vault,
         persistence_mode=PersistenceMode.NONE,
-        retrieval_config=LIKES,
+        retrieval_config=RETRIEVAL,
         strategies=[SummaryStrategy()],
         batch_size=5,
     )
@@ -199,7 +199,7 @@ def test_without_persistence_nothing_is_written_and_all_else_works(vault: Vault)
     assert {path for path in vault.root.rglob("*") if ".memfs" not in path.parts} == before
 
 
-def test_tools_may_be_left_out_of_what_is_restored(vault: Vault) -> None:
+def test_tool_blocks_can_be_left_out_of_restored_messages(vault: Vault) -> None:
     with VaultSessionManager(config(vault)) as manager:
         agent(manager, ["One moment.", CALL], "It rains.", tools=[weather()])("Weather?")
     with VaultSessionManager(config(vault, filter_restored_tool_context=True)) as manager:
@@ -212,7 +212,7 @@ def test_tools_may_be_left_out_of_what_is_restored(vault: Vault) -> None:
         assert len(agent(manager).messages) == 6
 
 
-def test_a_session_that_cannot_be_read_is_an_error_and_not_an_empty_one(vault: Vault) -> None:
+def test_an_unreadable_session_raises_instead_of_being_empty(vault: Vault) -> None:
     with VaultSessionManager(config(vault)) as manager:
         agent(manager, "ok")("hello")
     manager = VaultSessionManager(config(vault))
@@ -224,7 +224,7 @@ def test_a_session_that_cannot_be_read_is_an_error_and_not_an_empty_one(vault: V
         agent(manager)
 
 
-def test_a_session_that_was_closed_can_go_on(vault: Vault) -> None:
+def test_a_closed_session_can_continue(vault: Vault) -> None:
     model = memfs.agent.ScriptedModel([[{"content": "The first."}], [{"content": "The second."}]])
     manager = VaultSessionManager(config(vault, batch_size=10, strategies=[FactStrategy(model=model)]))
     one = agent(manager, "ok", "ok")
@@ -234,37 +234,37 @@ def test_a_session_that_was_closed_can_go_on(vault: Vault) -> None:
     one("hello again")
     manager.close()
 
-    assert texts(vault) == ["hello", "ok", "hello again", "ok"]
+    assert saved_texts(vault) == ["hello", "ok", "hello again", "ok"]
     assert {memory.body.strip() for memory in vault.list("/facts")} == {"The first.", "The second."}
 
 
 @pytest.mark.parametrize("given", [None, "notes", {"vault": "notes"}])
-def test_settings_of_another_kind_are_refused(given: Any) -> None:
+def test_a_config_of_another_type_is_refused(given: Any) -> None:
     with pytest.raises(InvalidSetupError, match=r"config: .* is not a VaultMemoryConfig"):
         VaultSessionManager(given)
 
 
-# --- what waits
+# --- buffered messages
 
 
-def test_messages_wait_for_a_full_batch(vault: Vault) -> None:
+def test_messages_are_buffered_until_the_batch_is_full(vault: Vault) -> None:
     seen: list[tuple[int, int]] = []
     with VaultSessionManager(config(vault, batch_size=3)) as manager:
-        look = weather(lambda: seen.append((manager.pending_message_count(), len(texts(vault)))))
+        look = weather(lambda: seen.append((manager.pending_message_count(), len(saved_texts(vault)))))
         agent(manager, ["First.", CALL], ["Second.", CALL], "Last.", tools=[look])("Weather?")
         assert manager.pending_message_count() == 0
 
     assert seen == [(2, 0), (1, 2)]
-    assert texts(vault) == ["Weather?", "First.", "Second.", "Last."]
+    assert saved_texts(vault) == ["Weather?", "First.", "Second.", "Last."]
 
 
-def test_messages_wait_no_longer_than_the_interval(vault: Vault) -> None:
+def test_messages_are_flushed_after_the_interval(vault: Vault) -> None:
     seen: list[list[str]] = []
     with VaultSessionManager(config(vault, batch_size=100, flush_interval_seconds=0.01)) as manager:
 
         def look() -> None:
             wait_for(lambda: manager.pending_message_count() == 0)
-            seen.append(texts(vault))
+            seen.append(saved_texts(vault))
 
         agent(manager, ["First.", CALL], "Last.", tools=[weather(look)])("Weather?")
 
@@ -272,30 +272,30 @@ def test_messages_wait_no_longer_than_the_interval(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("leave", ["close", "block"])
-def test_what_waits_is_written_at_the_end(vault: Vault, leave: str) -> None:
+def test_buffered_messages_are_written_on_close(vault: Vault, leave: str) -> None:
     manager = VaultSessionManager(config(vault, batch_size=100))
     one = agent(manager)
     for text in ("one", "two"):
         manager.append_message({"role": "user", "content": [{"text": text}]}, one)
-    assert (manager.pending_message_count(), texts(vault)) == (2, [])
+    assert (manager.pending_message_count(), saved_texts(vault)) == (2, [])
     if leave == "close":
         manager.close()
     else:
         with manager:
             pass
 
-    assert (manager.pending_message_count(), texts(vault)) == (0, ["one", "two"])
+    assert (manager.pending_message_count(), saved_texts(vault)) == (0, ["one", "two"])
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_what_could_not_be_written_waits_in_its_order_at_the_front(vault: Vault, batch_size: int) -> None:
+def test_messages_of_a_failed_write_stay_buffered_in_order(vault: Vault, batch_size: int) -> None:
     manager = VaultSessionManager(config(vault, batch_size=batch_size))
     one = agent(manager)
 
     def say(text: str) -> None:
         manager.append_message({"role": "user", "content": [{"text": text}]}, one)
 
-    with in_the_way(vault):
+    with blocked_log(vault):
         for number in range(4):
             try:
                 say(f"word {number}")
@@ -307,63 +307,65 @@ def test_what_could_not_be_written_waits_in_its_order_at_the_front(vault: Vault,
     say("word 4")
     manager.close()
 
-    assert texts(vault) == [f"word {number}" for number in range(5)]
+    assert saved_texts(vault) == [f"word {number}" for number in range(5)]
 
 
-def test_an_answer_that_could_not_be_written_is_live_and_is_written_later(vault: Vault) -> None:
+def test_a_reply_whose_write_failed_stays_in_the_history_and_is_written_later(vault: Vault) -> None:
     manager = VaultSessionManager(config(vault, batch_size=100))
     one = agent(manager, "ok", "ok again")
-    with in_the_way(vault), pytest.raises(VaultError):
+    with blocked_log(vault), pytest.raises(VaultError):
         one("hello")
     one("hello again")
     manager.close()
 
-    assert texts(vault) == ["hello", "ok", "hello again", "ok again"]
+    assert saved_texts(vault) == ["hello", "ok", "hello again", "ok again"]
     with VaultSessionManager(config(vault)) as restored:
         assert agent(restored).messages == one.messages
 
 
-def test_closing_says_what_could_not_be_written(vault: Vault) -> None:
+def test_close_raises_if_messages_cannot_be_written(vault: Vault) -> None:
     manager = VaultSessionManager(config(vault, batch_size=100))
     manager.append_message({"role": "user", "content": [{"text": "hello"}]}, agent(manager))
-    with in_the_way(vault), pytest.raises(VaultError), manager:
+    with blocked_log(vault), pytest.raises(VaultError), manager:
         pass
 
     assert manager.pending_message_count() == 1
 
 
-def test_the_error_of_the_block_wins(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_the_with_block_is_not_replaced_by_a_write_error(
+    vault: Vault, caplog: pytest.LogCaptureFixture
+) -> None:
     manager = VaultSessionManager(config(vault, batch_size=100))
     one = agent(manager)
-    with in_the_way(vault), pytest.raises(ZeroDivisionError), manager:  # noqa: PT012
+    with blocked_log(vault), pytest.raises(ZeroDivisionError), manager:  # noqa: PT012
         manager.append_message({"role": "user", "content": [{"text": "hello"}]}, one)
         raise ZeroDivisionError
     assert "not written" in caplog.text
 
 
-def test_the_error_of_the_model_wins(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_the_model_is_not_replaced_by_a_write_error(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
     manager = VaultSessionManager(config(vault, batch_size=100))
     one = agent(manager, ZeroDivisionError("of the model"))
-    with in_the_way(vault), pytest.raises(ZeroDivisionError):
+    with blocked_log(vault), pytest.raises(ZeroDivisionError):
         one("hello")
 
     assert manager.pending_message_count() == 1
     assert "not written" in caplog.text
 
 
-def test_the_interval_tries_again_after_a_failure(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_flush_is_retried_after_the_interval(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
     manager = VaultSessionManager(config(vault, batch_size=100, flush_interval_seconds=0.01))
     one = agent(manager)
-    with in_the_way(vault):
+    with blocked_log(vault):
         manager.append_message({"role": "user", "content": [{"text": "hello"}]}, one)
         wait_for(lambda: "not written yet" in caplog.text)
     wait_for(lambda: manager.pending_message_count() == 0)
     manager.close()
 
-    assert texts(vault) == ["hello"]
+    assert saved_texts(vault) == ["hello"]
 
 
-def test_whoever_reads_messages_reads_those_that_wait_too(vault: Vault) -> None:
+def test_reading_messages_includes_the_buffered_ones(vault: Vault) -> None:
     manager = VaultSessionManager(config(vault, batch_size=100))
     one = agent(manager)
     for text in ("one", "two"):
@@ -379,7 +381,7 @@ def test_whoever_reads_messages_reads_those_that_wait_too(vault: Vault) -> None:
 
 
 class Guarded(ScriptedModel):
-    """A model that has what it was asked redacted."""
+    """A model that redacts its prompt."""
 
     async def stream(self, messages: Any, tool_specs: Any = None, system_prompt: Any = None, **options: Any) -> Any:
         yield {"redactContent": {"redactUserContentMessage": "[taken out]"}}
@@ -388,35 +390,35 @@ class Guarded(ScriptedModel):
 
 
 @pytest.mark.parametrize("batch_size", [1, 100])
-def test_what_was_redacted_is_nowhere_in_the_vault_and_is_not_distilled(vault: Vault, batch_size: int) -> None:
-    heard = memfs.agent.ScriptedModel([[], []])
-    settings = config(vault, batch_size=batch_size, strategies=[FactStrategy(model=heard)])
+def test_redacted_text_is_nowhere_in_the_vault_and_is_not_distilled(vault: Vault, batch_size: int) -> None:
+    model = memfs.agent.ScriptedModel([[], []])
+    settings = config(vault, batch_size=batch_size, strategies=[FactStrategy(model=model)])
     with VaultSessionManager(settings) as manager:
         one = agent(manager, model=Guarded(["I cannot say.", "No."]))
         one("My password is xyzzyplugh")
         one("What was it?")
 
-    assert texts(vault) == ["[taken out]", "I cannot say.", "[taken out]", "No."]
-    assert "xyzzyplugh" not in heard.last_prompt
-    assert "[taken out]" in heard.last_prompt
+    assert saved_texts(vault) == ["[taken out]", "I cannot say.", "[taken out]", "No."]
+    assert "xyzzyplugh" not in model.last_prompt
+    assert "[taken out]" in model.last_prompt
     assert all(b"xyzzyplugh" not in path.read_bytes() for path in vault.root.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("batch_size", [1, 100])
-def test_what_was_redacted_by_another_message_is_distilled_as_that(vault: Vault, batch_size: int) -> None:
-    heard = memfs.agent.ScriptedModel([[]])
-    with VaultSessionManager(config(vault, batch_size=batch_size, strategies=[FactStrategy(model=heard)])) as manager:
+def test_a_redacted_message_is_distilled_in_its_redacted_form(vault: Vault, batch_size: int) -> None:
+    model = memfs.agent.ScriptedModel([[]])
+    with VaultSessionManager(config(vault, batch_size=batch_size, strategies=[FactStrategy(model=model)])) as manager:
         one = agent(manager)
         manager.append_message({"role": "user", "content": [{"text": "xyzzyplugh"}]}, one)
         manager.redact_latest_message({"role": "user", "content": [{"text": "[taken out]"}]}, one)
 
-    assert texts(vault) == ["[taken out]"]
-    assert "xyzzyplugh" not in heard.last_prompt
+    assert saved_texts(vault) == ["[taken out]"]
+    assert "xyzzyplugh" not in model.last_prompt
     assert all(b"xyzzyplugh" not in path.read_bytes() for path in vault.root.rglob("*") if path.is_file())
 
 
 def redact(manager: VaultSessionManager, number: int = 0, name: str = "default") -> None:
-    """Have another text in the place of a message that was written before."""
+    """Replace the text of a saved message."""
     repository = manager.session_repository
     message = repository.list_messages(manager.session_id, name)[number]
     message.redact_message = {"role": "user", "content": [{"text": "[taken out]"}]}
@@ -428,9 +430,9 @@ def files_with(vault: Vault, text: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("batch_size", [1, 100])
-def test_a_turn_that_waits_to_be_distilled_is_redacted_with_its_message(vault: Vault, batch_size: int) -> None:
-    heard = memfs.agent.ScriptedModel([[], []])
-    with VaultSessionManager(config(vault, batch_size=batch_size, strategies=[FactStrategy(model=heard)])) as manager:
+def test_redacting_a_message_redacts_its_pending_turn_too(vault: Vault, batch_size: int) -> None:
+    model = memfs.agent.ScriptedModel([[], []])
+    with VaultSessionManager(config(vault, batch_size=batch_size, strategies=[FactStrategy(model=model)])) as manager:
         one, two = agent(manager, "ok", agent_id="one"), agent(manager, "ok", agent_id="two")
         one("My password is xyzzyplugh")
         two("I live in Ghent")
@@ -438,15 +440,15 @@ def test_a_turn_that_waits_to_be_distilled_is_redacted_with_its_message(vault: V
         redact(manager, name="one")
         assert not files_with(vault, "xyzzyplugh")
 
-    asked = "".join(call.text for call in heard.calls)
-    assert "xyzzyplugh" not in asked
-    assert "[taken out]" in asked
-    assert "I live in Ghent" in asked
+    prompts = "".join(call.text for call in model.calls)
+    assert "xyzzyplugh" not in prompts
+    assert "[taken out]" in prompts
+    assert "I live in Ghent" in prompts
 
 
-def test_a_prompt_that_is_tried_again_is_redacted_as_one(vault: Vault) -> None:
-    heard = memfs.agent.ScriptedModel([[]])
-    with VaultSessionManager(config(vault, strategies=[FactStrategy(model=heard)])) as manager:
+def test_a_retried_prompt_is_redacted_everywhere(vault: Vault) -> None:
+    model = memfs.agent.ScriptedModel([[]])
+    with VaultSessionManager(config(vault, strategies=[FactStrategy(model=model)])) as manager:
         one = agent(manager, model=ScriptedModel([RuntimeError("down")]))
         prompt: Any = [{"role": "user", "content": [{"text": "xyzzyplugh"}]}]
         with pytest.raises(RuntimeError, match="down"):
@@ -455,10 +457,10 @@ def test_a_prompt_that_is_tried_again_is_redacted_as_one(vault: Vault) -> None:
         one(prompt)
         assert not files_with(vault, "xyzzyplugh")
 
-    assert "xyzzyplugh" not in heard.last_prompt
+    assert "xyzzyplugh" not in model.last_prompt
 
 
-def test_what_a_killed_process_left_to_distil_is_redacted_too(vault: Vault, run_script: Script) -> None:
+def test_pending_turns_of_a_killed_process_are_redacted_too(vault: Vault, run_script: Script) -> None:
     code = """
 import signal
 from memfs.integrations.strands import FactStrategy, ScriptedModel, VaultMemoryConfig, VaultSessionManager
@@ -471,27 +473,27 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert run_script(code, vault.root).returncode == -signal.SIGKILL
     assert any(".memfs" in path.parts for path in files_with(vault, "xyzzyplugh"))
 
-    with VaultSessionManager(config(vault)) as manager:  # one that distils nothing itself
+    with VaultSessionManager(config(vault)) as manager:  # it has no strategies itself
         redact(manager)
         assert not files_with(vault, "xyzzyplugh")
-    heard = memfs.agent.ScriptedModel([[]])
-    with VaultSessionManager(config(vault, strategies=[FactStrategy(model=heard)])) as manager:
+    model = memfs.agent.ScriptedModel([[]])
+    with VaultSessionManager(config(vault, strategies=[FactStrategy(model=model)])) as manager:
         agent(manager)
-    assert "[taken out]" in heard.last_prompt
-    assert "xyzzyplugh" not in heard.last_prompt
+    assert "[taken out]" in model.last_prompt
+    assert "xyzzyplugh" not in model.last_prompt
 
 
-# --- distilled and told
+# --- distilling and retrieving
 
 
-def test_a_preference_is_remembered_in_a_second_session(vault: Vault) -> None:
+def test_a_preference_is_retrieved_in_a_second_session(vault: Vault) -> None:
     with VaultSessionManager(
         config(vault, "monday", strategies=[PreferenceStrategy(model=memfs.agent.ScriptedModel([SUSHI]))])
     ) as manager:
         agent(manager, "I will keep that in mind.")("I like sushi with tuna")
 
     model = ScriptedModel(["With tuna."])
-    with VaultSessionManager(config(vault, "tuesday", retrieval_config=LIKES)) as manager:
+    with VaultSessionManager(config(vault, "tuesday", retrieval_config=RETRIEVAL)) as manager:
         agent(manager, model=model)("Which sushi do I like?")
 
     (memory,) = vault.list("/preferences/alice")
@@ -499,7 +501,7 @@ def test_a_preference_is_remembered_in_a_second_session(vault: Vault) -> None:
     assert f'<entry source="/preferences/alice" id="{memory.id}">The user likes sushi' in model.calls[0].text
 
 
-def test_the_agent_lends_its_model(vault: Vault) -> None:
+def test_a_strategy_without_a_model_uses_the_agents_model(vault: Vault) -> None:
     model = ScriptedModel(["ok", json.dumps(SUSHI)])
     with VaultSessionManager(config(vault, strategies=[PreferenceStrategy()])) as manager:
         agent(manager, model=model)("I like sushi with tuna")
@@ -508,7 +510,7 @@ def test_the_agent_lends_its_model(vault: Vault) -> None:
     assert "I like sushi with tuna" in model.last_prompt
 
 
-def test_a_strategy_may_have_a_model_of_strands(vault: Vault) -> None:
+def test_a_strategy_can_have_a_model_of_strands(vault: Vault) -> None:
     own = ScriptedModel([json.dumps(SUSHI)])
     with VaultSessionManager(config(vault, strategies=[PreferenceStrategy(model=own)])) as manager:
         agent(manager, "ok")("I like sushi with tuna")
@@ -516,7 +518,7 @@ def test_a_strategy_may_have_a_model_of_strands(vault: Vault) -> None:
     assert len(vault.list("/preferences/alice")) == 1
 
 
-def test_a_trigger_says_when_and_no_model_is_asked_twice_for_a_turn(vault: Vault) -> None:
+def test_a_trigger_decides_when_and_each_turn_is_distilled_once(vault: Vault) -> None:
     often = memfs.agent.ScriptedModel([[], [], []])
     seldom = memfs.agent.ScriptedModel([[]])
     strategies = [
@@ -535,7 +537,7 @@ def test_a_trigger_says_when_and_no_model_is_asked_twice_for_a_turn(vault: Vault
     assert [number for number in range(3) if f"word {number}" in transcripts[1]] == [2]
 
 
-def test_turns_of_a_session_that_was_not_closed_are_distilled_by_the_next(vault: Vault) -> None:
+def test_turns_of_an_unclosed_session_are_distilled_by_the_next(vault: Vault) -> None:
     manager = VaultSessionManager(config(vault, "monday", strategies=[PreferenceStrategy()]))
     agent(manager, "ok")("I like sushi with tuna")
     del manager
@@ -549,7 +551,7 @@ def test_turns_of_a_session_that_was_not_closed_are_distilled_by_the_next(vault:
     assert memory.header.source == "session monday, message 0"
 
 
-def test_turns_of_a_process_that_was_killed_are_distilled_by_the_next(vault: Vault, run_script: Script) -> None:
+def test_turns_of_a_killed_process_are_distilled_by_the_next_session(vault: Vault, run_script: Script) -> None:
     code = """
 import signal
 from memfs.integrations.strands import PreferenceStrategy, ScriptedModel, VaultMemoryConfig, VaultSessionManager
@@ -565,27 +567,27 @@ os.kill(os.getpid(), signal.SIGKILL)
     with VaultSessionManager(config(vault, "tuesday", strategies=[PreferenceStrategy(model=model)])) as manager:
         agent(manager)
 
-    assert texts(vault, "monday") == ["I like sushi with tuna", "ok"]
+    assert saved_texts(vault, "monday") == ["I like sushi with tuna", "ok"]
     (memory,) = vault.list("/preferences/alice")
     assert memory.header.source == "session monday, message 0"
 
 
-def test_the_turns_before_go_along_when_a_session_goes_on(vault: Vault) -> None:
-    heard = [memfs.agent.ScriptedModel([[]]) for _ in range(2)]
-    for model, text in zip(heard, ("A friend comes on Friday.", "His name is Bob."), strict=True):
+def test_earlier_turns_are_context_when_a_session_continues(vault: Vault) -> None:
+    models = [memfs.agent.ScriptedModel([[]]) for _ in range(2)]
+    for model, text in zip(models, ("A friend comes on Friday.", "His name is Bob."), strict=True):
         with VaultSessionManager(config(vault, strategies=[FactStrategy(model=model)])) as manager:
             agent(manager, "ok")(text)
 
-    earlier, _, new = heard[1].last_prompt.partition("<transcript>")
+    earlier, _, new = models[1].last_prompt.partition("<transcript>")
     assert "A friend comes on Friday." in earlier
     assert "A friend" not in new
     assert "His name is Bob." in new
 
 
-def test_what_was_told_from_memory_is_not_distilled_once_more(vault: Vault) -> None:
+def test_retrieved_memories_are_not_distilled_again(vault: Vault) -> None:
     vault.add("The user likes sushi with tuna. It was said at lunch.", "/preferences/alice")
     model = memfs.agent.ScriptedModel([[{"content": "The user likes sushi with tuna."}, {"content": "It is Tuesday."}]])
-    settings = config(vault, retrieval_config=LIKES, strategies=[PreferenceStrategy(model=model)])
+    settings = config(vault, retrieval_config=RETRIEVAL, strategies=[PreferenceStrategy(model=model)])
     with VaultSessionManager(settings) as manager:
         agent(manager, "The user likes sushi with tuna.")("Which sushi do I like?")
 
@@ -594,7 +596,7 @@ def test_what_was_told_from_memory_is_not_distilled_once_more(vault: Vault) -> N
     }  # fmt: skip
 
 
-def test_a_summary_numbers_messages_on_across_runs(vault: Vault) -> None:
+def test_message_numbers_continue_across_runs(vault: Vault) -> None:
     for topic in ("Lunch", "Work"):
         strategy = SummaryStrategy(model=memfs.agent.ScriptedModel([[{"topic": topic, "content": "x"}]]))
         with VaultSessionManager(config(vault, strategies=[strategy])) as manager:
@@ -605,23 +607,23 @@ def test_a_summary_numbers_messages_on_across_runs(vault: Vault) -> None:
     assert [line for line in memory.body.splitlines() if line.startswith("##")] == ["## Lunch", "## Work"]
 
 
-# --- what cannot be stored, and what was there
+# --- messages that cannot be stored, and logs without a state
 
 
 @tool
 def price() -> dict[str, Any]:
-    """Tell the price."""
+    """Return the price."""
     return {"status": "success", "content": [{"json": {"price": Decimal("1.5")}}]}
 
 
 @pytest.mark.parametrize("batch_size", [1, 10])
-def test_a_message_that_cannot_be_stored_fails_its_turn_alone(vault: Vault, batch_size: int) -> None:
+def test_a_message_that_cannot_be_stored_fails_only_its_turn(vault: Vault, batch_size: int) -> None:
     big = [{"text": "see"}, {"image": {"format": "png", "source": {"bytes": b"\0" * (25 * 1024 * 1024)}}}]
     with VaultSessionManager(config(vault, batch_size=batch_size)) as manager:
-        talker = agent(manager, "One.", "Two.", "Three.")
-        talker("one")
+        one = agent(manager, "One.", "Two.", "Three.")
+        one("one")
         with pytest.raises(InvalidMemoryError) as caught:
-            talker([{"text": "two"}, {"text": Decimal("1.5")}])  # type: ignore[arg-type]
+            one([{"text": "two"}, {"text": Decimal("1.5")}])  # type: ignore[arg-type]
         assert str(caught.value) == (
             "message 2 of agent 'default' in session 's-1': cannot be stored: message.content[1].text:"
             " JSON has no type for Decimal"
@@ -630,95 +632,95 @@ def test_a_message_that_cannot_be_stored_fails_its_turn_alone(vault: Vault, batc
         with pytest.raises(
             InvalidMemoryError, match=r"32 MiB, most of it in message\.content\[1\]\.image\.source\.bytes"
         ):
-            talker(big)  # type: ignore[arg-type]
+            one(big)  # type: ignore[arg-type]
         assert manager.pending_message_count() == 0
-        talker("three")
+        one("three")
 
-    assert texts(vault) == ["one", "One.", "three", "Two."]
+    assert saved_texts(vault) == ["one", "One.", "three", "Two."]
     with VaultSessionManager(config(vault)) as manager:
-        assert agent(manager).messages == talker.messages
+        assert agent(manager).messages == one.messages
         assert [one.message_id for one in manager.session_repository.list_messages("s-1", "default")] == [0, 1, 2, 3]
 
 
-def test_a_tool_result_that_cannot_be_stored_fails_its_turn_alone(vault: Vault) -> None:
+def test_a_tool_result_that_cannot_be_stored_fails_only_its_turn(vault: Vault) -> None:
     with VaultSessionManager(config(vault)) as manager:
-        talker = agent(manager, {"tool": "price", "input": {}}, "Never said.", tools=[price])
+        one = agent(manager, {"tool": "price", "input": {}}, "Never said.", tools=[price])
         with pytest.raises(EventLoopException, match=r"message 2 .*\.toolResult\.content\[0\]\.json\.price"):
-            talker("what is it?")
-        talker("and now?")
+            one("what is it?")
+        one("and now?")
 
     with VaultSessionManager(config(vault)) as manager:
-        assert agent(manager).messages == talker.messages
-    assert texts(vault)[-2:] == ["and now?", "Never said."]
+        assert agent(manager).messages == one.messages
+    assert saved_texts(vault)[-2:] == ["and now?", "Never said."]
 
 
 def test_a_message_that_cannot_be_stored_is_not_distilled(vault: Vault) -> None:
     model = ScriptedModel(["[]"])
     with VaultSessionManager(config(vault, strategies=[FactStrategy(model=model)])) as manager:
-        talker = agent(manager, "One.", "Two.")
+        one = agent(manager, "One.", "Two.")
         with pytest.raises(InvalidMemoryError):
-            talker([{"text": "hush"}, {"text": Decimal("1.5")}])  # type: ignore[arg-type]
-        talker("two")
+            one([{"text": "hush"}, {"text": Decimal("1.5")}])  # type: ignore[arg-type]
+        one("two")
 
     assert ["hush" in call.text for call in model.calls] == [False]
 
 
 @pytest.mark.parametrize("batch_size", [1, 10])
-@pytest.mark.parametrize("gone", ["moved", "deleted"])
-def test_a_log_that_a_live_agent_begins_anew_is_restored(vault: Vault, batch_size: int, gone: str) -> None:
+@pytest.mark.parametrize("how", ["moved", "deleted"])
+def test_a_log_that_was_created_again_by_a_live_agent_is_restored(vault: Vault, batch_size: int, how: str) -> None:
     windowed = {"conversation_manager": SlidingWindowConversationManager(window_size=2)}
     with VaultSessionManager(config(vault, batch_size=batch_size)) as manager:
-        talker = agent(manager, *"ABCD", **windowed)
-        talker.state.set("mood", "good")
-        talker("a")
-        talker("b")
-        if gone == "moved":
+        one = agent(manager, *"ABCD", **windowed)
+        one.state.set("mood", "good")
+        one("a")
+        one("b")
+        if how == "moved":
             Sessions(vault, clock=lambda: datetime(2100, 1, 1, tzinfo=UTC)).expire(1)
         else:
             shutil.rmtree(vault.root / "sessions" / "s-1")
-        talker("c")
-        talker.state.set("mood", "better")
-        talker("d")
+        one("c")
+        one.state.set("mood", "better")
+        one("d")
 
     with VaultSessionManager(config(vault)) as manager:
         again = agent(manager, conversation_manager=SlidingWindowConversationManager(window_size=2))
-        assert again.messages == talker.messages
+        assert again.messages == one.messages
         assert again.state.get("mood") == "better"
-    assert texts(vault) == ["c", "C", "d", "D"]
+    assert saved_texts(vault) == ["c", "C", "d", "D"]
 
 
 @pytest.mark.parametrize("batch_size", [1, 10])
-def test_a_log_that_begins_anew_has_the_state_of_its_agent(vault: Vault, batch_size: int) -> None:
+def test_a_log_that_was_created_again_has_the_state_of_its_agent(vault: Vault, batch_size: int) -> None:
     with VaultSessionManager(config(vault, batch_size=batch_size)) as manager:
-        talker = agent(manager, *"AB", conversation_manager=NullConversationManager())
-        talker.state.set("mood", "good")
-        talker("a")
+        one = agent(manager, *"AB", conversation_manager=NullConversationManager())
+        one.state.set("mood", "good")
+        one("a")
         shutil.rmtree(vault.root / "sessions" / "s-1")
-        talker("b")
+        one("b")
 
     with VaultSessionManager(config(vault)) as manager:
         again = agent(manager, conversation_manager=NullConversationManager())
         assert again.state.get("mood") == "good"
-        assert again.messages == talker.messages[2:]
+        assert again.messages == one.messages[2:]
 
 
 @pytest.mark.parametrize("manager_of", [SlidingWindowConversationManager, NullConversationManager])
 def test_messages_without_a_state_are_restored(vault: Vault, manager_of: Any) -> None:
     with VaultSessionManager(config(vault)) as manager:
-        talker = agent(manager, "Yes.", conversation_manager=manager_of())
-        talker("remember me")
+        one = agent(manager, "Yes.", conversation_manager=manager_of())
+        one("remember me")
     file = vault.root / SessionLog(vault, "s-1", "default").path
     lines = file.read_text().splitlines()
     file.write_text("".join(f"{line[:-5] if 'state' in line else line}\n" for line in lines))
 
     with VaultSessionManager(config(vault)) as manager:
         again = agent(manager, "Of course.", conversation_manager=manager_of())
-        assert again.messages == talker.messages
+        assert again.messages == one.messages
         again("Really?")
-    assert texts(vault) == ["remember me", "Yes.", "Really?", "Of course."]
+    assert saved_texts(vault) == ["remember me", "Yes.", "Really?", "Of course."]
 
 
-def test_a_repository_knows_agents_by_their_messages(vault: Vault) -> None:
+def test_an_agent_without_a_state_is_restored_from_its_messages(vault: Vault) -> None:
     SessionLog(vault, "s-1", "main").append({"role": "user", "content": [{"text": "hello"}]})
     sessions = RepositorySessionManager("s-1", VaultSessionRepository(vault))
 
@@ -737,7 +739,7 @@ agent = Agent(model=ScriptedModel(["ok"] * 9), session_manager=manager, callback
 """
 
 
-def test_a_forked_child_writes_nothing_of_what_waits(vault: Vault, run_script: Script) -> None:
+def test_a_forked_child_does_not_write_its_parents_buffer(vault: Vault, run_script: Script) -> None:
     code = """
 manager.append_message({"role": "user", "content": [{"text": "of the parent"}]}, agent)
 child = os.fork()
@@ -753,10 +755,10 @@ manager.close()
     done = run_script(FORKS + code, vault.root, 1e10)
 
     assert done.stderr == ""
-    assert sorted(texts(vault)) == ["of the child", "of the parent"]
+    assert sorted(saved_texts(vault)) == ["of the child", "of the parent"]
 
 
-def test_a_child_that_is_forked_within_a_flush_can_flush(vault: Vault, run_script: Script) -> None:
+def test_a_child_forked_during_a_flush_can_flush(vault: Vault, run_script: Script) -> None:
     code = """
 import threading
 inside, leave = threading.Event(), threading.Event()
@@ -784,20 +786,20 @@ manager.close()
     done = run_script(FORKS + code, vault.root, 60)
 
     assert done.stderr == ""
-    assert sorted(texts(vault)) == ["of the child", "of the parent"]
+    assert sorted(saved_texts(vault)) == ["of the child", "of the parent"]
 
 
 @pytest.mark.parametrize("seconds", [1e10, 1e300])
-def test_an_interval_may_be_longer_than_a_timer_can_be(vault: Vault, seconds: float) -> None:
+def test_an_interval_can_exceed_the_maximum_of_a_timer(vault: Vault, seconds: float) -> None:
     with VaultSessionManager(config(vault, batch_size=100, flush_interval_seconds=seconds)) as manager:
         manager.append_message({"role": "user", "content": [{"text": "x"}]}, agent(manager))
         (timer,) = (one for one in threading.enumerate() if one.name == "memfs-flush")
 
     timer.join()  # an exception in it fails the test
-    assert texts(vault) == ["x"]
+    assert saved_texts(vault) == ["x"]
 
 
-def test_another_actor_does_not_get_the_conversation(vault: Vault) -> None:
+def test_another_actor_cannot_restore_the_conversation(vault: Vault) -> None:
     with VaultSessionManager(config(vault)) as manager:
         agent(manager, "Kept.")("my PIN is 1234")
 
@@ -807,11 +809,11 @@ def test_another_actor_does_not_get_the_conversation(vault: Vault) -> None:
         own = agent(manager, "Hello.", agent_id="for-bob")
         own("hi")
 
-    assert texts(vault) == ["my PIN is 1234", "Kept."]
-    assert texts(vault, name="for-bob") == ["hi", "Hello."]
+    assert saved_texts(vault) == ["my PIN is 1234", "Kept."]
+    assert saved_texts(vault, name="for-bob") == ["hi", "Hello."]
 
 
-def test_each_strategy_of_a_killed_process_gets_its_turns_in_the_next_session_it_shares(
+def test_pending_turns_go_to_the_next_session_with_the_same_strategy_and_namespace(
     vault: Vault, run_script: Script
 ) -> None:
     code = """
@@ -825,12 +827,12 @@ agent("I live in Ghent.")
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert run_script(code, vault.root).returncode == -signal.SIGKILL
-    heard: dict[str, str] = {}
-    for who, session in (("bob", "his"), ("alice", "tuesday"), ("alice", "monday")):
+    received: dict[str, str] = {}
+    for actor, session in (("bob", "his"), ("alice", "tuesday"), ("alice", "monday")):
         models = [memfs.agent.ScriptedModel([[], []]) for _ in range(2)]
         strategies = [FactStrategy(model=models[0]), SummaryStrategy(model=models[1])]
-        with VaultSessionManager(VaultMemoryConfig(vault, session, who, strategies=strategies)) as manager:
+        with VaultSessionManager(VaultMemoryConfig(vault, session, actor, strategies=strategies)) as manager:
             agent(manager)
-        heard[session] = "".join("FS"[at] for at, model in enumerate(models) if "Ghent" in str(model.calls))
+        received[session] = "".join("FS"[at] for at, model in enumerate(models) if "Ghent" in str(model.calls))
 
-    assert heard == {"his": "", "tuesday": "F", "monday": "S"}
+    assert received == {"his": "", "tuesday": "F", "monday": "S"}

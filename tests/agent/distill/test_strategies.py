@@ -1,4 +1,4 @@
-"""Strategies: what is distilled from a session, into which files, by real models' answers or by none."""
+"""Strategies: the memories that are distilled from a session, with scripted models or without a model."""
 
 import logging
 import threading
@@ -26,7 +26,7 @@ from memfs.agent.distill.summaries import edited_titles, parse_sections, section
 from memfs.agent.messages import Message
 from memfs.data_types import Memory
 
-LIMIT = 30  # seconds that any wait may take
+WAIT_SECONDS = 30  # the limit of any wait
 TOOLS: list[Message] = [
     {"role": "user", "content": [{"text": "What is the weather in Porto?"}]},
     {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "weather", "input": {"city": "Porto"}}}]},
@@ -39,11 +39,11 @@ def user(text: str) -> Message:
     return {"role": "user", "content": text}
 
 
-def said(text: str) -> Message:
+def assistant(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def begin(
+def start_session(
     vault: Vault, *strategies: Strategy, session: str = "s-1", model: Any = None
 ) -> tuple[LongTerm, ConversationState]:
     memory = LongTerm(VaultMemoryConfig(vault, session, "alice", strategies=strategies), model=model)
@@ -53,10 +53,15 @@ def begin(
 
 
 def distil(
-    vault: Vault, messages: Sequence[Message], *strategies: Strategy, session: str = "s-1", first: int = 0, **how: Any
+    vault: Vault,
+    messages: Sequence[Message],
+    *strategies: Strategy,
+    session: str = "s-1",
+    first: int = 0,
+    **options: Any,
 ) -> None:
-    """Have a session of these messages, and its end."""
-    memory, attachment = begin(vault, *strategies, session=session, **how)
+    """Run a session with these messages, and close it."""
+    memory, attachment = start_session(vault, *strategies, session=session, **options)
     for number, message in enumerate(messages, first):
         attachment.record(with_position(message, session, number))
     wait(memory.close())
@@ -67,16 +72,16 @@ def only(vault: Vault, namespace: str) -> Memory:
     return memory
 
 
-def asked(model: ScriptedModel, call: int = -1) -> str:
+def prompt_of(model: ScriptedModel, call: int = -1) -> str:
     return str(model.calls[call].messages[0]["content"])
 
 
 # --- facts
 
 
-def test_a_fact_is_a_file_that_says_where_it_comes_from(vault: Vault) -> None:
+def test_a_fact_is_a_memory_with_its_source_message(vault: Vault) -> None:
     model = ScriptedModel([[{"content": "Alice works on Atlas."}]])
-    distil(vault, [user("Hello!"), said("Hello."), user("I work on Atlas.")], FactStrategy(model=model), first=4)
+    distil(vault, [user("Hello!"), assistant("Hello."), user("I work on Atlas.")], FactStrategy(model=model), first=4)
 
     memory = only(vault, "/facts/alice")
     assert memory.body.strip() == "Alice works on Atlas."
@@ -84,11 +89,16 @@ def test_a_fact_is_a_file_that_says_where_it_comes_from(vault: Vault) -> None:
     assert memory.header.source == "session s-1, message 6"
 
 
-def test_a_fact_comes_from_the_message_that_says_most_of_it(vault: Vault) -> None:
+def test_the_source_of_a_fact_is_the_message_that_shares_most_words(vault: Vault) -> None:
     model = ScriptedModel(
         [[{"content": "Alice works on Atlas."}, {"content": "Bob leads the work on Atlas in Porto."}]]
     )
-    messages = [user("Hi, Alice!"), user("I work on Atlas."), said("In Porto, where Bob leads Atlas?"), user("Yes.")]
+    messages = [
+        user("Hi, Alice!"),
+        user("I work on Atlas."),
+        assistant("In Porto, where Bob leads Atlas?"),
+        user("Yes."),
+    ]
     distil(vault, messages, FactStrategy(model=model))
 
     assert {memory.body.strip(): memory.header.source for memory in vault.list("/facts")} == {
@@ -97,14 +107,14 @@ def test_a_fact_comes_from_the_message_that_says_most_of_it(vault: Vault) -> Non
     }
 
 
-def test_a_fact_without_a_common_word_comes_from_the_last_thing_a_person_said(vault: Vault) -> None:
+def test_a_fact_without_a_common_word_has_the_last_user_message_as_source(vault: Vault) -> None:
     model = ScriptedModel([[{"content": "Vegetarisch."}]])
-    distil(vault, [user("No meat, please"), said("Fine")], FactStrategy(model=model))
+    distil(vault, [user("No meat, please"), assistant("Fine")], FactStrategy(model=model))
 
     assert only(vault, "/facts/alice").header.source == "session s-1, message 0"
 
 
-def test_facts_are_consolidated_with_what_is_there(vault: Vault) -> None:
+def test_facts_are_consolidated_with_existing_memories(vault: Vault) -> None:
     old = vault.add("Atlas is due in October.", "/facts/alice", type="fact")
     vault.add("Alice lives in Rome.", "/facts/alice", type="fact")
 
@@ -126,7 +136,7 @@ def test_facts_are_consolidated_with_what_is_there(vault: Vault) -> None:
     assert vault.read(old.id).header.valid_until is not None
 
 
-def test_the_model_of_the_session_is_asked_where_a_strategy_has_none(vault: Vault) -> None:
+def test_a_strategy_without_a_model_uses_the_model_of_the_session(vault: Vault) -> None:
     lent, own = ScriptedModel([[{"content": "From the lent one."}]]), ScriptedModel([[]])
     distil(vault, [user("Atlas")], FactStrategy("a", "/a"), FactStrategy("b", "/b", model=own), model=lent)
 
@@ -134,7 +144,7 @@ def test_the_model_of_the_session_is_asked_where_a_strategy_has_none(vault: Vaul
     assert only(vault, "/a").body.strip() == "From the lent one."
 
 
-def test_a_prompt_is_added_to_or_replaced(vault: Vault) -> None:
+def test_a_prompt_can_be_extended_or_replaced(vault: Vault) -> None:
     models = [ScriptedModel([[]]) for _ in range(3)]
     plain, added, own = (
         FactStrategy("plain", "/a", model=models[0]),
@@ -144,65 +154,65 @@ def test_a_prompt_is_added_to_or_replaced(vault: Vault) -> None:
     distil(vault, [user("I eat no nuts")], plain, added, own)
 
     first, second, third = (str(model.calls[0].system) for model in models)
-    begins = first.partition("\n\n")[0]
-    assert second.startswith(begins)
+    opening = first.partition("\n\n")[0]
+    assert second.startswith(opening)
     assert "Think of allergies." in second
     assert third.startswith("Only allergies count.")
-    assert begins not in third
+    assert opening not in third
     assert all("JSON" in system for system in (first, second, third))
 
 
-def test_context_messages_are_those_before_and_as_many_as_asked_for(vault: Vault) -> None:
+def test_context_messages_limits_the_earlier_messages(vault: Vault) -> None:
     few, many = ScriptedModel([[], []]), ScriptedModel([[], []])
     strategies = (
         FactStrategy("few", "/a", model=few, context_messages=1, trigger=InvocationTrigger()),
         FactStrategy("many", "/b", model=many, context_messages=20, trigger=InvocationTrigger()),
     )
-    memory, attachment = begin(vault, *strategies)
+    memory, attachment = start_session(vault, *strategies)
     for number in range(15):
         attachment.record(with_position(user(f"word{number} is said"), "s-1", number))
     wait(attachment.flush())
     attachment.record(with_position(user("the end"), "s-1", 15))
     wait(memory.close())
 
-    assert [word for word in range(15) if f"word{word} " in asked(few)] == [14]
-    assert [word for word in range(15) if f"word{word} " in asked(many)] == list(range(15))
+    assert [word for word in range(15) if f"word{word} " in prompt_of(few)] == [14]
+    assert [word for word in range(15) if f"word{word} " in prompt_of(many)] == list(range(15))
 
 
-def test_facts_and_preferences_read_what_was_said_and_summaries_all(vault: Vault) -> None:
+def test_facts_and_preferences_read_conversation_text_and_summaries_read_everything(vault: Vault) -> None:
     facts, wishes, topics = (ScriptedModel([[]]) for _ in range(3))
     system: Message = {"role": "system", "content": "You are a pirate."}
     strategies = FactStrategy(model=facts), PreferenceStrategy(model=wishes), SummaryStrategy(model=topics)
     distil(vault, [system, *TOOLS], *strategies)
 
     for model in (facts, wishes):
-        transcript = asked(model).partition("<transcript>")[2]
+        transcript = prompt_of(model).partition("<transcript>")[2]
         assert "What is the weather in Porto?" in transcript
         assert "It rains." in transcript
         assert "Rain, 12" not in transcript
         assert "weather with" not in transcript
         assert "pirate" not in transcript
-    assert '[calls weather with {"city": "Porto"}]' in asked(topics)
-    assert "[the tool answers Rain, 12 degrees.]" in asked(topics)
-    assert "pirate" in asked(topics)
+    assert '[calls weather with {"city": "Porto"}]' in prompt_of(topics)
+    assert "[the tool answers Rain, 12 degrees.]" in prompt_of(topics)
+    assert "pirate" in prompt_of(topics)
 
 
-def test_what_was_told_from_memory_is_not_remembered_once_more(vault: Vault) -> None:
+def test_retrieved_memories_are_not_stored_again(vault: Vault) -> None:
     vault.add("Alice likes tea.", "/preferences/alice")
     model = ScriptedModel([[{"content": "Alice likes tea."}, {"content": "Alice drinks it at four."}]])
-    memory, attachment = begin(vault, FactStrategy("all", "/preferences/alice", model=model))
+    memory, attachment = start_session(vault, FactStrategy("all", "/preferences/alice", model=model))
     memory._ignore_echo(["Alice likes tea."])
-    attachment.record(with_position(said("Alice likes tea. At four?"), "s-1", 0))
+    attachment.record(with_position(assistant("Alice likes tea. At four?"), "s-1", 0))
     wait(memory.close())
 
     assert len(vault.list("/preferences/alice")) == 2
 
 
-def test_turns_of_a_session_that_crashed_keep_their_own_source(vault: Vault) -> None:
-    _, attachment = begin(vault, FactStrategy(model=ScriptedModel([])), session="first")
+def test_turns_of_a_crashed_session_keep_their_source(vault: Vault) -> None:
+    _, attachment = start_session(vault, FactStrategy(model=ScriptedModel([])), session="first")
     attachment.record(with_position(user("I work on Atlas."), "first", 7))
     assert attachment.coordinator is not None
-    attachment.coordinator.close()  # the process is gone; its turns wait in .memfs/pending
+    attachment.coordinator.close()  # as if the process had ended; its turns stay in .memfs/pending
     model = ScriptedModel([[{"content": "Alice works on Atlas."}]])
     distil(vault, [], FactStrategy(model=model), session="second")
 
@@ -212,7 +222,7 @@ def test_turns_of_a_session_that_crashed_keep_their_own_source(vault: Vault) -> 
 # --- preferences
 
 
-def test_a_preference_has_its_categories_as_tags_and_its_context_below(vault: Vault) -> None:
+def test_a_preference_has_its_categories_as_tags_and_its_context_as_second_paragraph(vault: Vault) -> None:
     reply = {
         "content": "Alice likes sushi with tuna.", "context": "Said when lunch came up.",
         "categories": ["Food", "Lunch"],
@@ -227,7 +237,7 @@ def test_a_preference_has_its_categories_as_tags_and_its_context_below(vault: Va
     assert "categories" not in memory.header.values
 
 
-def test_an_updated_preference_keeps_the_tags_a_person_gave_it(vault: Vault) -> None:
+def test_an_updated_preference_keeps_tags_added_by_a_person(vault: Vault) -> None:
     vault.add("Alice likes sushi.", "/preferences/alice", type="preference", tags=["mine", "food"])
     reply = {
         "content": "Alice likes sushi with tuna.", "context": "Said twice.", "categories": ["food", "fish"],
@@ -240,14 +250,14 @@ def test_an_updated_preference_keeps_the_tags_a_person_gave_it(vault: Vault) -> 
     assert memory.body.strip() == "Alice likes sushi with tuna.\n\nSaid twice."
 
 
-@pytest.mark.parametrize("odd", [{"categories": "food"}, {"categories": [3, None]}, {"context": 3}, {}])
-def test_a_preference_without_its_parts_is_one_all_the_same(vault: Vault, odd: dict[str, Any]) -> None:
-    distil(vault, [user("sushi")], PreferenceStrategy(model=ScriptedModel([[{"content": "Sushi.", **odd}]])))
+@pytest.mark.parametrize("reply", [{"categories": "food"}, {"categories": [3, None]}, {"context": 3}, {}])
+def test_a_preference_with_missing_or_invalid_parts_is_stored(vault: Vault, reply: dict[str, Any]) -> None:
+    distil(vault, [user("sushi")], PreferenceStrategy(model=ScriptedModel([[{"content": "Sushi.", **reply}]])))
 
     assert only(vault, "/preferences/alice").body.strip() == "Sushi."
 
 
-def test_a_model_is_asked_for_the_shape_of_a_preference(vault: Vault) -> None:
+def test_the_schema_for_a_model_has_the_fields_of_a_preference(vault: Vault) -> None:
     model = ScriptedModel([[]])
     distil(vault, [user("sushi")], PreferenceStrategy(model=model))
 
@@ -258,7 +268,7 @@ def test_a_model_is_asked_for_the_shape_of_a_preference(vault: Vault) -> None:
 # --- summaries
 
 
-def test_a_summary_is_one_file_a_session_with_a_heading_a_topic(vault: Vault) -> None:
+def test_a_summary_is_one_file_per_session_with_one_heading_per_topic(vault: Vault) -> None:
     replies = [
         [{"topic": "Lunch", "content": "Sushi was wished."}, {"topic": "## Trips #", "content": "# Porto\n\nIn May."}],
         [{"topic": "lunch", "content": "Sushi with tuna was bought."}, {"topic": "Work", "content": "Atlas is late."}],
@@ -277,7 +287,7 @@ def test_a_summary_is_one_file_a_session_with_a_heading_a_topic(vault: Vault) ->
     )
 
 
-def test_the_model_sees_the_summary_so_far_and_which_topics_a_person_edited(vault: Vault) -> None:
+def test_the_model_gets_the_current_summary_and_the_edited_topics(vault: Vault) -> None:
     model = ScriptedModel([[{"topic": "Lunch", "content": "Sushi."}, {"topic": "Work", "content": "Atlas."}], []])
     strategy = SummaryStrategy(model=model)
     distil(vault, [user("a")], strategy)
@@ -285,12 +295,12 @@ def test_the_model_sees_the_summary_so_far_and_which_topics_a_person_edited(vaul
     path.write_text(path.read_text().replace("Atlas.", "Atlas, with Bob."))
     distil(vault, [user("b")], strategy)
 
-    assert "Atlas, with Bob." in asked(model)
+    assert "Atlas, with Bob." in prompt_of(model)
     assert "A person edited the topics Work:" in str(model.calls[1].system)
     assert "Lunch" not in str(model.calls[1].system)
 
 
-def test_what_a_person_wrote_into_a_summary_survives(vault: Vault) -> None:
+def test_edits_of_a_person_in_a_summary_are_kept(vault: Vault) -> None:
     replies = [
         [{"topic": topic, "content": f"{topic} one."} for topic in ("Lunch", "Work", "Trips")],
         [{"topic": topic, "content": f"{topic} two."} for topic in ("Lunch", "Work", "Trips")],
@@ -309,8 +319,8 @@ def test_what_a_person_wrote_into_a_summary_survives(vault: Vault) -> None:
     )
 
 
-def test_two_processes_on_one_summary_lose_nothing(vault: Vault) -> None:
-    """Each has read the file before the other writes it."""
+def test_two_concurrent_writers_of_a_summary_lose_nothing(vault: Vault) -> None:
+    """Each reads the file before the other writes it."""
     other = Vault(vault.root)
 
     def meanwhile(_: Any) -> Any:
@@ -325,13 +335,13 @@ def test_two_processes_on_one_summary_lose_nothing(vault: Vault) -> None:
     assert "## Ours\n\nSaid here." in body
 
 
-def test_many_that_begin_a_summary_at_once_have_one_file(vault: Vault) -> None:
+def test_concurrent_first_writes_of_a_summary_create_one_file(vault: Vault) -> None:
     count = 8
     ready = threading.Barrier(count)
 
     def add(number: int) -> None:
         store = make_store(SummaryStrategy(), Vault(vault.root), actor="alice", session="s-1")
-        ready.wait(LIMIT)
+        ready.wait(WAIT_SECONDS)
         for part in range(3):
             wait(store.add(f"## Topic {number}-{part}\n\nText {number}-{part}.\n"))
 
@@ -362,7 +372,7 @@ def test_an_episode_and_a_reflection_one_namespace_up(vault: Vault) -> None:
         )
 
     model = ScriptedModel([answer, answer])
-    distil(vault, [user("Book a table at the bakery, by phone"), said("Nobody answered. I wrote a mail.")],
+    distil(vault, [user("Book a table at the bakery, by phone"), assistant("Nobody answered. I wrote a mail.")],
            EpisodeStrategy(model=model))  # fmt: skip
 
     found = {memory.header.type: memory for memory in vault.list("/episodes/alice") if "s-0" not in memory.path}
@@ -377,7 +387,7 @@ def test_an_episode_and_a_reflection_one_namespace_up(vault: Vault) -> None:
     assert "nobody answered" in str(reflecting.messages[0]["content"])
 
 
-def test_a_reflection_rewrites_no_episode(vault: Vault) -> None:
+def test_a_reflection_does_not_update_an_episode(vault: Vault) -> None:
     vault.add("The bakery was called, and nobody answered.", "/episodes/alice/s-0", type="episode")
 
     def answer(messages: Any) -> Any:
@@ -391,11 +401,11 @@ def test_a_reflection_rewrites_no_episode(vault: Vault) -> None:
     }  # fmt: skip
 
 
-# --- one's own
+# --- custom strategies
 
 
 class Allergies:
-    """A strategy of one's own, without a model."""
+    """A custom strategy without a model."""
 
     name, namespace, type = "allergies", "/health/{actorId}", "allergy"
 
@@ -403,7 +413,7 @@ class Allergies:
         return [Fact(message["content"], {"level": 3}) for message in messages if "allergic" in message["content"]]
 
 
-def test_a_strategy_of_ones_own(vault: Vault) -> None:
+def test_a_custom_strategy(vault: Vault) -> None:
     distil(vault, [user("I am allergic to nuts."), user("And I like tea.")], Allergies())
 
     memory = only(vault, "/health/alice")
@@ -415,25 +425,27 @@ def test_a_strategy_of_ones_own(vault: Vault) -> None:
 # --- no model
 
 
-def test_a_strategy_of_ones_own_need_not_be_async(vault: Vault) -> None:
-    class Heard:
+def test_a_custom_strategy_can_be_synchronous(vault: Vault) -> None:
+    class Echo:
         name, namespace = "heard", "/heard/{actorId}"
 
         def extract(self, messages: Sequence[Message], context: Any) -> list[Fact]:
             return [Fact(message["content"]) for message in messages]
 
-    distil(vault, [user("I am allergic to nuts.")], Heard())  # type: ignore[arg-type]
+    distil(vault, [user("I am allergic to nuts.")], Echo())  # type: ignore[arg-type]
     assert [memory.body.strip() for memory in vault.list("/heard/alice")] == ["I am allergic to nuts."]
 
 
-def test_a_strategy_that_gives_no_facts_is_named(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
-    class Odd:
+def test_a_strategy_that_does_not_return_facts_is_named_in_the_log(
+    vault: Vault, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Invalid:
         name, namespace = "odd", "/odd"
 
         async def extract(self, messages: Sequence[Message], context: Any) -> Any:
             return ["a text"]
 
-    distil(vault, [user("Hi.")], Odd())
+    distil(vault, [user("Hi.")], Invalid())
     assert "strategy odd: extract: 'a text' is not a Fact" in caplog.text
 
 
@@ -441,7 +453,7 @@ def test_without_a_model_a_summary_is_extractive_and_the_others_are_off(
     vault: Vault, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "memfs"):
-        memory, attachment = begin(
+        memory, attachment = start_session(
             vault, SummaryStrategy("sum"), PreferenceStrategy("wishes"), FactStrategy("facts"), EpisodeStrategy("past")
         )
         for number, text in enumerate(["I like sushi with tuna.", "Atlas is due on 25 November 2026."]):
@@ -458,7 +470,7 @@ def test_without_a_model_a_summary_is_extractive_and_the_others_are_off(
     )
 
 
-def test_a_session_that_is_not_written_down_is_not_distilled_either(vault: Vault) -> None:
+def test_a_session_without_persistence_is_not_distilled(vault: Vault) -> None:
     config = VaultMemoryConfig(
         vault, "s-1", "alice", strategies=[SummaryStrategy()], persistence_mode=PersistenceMode.NONE
     )
