@@ -152,8 +152,8 @@ def _value_candidates(argument: Argument, vault: str, current: str) -> Iterator[
 
 def find_vault(vault_option: str) -> str | None:
     """Return the vault that `Vault.find` would find, without the time to import it; None if there is none."""
-    if where := vault_option or os.environ.get("MEMFS_VAULT"):
-        return os.path.expanduser(where)
+    if path := vault_option or os.environ.get("MEMFS_VAULT"):
+        return os.path.expanduser(path)
     here = os.getcwd()
     while not os.path.isfile(f"{here}/{VAULT_MARKERS[0]}") and not os.path.isdir(f"{here}/{VAULT_MARKERS[1]}"):
         if here == os.path.dirname(here):

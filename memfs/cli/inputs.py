@@ -32,16 +32,16 @@ def open_vault(vault_option: str | None, *, watch: bool = False, semantic: bool 
     _configure_logging(os.environ.get("MEMFS_LOG") or "warning")
     if vault_option == "":  # probably an unset shell variable: do not fall back to another vault
         raise usage_error("--vault", "is empty", "Name the directory of the vault: --vault DIR.")
-    where = vault_option or os.environ.get("MEMFS_VAULT")
+    path = vault_option or os.environ.get("MEMFS_VAULT")
     embedder = None
     if semantic:
         from memfs.embedding import default_embedder
 
         embedder = default_embedder()
     try:
-        return Vault(os.path.expanduser(where) if where else Vault.find(), watch=watch, embedder=embedder)
+        return Vault(os.path.expanduser(path) if path else Vault.find(), watch=watch, embedder=embedder)
     except VaultNotFoundError as error:
-        if where and not vault_option:
+        if path and not vault_option:
             error.with_hint("MEMFS_VAULT names it: set it to a vault, unset it, or name one with --vault DIR.")
         raise
 

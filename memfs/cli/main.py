@@ -80,8 +80,8 @@ def _print_version(*, as_json: bool) -> int:
 def _os_error_message(error: OSError) -> str:
     if isinstance(error, FileNotFoundError) and error.filename is None and _is_current_directory_gone():
         return "the current directory does not exist any more"
-    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-    return where + (error.strerror or str(error) or type(error).__name__).lower()
+    prefix = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return prefix + (error.strerror or str(error) or type(error).__name__).lower()
 
 
 def _is_current_directory_gone() -> bool:

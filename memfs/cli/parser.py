@@ -53,10 +53,10 @@ class Parser(argparse.ArgumentParser):
         raise usage_error(self.prog.removeprefix("memfs "), message)
 
 
-def usage_error(where: str, message: str, hint: str = "") -> SettingsError:
-    """Return the error for a mistake on the command line; the default hint is the help of the command."""
-    error = SettingsError(where, message)
-    error.hint = hint or f"See `memfs {where} --help`."
+def usage_error(subject: str, message: str, hint: str = "") -> SettingsError:
+    """Return the error for a mistake in a command or an option; the default hint is the help of the command."""
+    error = SettingsError(subject, message)
+    error.hint = hint or f"See `memfs {subject} --help`."
     return error
 
 

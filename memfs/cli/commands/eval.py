@@ -76,8 +76,8 @@ def _print_misses(outcome: Outcome) -> None:
     if not missed:
         return
     query = outcome.query
-    place = paint(f"  ({safe_text(query.path)}:{query.line})", "dim")
-    print(paint("missed: ", "red") + one_line(query.question) + place)
+    location = paint(f"  ({safe_text(query.path)}:{query.line})", "dim")
+    print(paint("missed: ", "red") + one_line(query.question) + location)
     for answer in missed:
         print(f"    {paint(safe_text(answer.path), 'magenta')}")
         for reason in answer.reasons:
@@ -119,5 +119,5 @@ def _outcome_json(outcome: Outcome, k: int | None) -> dict[str, Any]:
 
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
-    place = {"ref": answer.ref, "path": answer.path or None, "place": answer.place or None}
-    return place | {"reasons": reasons_json(answer.reasons)}
+    found = {"ref": answer.ref, "path": answer.path or None, "place": answer.place or None}
+    return found | {"reasons": reasons_json(answer.reasons)}

@@ -66,8 +66,8 @@ def _print_graph(vault: Vault, graph: Graph, args: argparse.Namespace, form: str
         if form == "json":
             print_json({"triples": [triple_json(one) for one in triples]})
         for triple in triples if form == "text" else ():
-            place = safe_text(f"{triple.subject}:{triple.line}:")
-            print(f"{place} {_relation_text(triple)} {safe_text(triple.object)}")
+            location = safe_text(f"{triple.subject}:{triple.line}:")
+            print(f"{location} {_relation_text(triple)} {safe_text(triple.object)}")
     else:
         _print_overview(vault, graph, triples, form, args.vault)
     if not triples and form == "text":

@@ -111,5 +111,5 @@ def summary(report: HubReport) -> str:
     if report.conflicts:
         parts.append(count(len(report.conflicts), "conflict"))
     verb = (_DRY_RUN_VERBS if report.dry_run else _VERBS)[report.direction]
-    where = "" if report.namespace == "/" else f", {report.namespace}"
-    return f"{verb} {safe_text(report.address + where)}: {', '.join(parts)} in {report.seconds:.2f} s"
+    namespace = "" if report.namespace == "/" else f", {report.namespace}"
+    return f"{verb} {safe_text(report.address + namespace)}: {', '.join(parts)} in {report.seconds:.2f} s"

@@ -13,7 +13,7 @@ from memfs.privacy.policy import Policy, is_secret
 from memfs.privacy.secret_scan import Exposed, Source, exposed, paths_below, place_of, read, staged
 from memfs.vault.vault import Vault
 
-HINT = (
+REMOVE_HINT = (
     "Remove it (`memfs edit PATH`) and replace it where it is in use; "
     "kept versions and commits still contain it: see docs/safety.md."
 )
@@ -31,19 +31,19 @@ def run_scan(args: argparse.Namespace) -> int:
         named = [place_of(vault.root, render_namespace(vault, word) or word) for word in words]
         everything = [] if words or args.zero else [""]
         files = _staged(vault) if args.staged else _files(vault, [*named, *listed, *everything])
-        total = 0
-        for total, (number, source) in enumerate(files, 1):
+        scanned = 0
+        for scanned, (file_count, source) in enumerate(files, 1):
             found += exposed(source, None if args.all else policy)
             skipped += [source] if source.data is None else []
-            progress(total, number)
+            progress(scanned, file_count)
     secrets = [one for one in found if is_secret(one.kind) or policy.action(one.kind) == "reject"]
     if args.json:
-        print_json(_findings_json(found, secrets, skipped, total))
+        print_json(_findings_json(found, secrets, skipped, scanned))
     else:
-        _print(found, secrets, skipped, total)
+        _print(found, secrets, skipped, scanned)
         if secrets:
             sys.stdout.flush()
-            print(f"hint: {safe_text(with_vault_option(HINT, args.vault))}", file=sys.stderr)
+            print(f"hint: {safe_text(with_vault_option(REMOVE_HINT, args.vault))}", file=sys.stderr)
     return 1 if secrets else 0
 
 

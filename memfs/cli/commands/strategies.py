@@ -32,7 +32,7 @@ STRATEGIES: Mapping[str, type[ModelStrategy]] = {
     "episodes": EpisodeStrategy,
 }
 _SCRIPT_HINT = 'Write a JSON array of a model\'s replies, such as [[{"content": "Alice likes tea."}]].'
-_MODEL_HINT = "Name an object of a module that Python finds here, such as --model my_models:claude; so in MEMFS_MODEL."
+_MODEL_HINT = "Name an object of a module that Python finds here, such as my_models:claude, by --model or MEMFS_MODEL."
 DEFAULT_STRATEGIES = ("summary", "preferences", "facts")
 _STATE_TEXTS = {
     "off": "off: it needs a model; give one with --model",
