@@ -152,7 +152,7 @@ def triple_json(triple: object) -> JsonObject:
 
 
 def faded_json(faded: Any) -> JsonObject:
-    """Return a memory with its retention and recalls (memfs.upkeep.pruning.Faded)."""
+    """Return a memory with its retention and recalls (memfs.upkeep.pruning.MemoryRetention)."""
     last_recall = _time_of(faded.recalls.last) if faded.recalls.times else None
     return memory_json(faded.memory) | {
         "retention": faded.retention, "recalls": faded.recalls.times, "last_recall": last_recall,

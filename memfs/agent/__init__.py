@@ -28,9 +28,9 @@ __all__ = [
 
 
 def _redact_record(record: logging.LogRecord) -> bool:
-    from memfs.privacy.log_redaction import discreet_record
+    from memfs.privacy.log_redaction import redact_log_record
 
-    return discreet_record(record)
+    return redact_log_record(record)
 
 
 logging.getLogger("memfs.agent").addFilter(_redact_record)

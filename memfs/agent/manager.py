@@ -41,7 +41,7 @@ from memfs.argument_checks import (
     parse_tool_arguments,
 )
 from memfs.errors import AggregateMemoryError, InvalidArgumentsError, InvalidSetupError, short_repr
-from memfs.privacy.log_redaction import admitted, policy_of
+from memfs.privacy.log_redaction import admit_for_store, shared_policy
 from memfs.stores.agent.protocol import (
     MAX_SEARCH_RESULTS,
     CuratedStore,
@@ -94,7 +94,7 @@ class MemoryManager:
         self.injector = Injector(self._search_each, self._pinned, self.echo_filter, self._telemetry)
         roots = (getattr(store, "vault_root", None) for store in self._stores if store.writable)
         self._root: Path | None = next(filter(None, roots), None)
-        self.redaction = policy_of(store for store in self._stores if store.writable)
+        self.redaction = shared_policy(store for store in self._stores if store.writable)
         places = self._places(self._add_stores)
         self._accepted_facts = AcceptedFacts(self._write_accepted, self._root, places, self.redaction)
         self._coordinators: dict[Coordinator, weakref.ref[ConversationState]] = {}
@@ -242,7 +242,7 @@ class MemoryManager:
         await self._accepted_facts.accept(entries, [store.name for store in self._find_stores(stores, writable=True)])
 
     async def _write(self, store: MemoryStore, content: str, metadata: Mapping[str, Any] | None) -> None:
-        await store.add(*admitted(self.redaction, store, content, metadata))
+        await store.add(*admit_for_store(self.redaction, store, content, metadata))
 
     async def _write_accepted(self, fact: AcceptedFact) -> None:
         await self.add(fact.content, {"stores": fact.stores, "metadata": fact.metadata}, _detached=True)

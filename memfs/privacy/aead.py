@@ -1,16 +1,16 @@
-"""AES-256-GCM. The only importer of cryptography, when something is encrypted or decrypted."""
+"""AES-256-GCM. The only module that imports `cryptography`, and only when a value is encrypted or decrypted."""
 
 import os
 
 from memfs.errors import MissingExtraError
 
-KEY = 32  # bytes
-NONCE = 12
-TAG = 16
+KEY_BYTES = 32
+NONCE_BYTES = 12
+TAG_BYTES = 16
 
 
 class Cipher:
-    """Encrypts and decrypts with one key; each text gets a nonce of its own, of chance."""
+    """Encrypts and decrypts with one key; each plaintext gets its own random nonce."""
 
     def __init__(self, key: bytes) -> None:
         try:
@@ -19,18 +19,18 @@ class Cipher:
             raise MissingExtraError("encryption", "crypto") from None
         self._aead = AESGCM(key)
 
-    def encrypt(self, text: bytes, bound: bytes) -> bytes:
-        """The nonce and the encrypted text, which can be decrypted with the same `bound` alone."""
-        nonce = os.urandom(NONCE)
-        return nonce + self._aead.encrypt(nonce, text, bound)
+    def encrypt(self, plaintext: bytes, associated_data: bytes) -> bytes:
+        """Return the nonce and the ciphertext; decrypting them needs the same `associated_data`."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._aead.encrypt(nonce, plaintext, associated_data)
 
-    def decrypt(self, data: bytes, bound: bytes) -> bytes | None:
-        """The text; None if this is not what was encrypted with this key and bound to this."""
+    def decrypt(self, data: bytes, associated_data: bytes) -> bytes | None:
+        """Return the plaintext; None if the key, the data or the associated data is not that of the encryption."""
         from cryptography.exceptions import InvalidTag
 
-        if len(data) < NONCE + TAG:
+        if len(data) < NONCE_BYTES + TAG_BYTES:
             return None
         try:
-            return self._aead.decrypt(data[:NONCE], data[NONCE:], bound)
+            return self._aead.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], associated_data)
         except InvalidTag:
             return None

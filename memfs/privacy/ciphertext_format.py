@@ -1,7 +1,7 @@
-"""Encrypted values as they stand in a memory: `enc:v1:<key>:<base64url of nonce, text and tag>`.
+"""The format of encrypted values in a memory file: `enc:v1:<key name>:<base64url of nonce, ciphertext and tag>`.
 
-A value can be decrypted only where it was encrypted: the id of the memory, the name of the field and that of the key
-are bound to it.
+A value can be decrypted only in the place where it was encrypted: the id of the memory, the name of the field and the
+name of the key are its associated data.
 """
 
 import base64
@@ -16,90 +16,92 @@ from memfs.format.edit import canonical_value
 from memfs.format.frontmatter import ParsedText
 from memfs.format.header_schema import TIME_KEYS
 from memfs.privacy.aead import Cipher
-from memfs.privacy.keys import Keys, find
+from memfs.privacy.keys import Keys, find_key
 
 BODY = "body"
-MOST_KEYS = 10  # that a hint names
+MAX_HINT_KEYS = 10  # keys of a header that a hint lists
 READ_BY_MEMFS = TIME_KEYS | {"id", "type", "status", "importance", "pinned", "supersedes"}
-OTHER = "another key, or it was altered, or it comes from another memory or field"
+WRONG_KEY_OR_PLACE = "another key, or it was altered, or it comes from another memory or field"
 _ONLY_BODY = "Its header has no key that can be encrypted; name body."
 _TOKEN = re.compile(rf"{ENCRYPTED_PREFIX}([a-z][a-z0-9_]{{0,31}}):([A-Za-z0-9_-]+)")
-Swap = Callable[[str], Any]  # an encrypted value -> what stands in its place
+Replace = Callable[[str], Any]  # an encrypted value -> its replacement
 
 
-class Spot(NamedTuple):
-    """Where a value belongs: the path is for people, the rest is bound to it."""
+class FieldLocation(NamedTuple):
+    """The field of a memory that a value belongs to; the path is only for messages."""
 
     path: str
     id: str
     field: str
 
-    def bound(self, key: str) -> bytes:
-        """What is bound to a value; only an id may hold a zero byte, so it is unambiguous."""
+    def associated_data(self, key: str) -> bytes:
+        """Return the data that a value is bound to; only an id may contain a zero byte, so it is unambiguous."""
         return "\0".join((ENCRYPTED_PREFIX.rstrip(":"), self.id, self.field, key)).encode()
 
 
-class Sealer:
-    """Encrypts and decrypts values, with keys that are asked for once."""
+class FieldCipher:
+    """Encrypts and decrypts values of fields; each key is looked up once."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._ciphers: dict[str, Cipher] = {}
 
     def cipher(self, key: str) -> Cipher:
-        """The cipher of a key; an error if there is no such key, or nothing to encrypt with."""
+        """Return the cipher of a key; raise if there is no such key or `cryptography` is not installed."""
         if key not in self._ciphers:
-            self._ciphers[key] = Cipher(find(self._keys, key))
+            self._ciphers[key] = Cipher(find_key(self._keys, key))
         return self._ciphers[key]
 
-    def seal(self, text: str, spot: Spot, key: str) -> str:
-        """A text as an encrypted value."""
-        data = self.cipher(key).encrypt(text.encode(), spot.bound(key))
+    def encrypt(self, text: str, location: FieldLocation, key: str) -> str:
+        """Return a text as an encrypted value."""
+        data = self.cipher(key).encrypt(text.encode(), location.associated_data(key))
         return f"{ENCRYPTED_PREFIX}{key}:{base64.urlsafe_b64encode(data).decode().rstrip('=')}"
 
-    def open(self, sealed: str, spot: Spot) -> str:
-        """The text of an encrypted value; DecryptionError if it cannot be had."""
-        key, data = _taken_apart(sealed, spot)
-        text = self.cipher(key).decrypt(data, spot.bound(key)) if spot.id else None
+    def decrypt(self, encrypted: str, location: FieldLocation) -> str:
+        """Return the text of an encrypted value; raise DecryptionError if it cannot be decrypted."""
+        key, data = _parse_token(encrypted, location)
+        text = self.cipher(key).decrypt(data, location.associated_data(key)) if location.id else None
         if text is None:
-            raise DecryptionError(spot.path, spot.field, key, OTHER if spot.id else "the memory has lost its id")
+            reason = WRONG_KEY_OR_PLACE if location.id else "the memory has lost its id"
+            raise DecryptionError(location.path, location.field, key, reason)
         return text.decode()
 
 
-def _taken_apart(sealed: str, spot: Spot) -> tuple[str, bytes]:
-    found = _TOKEN.fullmatch(sealed)
+def _parse_token(encrypted: str, location: FieldLocation) -> tuple[str, bytes]:
+    """Return the key name and the data of an encrypted value."""
+    found = _TOKEN.fullmatch(encrypted)
     if found and len(found[2]) % 4 != 1:
         data = base64.urlsafe_b64decode(found[2] + "=" * (-len(found[2]) % 4))
-        if base64.urlsafe_b64encode(data).decode().rstrip("=") == found[2]:  # one spelling alone
+        if base64.urlsafe_b64encode(data).decode().rstrip("=") == found[2]:  # accept only the canonical base64
             return found[1], data
-    raise DecryptionError(spot.path, spot.field, key_of(sealed), "not whole")
+    raise DecryptionError(location.path, location.field, key_name_of(encrypted), "not whole")
 
 
-def key_of(sealed: str) -> str:
-    """The name of the key in an encrypted value."""
-    return sealed.removeprefix(ENCRYPTED_PREFIX).partition(":")[0][:40]
+def key_name_of(encrypted: str) -> str:
+    """Return the name of the key in an encrypted value."""
+    return encrypted.removeprefix(ENCRYPTED_PREFIX).partition(":")[0][:40]
 
 
 # --- fields -------------------------------------------------------------------------------------------
 
 
-def sealed_in(parsed: ParsedText, field: str) -> list[str]:
-    """The encrypted values in a field."""
+def encrypted_values(parsed: ParsedText, field: str) -> list[str]:
+    """Return the encrypted values in a field."""
     if field == BODY:
         return ENCRYPTED_LINE.findall(parsed.parts.body)
     value = parsed.values.get(field)
     return [one for one in (value if isinstance(value, list | tuple) else [value]) if is_encrypted_value(one)]
 
 
-def sealed_fields(parsed: ParsedText) -> Iterator[str]:
-    """The fields that hold encrypted values."""
-    yield from [field for field in (*parsed.values, BODY) if field != BODY and sealed_in(parsed, field)]
-    if sealed_in(parsed, BODY):
+def encrypted_fields(parsed: ParsedText) -> Iterator[str]:
+    """Yield the fields that contain encrypted values, the body last."""
+    yield from [field for field in (*parsed.values, BODY) if field != BODY and encrypted_values(parsed, field)]
+    if encrypted_values(parsed, BODY):
         yield BODY
 
 
-def is_whole(parsed: ParsedText, field: str) -> bool:
-    """Tell whether nothing of a field is legible; one that is not there is not."""
+def is_fully_encrypted(parsed: ParsedText, field: str) -> bool:
+    """Return whether a field contains no plain text; true for a field that is missing."""
     if field == BODY:
         return not ENCRYPTED_LINE.sub("", parsed.parts.body).strip()
     value = parsed.values.get(field)
@@ -108,47 +110,52 @@ def is_whole(parsed: ParsedText, field: str) -> bool:
     )
 
 
-def swapped(parsed: ParsedText, field: str, swap: Swap) -> Any:
-    """The value of a field with something else for each encrypted value in it; of a list also several things."""
+def replace_encrypted_values(parsed: ParsedText, field: str, replace: Replace) -> Any:
+    """Return the value of a field with each encrypted value replaced; in a list, a returned list is spliced in."""
     if field == BODY:
-        return ENCRYPTED_LINE.sub(lambda found: swap(found[0]), parsed.parts.body)
+        return ENCRYPTED_LINE.sub(lambda found: replace(found[0]), parsed.parts.body)
     value = parsed.values[field]
     if not isinstance(value, list | tuple):
-        return swap(value) if is_encrypted_value(value) else value
+        return replace(value) if is_encrypted_value(value) else value
     items: list[Any] = []
     for item in value:
-        there = swap(item) if is_encrypted_value(item) else item
-        items += there if isinstance(there, list) else [there]
+        replacement = replace(item) if is_encrypted_value(item) else item
+        items += replacement if isinstance(replacement, list) else [replacement]
     return items
 
 
-def opened(parsed: ParsedText, field: str, sealer: Sealer, path: str) -> Any:
-    """The value of a field with everything in it decrypted."""
-    spot = spot_of(parsed, field, path)
-    is_body = field == BODY
-    return swapped(parsed, field, lambda one: sealer.open(one, spot) if is_body else json.loads(sealer.open(one, spot)))
+def decrypt_field(parsed: ParsedText, field: str, cipher: FieldCipher, path: str) -> Any:
+    """Return the value of a field with every encrypted value in it decrypted."""
+    location = field_location(parsed, field, path)
+
+    def decrypt(encrypted: str) -> Any:
+        text = cipher.decrypt(encrypted, location)
+        return text if field == BODY else json.loads(text)
+
+    return replace_encrypted_values(parsed, field, decrypt)
 
 
-def spot_of(parsed: ParsedText, field: str, path: str) -> Spot:
-    """Where the values of a field belong."""
-    return Spot(path, str(parsed.values.get("id") or ""), field)
+def field_location(parsed: ParsedText, field: str, path: str) -> FieldLocation:
+    """Return the location of a field."""
+    return FieldLocation(path, str(parsed.values.get("id") or ""), field)
 
 
-def text_of(field: str, value: Any) -> str:
-    """What is encrypted of a field: the text of a body, and of any other value its JSON."""
+def plaintext_of(field: str, value: Any) -> str:
+    """Return the plain text to encrypt for a field: the text of a body, the JSON of any other value."""
     return str(value) if field == BODY else json.dumps(value, ensure_ascii=False)
 
 
 def check_field(field: str, values: Mapping[str, Any], path: str) -> None:
-    """Refuse what cannot be encrypted, or could not be written back."""
+    """Raise InvalidMemoryError for a field that cannot be encrypted, or could not be written back."""
     if field == BODY:
         return
     if field in READ_BY_MEMFS:
-        raise InvalidMemoryError(f"{path}: {field}", "cannot be encrypted: memfs goes by it")
+        raise InvalidMemoryError(f"{path}: {field}", "cannot be encrypted: memfs needs to read it")
     if field not in values:
         error = InvalidMemoryError(f"{path}: {field}", "is not in the header")
         others = sorted(key for key in values if key not in READ_BY_MEMFS)
-        error.hint = f"Name a key of its header ({', '.join(others[:MOST_KEYS])}), or body." if others else _ONLY_BODY
+        listed = ", ".join(others[:MAX_HINT_KEYS])
+        error.hint = f"Name a key of its header ({listed}), or body." if others else _ONLY_BODY
         raise error
     try:
         canonical_value(field, values[field])

@@ -1,7 +1,8 @@
-"""Encryption: fields and bodies of memories, encrypted and decrypted where they stand, and keys changed for new ones.
+"""Encrypt and decrypt fields and bodies of memories in place, and rotate keys.
 
-What is encrypted leaves nothing legible in what memfs derives: kept versions that show it go, and the index lets go of
-its words when the vault is closed. A change names the stamp of the file that was read, so no save is overwritten.
+No plain text of an encrypted field remains in the data that memfs derives: kept versions that contain it are dropped,
+and the index is purged of its words when the vault is closed. Every write names the stamp of the file that was read,
+so it never overwrites a concurrent save.
 """
 
 import os
@@ -28,37 +29,37 @@ from memfs.index.conversation_position import name_words
 from memfs.namespace import ARCHIVE, Namespace, check_file_name
 from memfs.privacy.ciphertext_format import (
     BODY,
-    Sealer,
-    Spot,
+    FieldCipher,
+    FieldLocation,
     check_field,
-    is_whole,
-    key_of,
-    opened,
-    sealed_fields,
-    sealed_in,
-    spot_of,
-    swapped,
-    text_of,
+    decrypt_field,
+    encrypted_fields,
+    encrypted_values,
+    field_location,
+    is_fully_encrypted,
+    key_name_of,
+    plaintext_of,
+    replace_encrypted_values,
 )
-from memfs.privacy.keys import DEFAULT, Keys, from_environment
+from memfs.privacy.keys import DEFAULT_KEY, Keys, from_environment
 from memfs.protocols import system_clock
 from memfs.vault.scope import is_below
 from memfs.vault.vault import Vault
 
-TRIES = 5  # times that a memory is read anew which changes all the time
-TELLING = 4  # letters of a word that says something
-NAMED = "its name has words of what was encrypted"
-OPEN = "a program has the file open as it was"
-IN_GIT = "git keeps what was committed"
-KEEP = "Keep the old key until it can be read, and rotate again: it may be encrypted with it."
-_ID = re.compile(rb"^id: *[\"']?([^\s\"']+)", re.MULTILINE)
+MAX_WRITE_ATTEMPTS = 5  # on a memory that others keep saving
+MIN_WORD_LETTERS = 4  # of a word in a file name that reveals something
+LEFT_IN_FILE_NAME = "its file name contains words of the encrypted text"
+LEFT_IN_OPEN_FILE = "a program has the unencrypted file open"
+LEFT_IN_GIT = "git keeps the committed versions"
+KEEP_OLD_KEY = "Keep the old key until this file can be read, then rotate again: it may be encrypted with that key."
+_ID_LINE = re.compile(rb"^id: *[\"']?([^\s\"']+)", re.MULTILINE)
 Progress = Callable[[int, int], None]
 Fields = Iterable[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Encrypted(Written):
-    """The answer to an encryption: `outcome` is encrypted or unchanged, `left` where the text may be legible still."""
+    """The result of an encryption: `outcome` is encrypted or unchanged; `left` lists where plain text may remain."""
 
     left: tuple[str, ...] = ()
 
@@ -67,17 +68,17 @@ Results = list[Encrypted | MemfsError]
 
 
 class Encryption:
-    """Encrypts what is in a vault, with keys by their names: those of the environment, or those that `keys` gives."""
+    """Encrypts and decrypts memories of a vault with named keys, from the environment or from the function `keys`."""
 
     def __init__(self, vault: Vault, keys: Keys = from_environment) -> None:
-        self._vault, self._sealer = vault, Sealer(keys)
+        self._vault, self._cipher = vault, FieldCipher(keys)
 
     # --- encrypting
 
-    def encrypt(self, ref: str, *, fields: Fields = (BODY,), key: str = DEFAULT, rename: bool = False) -> Encrypted:
-        """Encrypt fields of a memory; with `rename` its id becomes its name, for a name may say what a text said.
+    def encrypt(self, ref: str, *, fields: Fields = (BODY,), key: str = DEFAULT_KEY, rename: bool = False) -> Encrypted:
+        """Encrypt fields of a memory; `rename` names the file by its id, as a file name may repeat words of the text.
 
-        A memory without an id gets one, for what is encrypted is bound to it.
+        A memory without an id gets one, because encrypted values are bound to the id.
         """
         [result] = self.encrypt_many([ref], fields=fields, key=key, rename=rename)
         if isinstance(result, MemfsError):
@@ -89,77 +90,80 @@ class Encryption:
         refs: Sequence[str],
         *,
         fields: Fields = (BODY,),
-        key: str = DEFAULT,
+        key: str = DEFAULT_KEY,
         rename: bool = False,
         progress: Progress | None = None,
     ) -> Results:
-        """Encrypt fields of memories, each with its own result; what fails stops no other."""
-        wanted, results, former = _named(fields), Results(), _Former(self._vault.root)
-        self._sealer.cipher(key)
+        """Encrypt fields of memories; return one result or error per memory, in order."""
+        wanted, results, done = _field_names(fields), Results(), _EncryptedMemories(self._vault.root)
+        self._cipher.cipher(key)
         try:
             for number, ref in enumerate(refs):
                 try:
-                    results.append(self._encrypt(ref, wanted, key, former, rename=rename))
+                    results.append(self._encrypt(ref, wanted, key, done, rename=rename))
                 except MemfsError as error:
                     results.append(error)
                 if progress:
                     progress(number + 1, len(refs))
         finally:
-            in_use = self._vault.purge(lambda path, data: former.left_of(path, data, wanted)) if former.ids else []
-        return [_told(result, in_use) for result in results]
+            in_use = self._vault.purge(lambda path, data: done.purge_version(path, data, wanted)) if done.ids else []
+        return [_with_open_file(result, in_use) for result in results]
 
-    def _encrypt(self, ref: str, fields: tuple[str, ...], key: str, former: "_Former", *, rename: bool) -> Encrypted:
-        said: dict[str, str] = {}
-        name = new_id(system_clock())
+    def _encrypt(
+        self, ref: str, fields: tuple[str, ...], key: str, done: "_EncryptedMemories", *, rename: bool
+    ) -> Encrypted:
+        plaintexts: dict[str, str] = {}
+        id_if_missing = new_id(system_clock())
 
         def change(memory: Memory, parsed: ParsedText) -> str:
-            said.clear()
-            values: dict[str, Any] = {} if "id" in parsed.values else {"id": name}
+            plaintexts.clear()
+            values: dict[str, Any] = {} if "id" in parsed.values else {"id": id_if_missing}
             if rename:
-                check_file_name(f"{parsed.values.get('id', name)}.md")
+                check_file_name(f"{parsed.values.get('id', id_if_missing)}.md")
             for field in fields:
                 check_field(field, parsed.values, memory.path)
-                said[field] = text_of(field, opened(parsed, field, self._sealer, memory.path))
-                if not said[field].strip():
+                plaintexts[field] = plaintext_of(field, decrypt_field(parsed, field, self._cipher, memory.path))
+                if not plaintexts[field].strip():
                     raise InvalidMemoryError(f"{memory.path}: {field}", "is empty")
-                keys = {key_of(sealed) for sealed in sealed_in(parsed, field)}
-                if keys != {key} or not is_whole(parsed, field):
-                    spot = spot_of(parsed, field, memory.path)._replace(id=str(parsed.values.get("id", name)))
-                    values[field] = self._sealer.seal(said[field], spot, key)
-            return _edited(memory.path, memory.text, values) if values.keys() - {"id"} else memory.text
+                keys = {key_name_of(value) for value in encrypted_values(parsed, field)}
+                if keys != {key} or not is_fully_encrypted(parsed, field):
+                    id_ = str(parsed.values.get("id", id_if_missing))
+                    location = field_location(parsed, field, memory.path)._replace(id=id_)
+                    values[field] = self._cipher.encrypt(plaintexts[field], location, key)
+            return _edit_fields(memory.path, memory.text, values) if values.keys() - {"id"} else memory.text
 
         written = self._rewrite(ref, change, "encrypted")
-        former.note(written, said.get(BODY, ""))
+        done.add(written, plaintexts.get(BODY, ""))
         if rename and written.path.rpartition("/")[2] != f"{written.id}.md":
             folder = written.path.rpartition("/")[0]
             moved = self._vault.move(written.path, f"{folder}/{written.id}.md")
             written = Written(moved.id, moved.path, "encrypted", moved.stamp)
-        left = self._left(written.path, said)
+        left = self._remaining_places(written.path, plaintexts)
         return Encrypted(written.id, written.path, written.outcome, written.stamp, left=left)
 
-    def _left(self, path: str, said: Mapping[str, str]) -> tuple[str, ...]:
-        """Where a text may be legible still, beyond what memfs derives."""
-        words = {word for text in said.values() for word in name_words(text) if len(word) >= TELLING}
-        is_named = not words.isdisjoint(name_words(path.rpartition("/")[2].removesuffix(".md")))
+    def _remaining_places(self, path: str, plaintexts: Mapping[str, str]) -> tuple[str, ...]:
+        """Return where plain text may remain that memfs cannot remove: in the file name, in git."""
+        words = {word for text in plaintexts.values() for word in name_words(text) if len(word) >= MIN_WORD_LETTERS}
+        is_in_name = not words.isdisjoint(name_words(path.rpartition("/")[2].removesuffix(".md")))
         is_in_git = any((folder / ".git").exists() for folder in (self._vault.root, *self._vault.root.parents))
-        return (*([NAMED] if is_named else []), *([IN_GIT] if is_in_git else []))
+        return (*([LEFT_IN_FILE_NAME] if is_in_name else []), *([LEFT_IN_GIT] if is_in_git else []))
 
     # --- decrypting
 
     def decrypt(self, ref: str, *, fields: Fields | None = None) -> Written:
         """Decrypt fields of a memory, by default all, and write them back."""
-        wanted = None if fields is None else _named(fields)
+        wanted = None if fields is None else _field_names(fields)
         return self._rewrite(ref, lambda memory, _: self.reveal(memory, fields=wanted).text, "decrypted")
 
     def reveal(self, memory: Memory, *, fields: Fields | None = None) -> Memory:
-        """The memory as it would be if its fields were decrypted; nothing is written."""
+        """Return the memory with fields decrypted, by default all; nothing is written."""
         parsed = parse(memory.text)
-        wanted = [*sealed_fields(parsed)] if fields is None else _named(fields)
+        wanted = [*encrypted_fields(parsed)] if fields is None else _field_names(fields)
         for field in wanted if fields is not None else ():
             check_field(field, parsed.values, memory.path)
-        sealed = [field for field in wanted if sealed_in(parsed, field)]
-        values = {field: opened(parsed, field, self._sealer, memory.path) for field in sealed}
-        data = _edited(memory.path, memory.text, values).encode() if values else memory.data
+        encrypted = [field for field in wanted if encrypted_values(parsed, field)]
+        values = {field: decrypt_field(parsed, field, self._cipher, memory.path) for field in encrypted}
+        data = _edit_fields(memory.path, memory.text, values).encode() if values else memory.data
         return Memory(memory.path, data, memory.status, memory.reader)
 
     # --- changing keys
@@ -167,32 +171,32 @@ class Encryption:
     def rotate(
         self, old: str, new: str, namespace: str | None = None, *, progress: Progress | None = None
     ) -> Sequence[Written | MemfsError]:
-        """Encrypt with the key `new` what is encrypted with `old`, forgotten memories and kept versions too.
+        """Encrypt all values of the key `old` with the key `new`, in archived memories and kept versions too.
 
-        Each memory is changed in one step. Whoever is killed in the middle runs it again, and it goes on. What cannot
-        be read is an error among the results, for it may need the old key still.
+        Each memory is replaced atomically. After a crash, run it again: it continues with the rest. A file that cannot
+        be read is an error among the results, because it may still need the old key.
         """
         if old == new:
-            error = InvalidKeyError(f"key {new!r}", "is the old one and the new one")
+            error = InvalidKeyError(f"key {new!r}", "is both the old and the new key")
             error.hint = "Name another key as the new one; `memfs keygen` makes one."
             raise error
         for name in (old, new):
-            self._sealer.cipher(name)
-        mark, place = f"{ENCRYPTED_PREFIX}{old}:".encode(), Namespace.parse(namespace or "/")
+            self._cipher.cipher(name)
+        old_prefix, scope = f"{ENCRYPTED_PREFIX}{old}:".encode(), Namespace.parse(namespace or "/")
         paths: list[str] = []
         results: list[Written | MemfsError] = []
         for found in self._vault.walk(namespace, archived=True):
             if isinstance(found, Problem):
-                results.append(StorageError(found.path, found.reason).with_hint(KEEP))
-            elif mark in found.data:
+                results.append(StorageError(found.path, found.reason).with_hint(KEEP_OLD_KEY))
+            elif old_prefix in found.data:
                 paths.append(found.path)
 
         def change(memory: Memory, _: ParsedText) -> str:
-            return self._rotated(memory.path, memory.text, old, new)
+            return self._rotate_text(memory.path, memory.text, old, new)
 
         def change_version(path: str, data: bytes) -> bytes:
-            is_one = mark in data and _is_below(place, path)
-            return self._rotated_version(path, data, old, new) if is_one else data
+            is_affected = old_prefix in data and _is_in_namespace(scope, path)
+            return self._rotate_version(path, data, old, new) if is_affected else data
 
         for number, path in enumerate(paths):
             try:
@@ -204,32 +208,35 @@ class Encryption:
         self._vault.purge(change_version, purge_index=False)
         return results
 
-    def _rotated(self, path: str, text: str, old: str, new: str) -> str:
-        """A memory with the key `new` for `old`; what else is in its fields stays as it is."""
+    def _rotate_text(self, path: str, text: str, old: str, new: str) -> str:
+        """Return the text of a memory with the values of the key `old` encrypted with `new`, all else unchanged."""
         parsed, values = parse(text), {}
 
-        def swap(sealed: str, spot: Spot) -> str:
-            return self._sealer.seal(self._sealer.open(sealed, spot), spot, new) if key_of(sealed) == old else sealed
+        def rotate_value(encrypted: str, location: FieldLocation) -> str:
+            if key_name_of(encrypted) != old:
+                return encrypted
+            return self._cipher.encrypt(self._cipher.decrypt(encrypted, location), location, new)
 
-        for field in sealed_fields(parsed):
-            if any(key_of(sealed) == old for sealed in sealed_in(parsed, field)):
-                values[field] = swapped(parsed, field, partial(swap, spot=spot_of(parsed, field, path)))
-        if not values and parsed.faults:  # its header cannot be read, and may hold some
+        for field in encrypted_fields(parsed):
+            if any(key_name_of(encrypted) == old for encrypted in encrypted_values(parsed, field)):
+                rotate = partial(rotate_value, location=field_location(parsed, field, path))
+                values[field] = replace_encrypted_values(parsed, field, rotate)
+        if not values and parsed.faults:  # the unreadable header may contain encrypted values
             raise MalformedMemoryError(path, parsed.faults[0].line, parsed.faults[0].reason)
-        return _edited(path, text, values) if values else text
+        return _edit_fields(path, text, values) if values else text
 
-    def _rotated_version(self, path: str, data: bytes, old: str, new: str) -> bytes:
-        """A kept version with the key `new` for `old`; one that cannot be decrypted stays as it is."""
+    def _rotate_version(self, path: str, data: bytes, old: str, new: str) -> bytes:
+        """Return a kept version with the key `new` for `old`; unchanged if it cannot be decrypted."""
         try:
-            return self._rotated(path, data.decode(), old, new).encode()
+            return self._rotate_text(path, data.decode(), old, new).encode()
         except (MemfsError, UnicodeDecodeError):
             return data
 
     # --- writing
 
     def _rewrite(self, ref: str, change: Callable[[Memory, ParsedText], str], outcome: Outcome) -> Written:
-        """Change a memory, read anew if somebody saved it meanwhile."""
-        tries = TRIES
+        """Write the changed text of a memory; read it again and retry if it was saved meanwhile."""
+        attempts = MAX_WRITE_ATTEMPTS
         while True:
             memory = self._vault.read(ref)
             text = change(memory, parse(memory.text))
@@ -238,15 +245,15 @@ class Encryption:
             try:
                 written = self._vault.replace(memory.path, text, seen=memory.stamp)
             except MemoryChangedError:
-                tries -= 1
-                if not tries:
+                attempts -= 1
+                if not attempts:
                     raise
             else:
                 return Written(written.id, written.path, outcome, written.stamp)
 
 
-class _Former:
-    """What was legible of memories until they were encrypted."""
+class _EncryptedMemories:
+    """The memories that were encrypted, to recognize kept versions with their plain text."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -254,44 +261,45 @@ class _Former:
         self._paths: set[str] = set()
         self._bodies: set[str] = set()
 
-    def note(self, written: Written, body: str) -> None:
+    def add(self, written: Written, body: str) -> None:
         self.ids.add(written.id)
         self._paths.add(written.path)
         self._bodies |= {body.strip()} - {""}
 
-    def left_of(self, path: str, data: bytes, fields: Sequence[str]) -> bytes | None:
-        """A kept version, unless it is one of these memories and shows what was encrypted."""
-        named = _ID.search(data)
-        if path not in self._paths and named and named[1].decode(errors="replace") not in self.ids:
-            return data  # most are not, and a header takes a while to read
+    def purge_version(self, path: str, data: bytes, fields: Sequence[str]) -> bytes | None:
+        """Return a kept version unchanged, or None if it has plain text of the fields of one of these memories."""
+        id_line = _ID_LINE.search(data)
+        if path not in self._paths and id_line and id_line[1].decode(errors="replace") not in self.ids:
+            return data  # most versions; parsing a header is slow
         parts, values, faults = parsed = parse(data.decode("utf-8", "replace"))
-        name = values.get("id")
-        is_one = name is None and (path in self._paths or self._was(path, parts.body.strip()))
-        if name not in self.ids and not is_one:
+        memory_id = values.get("id")
+        is_without_id = memory_id is None and (path in self._paths or self._is_moved_version(path, parts.body.strip()))
+        if memory_id not in self.ids and not is_without_id:
             return data
-        is_clear = any(not fault.key or fault.key in fields for fault in faults)  # as far as one can tell
-        return None if is_clear or not all(is_whole(parsed, field) for field in fields) else data
+        is_unreadable = any(not fault.key or fault.key in fields for fault in faults)  # it may contain plain text
+        return None if is_unreadable or not all(is_fully_encrypted(parsed, field) for field in fields) else data
 
-    def _was(self, path: str, body: str) -> bool:
-        """Tell whether a version without an id is of one that was moved by hand: its file is gone, it said the same."""
+    def _is_moved_version(self, path: str, body: str) -> bool:
+        """Return whether a version without an id is of a file that was moved by hand: the path is gone, the text is
+        the same."""
         is_same = any(body and (body in other or other in body) for other in self._bodies)
         return is_same and not os.path.lexists(self._root / path)
 
 
-def _named(fields: Fields) -> tuple[str, ...]:
-    """Names of fields, each once; a lone text is one."""
+def _field_names(fields: Fields) -> tuple[str, ...]:
+    """Return the names of fields without repeats; a single string is one name."""
     return (fields,) if isinstance(fields, str) else tuple(dict.fromkeys(fields))
 
 
-def _told(result: Encrypted | MemfsError, in_use: Sequence[str]) -> Encrypted | MemfsError:
-    """A result that tells of a program which has the file open."""
+def _with_open_file(result: Encrypted | MemfsError, in_use: Sequence[str]) -> Encrypted | MemfsError:
+    """Return a result that reports a program which has the file open."""
     if isinstance(result, MemfsError) or result.path not in in_use:
         return result
-    return replace(result, left=(*result.left, OPEN))
+    return replace(result, left=(*result.left, LEFT_IN_OPEN_FILE))
 
 
-def _edited(path: str, text: str, values: Mapping[str, Any]) -> str:
-    """A memory with other values in some fields, and no other byte changed; `updated` stays: it says the same."""
+def _edit_fields(path: str, text: str, values: Mapping[str, Any]) -> str:
+    """Return the text of a memory with new values in some fields and no other byte changed: `updated` stays."""
     try:
         keys = {field: value for field, value in values.items() if field != BODY}
         return edit(text, keys, values.get(BODY), is_exact=True)
@@ -299,7 +307,7 @@ def _edited(path: str, text: str, values: Mapping[str, Any]) -> str:
         raise MalformedMemoryError(path, fault.line, fault.reason) from None
 
 
-def _is_below(place: Namespace, path: str) -> bool:
-    """Tell whether a path lies in a namespace, or was forgotten from it."""
+def _is_in_namespace(namespace: Namespace, path: str) -> bool:
+    """Return whether a path is in a namespace, or was archived from it."""
     segments = tuple(path.split("/"))
-    return place.holds(segments) or (is_below(segments, ARCHIVE) and place.holds(segments[1:]))
+    return namespace.holds(segments) or (is_below(segments, ARCHIVE) and namespace.holds(segments[1:]))

@@ -1,4 +1,4 @@
-"""Discretion: no secret goes to a log or a span, whoever worded it; and the policy that a manager's stores share."""
+"""Keep secrets out of logs, spans and extracted turns, and choose the policy that the stores of a manager share."""
 
 import logging
 import traceback
@@ -6,48 +6,52 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from memfs.errors import MemfsError
-from memfs.privacy.policy import DEFAULT, Policy, report
+from memfs.privacy.policy import DEFAULT_POLICY, Policy, log_redactions
 
 T = TypeVar("T")
 
 
-def policy_of(stores: Iterable[Any]) -> Policy:
-    """The policy for what goes to all of some stores: that of the first which is kept in a vault, or has one at all."""
-    known = [store for store in stores if isinstance(getattr(store, "redaction", None), Policy)]
-    lasting = [store for store in known if getattr(store, "vault_root", None) is not None]
-    return next((store.redaction for store in (*lasting, *known)), DEFAULT)
+def shared_policy(stores: Iterable[Any]) -> Policy:
+    """Return the policy for data that goes to all of some stores: that of the first store in a vault, else of the
+    first store that has one, else the default."""
+    with_policy = [store for store in stores if isinstance(getattr(store, "redaction", None), Policy)]
+    in_a_vault = [store for store in with_policy if getattr(store, "vault_root", None) is not None]
+    return next((store.redaction for store in (*in_a_vault, *with_policy)), DEFAULT_POLICY)
 
 
-def admitted(policy: Policy, store: Any, content: Any, metadata: Any) -> tuple[Any, Any]:
-    """What may be written to a store: one of memfs sees to it itself, any other gets what the policy admits."""
+def admit_for_store(policy: Policy, store: Any, content: Any, metadata: Any) -> tuple[Any, Any]:
+    """Return the content and metadata to write to a store: unchanged for a store that enforces its own policy,
+    otherwise as `policy` admits them."""
     if isinstance(getattr(store, "redaction", None), Policy):
         return content, metadata
     return policy.admit(content).value, policy.admit(metadata, "metadata").value
 
 
-def heard(policy: Policy, message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message without what is not to be kept; one that was said cannot be refused."""
-    kept, counts = policy.redact(message)
-    report("a turn", counts)
-    return kept
+def redact_message(policy: Policy, message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message of a conversation, redacted; it is in the past and cannot be refused."""
+    redacted, counts = policy.redact(message)
+    log_redactions("a turn", counts)
+    return redacted
 
 
-def discreet(said: T) -> T:
-    """A text, or any value of JSON, without what the policy by default leaves out."""
-    return DEFAULT.redact(said).value
+def redact_for_log(value: T) -> T:
+    """Return a text, or any JSON value, redacted by the default policy."""
+    return DEFAULT_POLICY.redact(value).value
 
 
-def discreet_error(error: BaseException) -> BaseException:
-    """An error as a span may have it: the very one, unless its words, or those of one behind it, hold a secret."""
-    words = "".join(traceback.format_exception(error))
-    return error if discreet(words) == words else MemfsError(f"{type(error).__name__}: {discreet(str(error))}")
+def redact_error(error: BaseException) -> BaseException:
+    """Return the error that a span may record: the same one, or a new one if its traceback contains a secret."""
+    text = "".join(traceback.format_exception(error))
+    if redact_for_log(text) == text:
+        return error
+    return MemfsError(f"{type(error).__name__}: {redact_for_log(str(error))}")
 
 
-def discreet_record(record: logging.LogRecord) -> bool:
-    """Let a line of a log through, without secrets."""
-    said = record.getMessage()
-    if (kept := discreet(said)) != said:
-        record.msg, record.args = kept, ()
-    if record.exc_info and (error := record.exc_info[1]) and (other := discreet_error(error)) is not error:
+def redact_log_record(record: logging.LogRecord) -> bool:
+    """Redact a log record in place, and return True to let it through: a filter for `logging`."""
+    message = record.getMessage()
+    if (redacted := redact_for_log(message)) != message:
+        record.msg, record.args = redacted, ()
+    if record.exc_info and (error := record.exc_info[1]) and (other := redact_error(error)) is not error:
         record.exc_info, record.exc_text = (type(other), other, None), None
     return True

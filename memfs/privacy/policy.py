@@ -57,7 +57,7 @@ def marker(kind: str) -> str:
     return f"[redacted: {kind}]"
 
 
-class Clean(NamedTuple, Generic[T]):
+class Redacted(NamedTuple, Generic[T]):
     """A value as it may be written, and how many things of which kind are not in it any more."""
 
     value: T
@@ -107,23 +107,23 @@ class Policy:
         """What in a text is not left alone."""
         return found_by(self._active, text)
 
-    def admit(self, value: T, subject: str = "text", *, known: str = "") -> Clean[T]:
+    def admit(self, value: T, subject: str = "text", *, known: str = "") -> Redacted[T]:
         """A text, or any value of JSON, as it may be written; SecretRefusedError if it holds what is rejected.
 
         What stands in `known` already, the text that a new one replaces, stays.
         """
         return self._cleaned(value, _Pass(self, refuses=subject, known=known))
 
-    def redact(self, value: T, *, known: str = "") -> Clean[T]:
+    def redact(self, value: T, *, known: str = "") -> Redacted[T]:
         """A text, or any value of JSON, as it may be written, where nothing can be refused: what is rejected is out."""
         return self._cleaned(value, _Pass(self, known=known))
 
-    def _cleaned(self, value: T, over: "_Pass") -> Clean[T]:
+    def _cleaned(self, value: T, over: "_Pass") -> Redacted[T]:
         if isinstance(value, str):
-            return Clean(over.text(value), over.counts) if self.may_find(value) else Clean(value)
+            return Redacted(over.text(value), over.counts) if self.may_find(value) else Redacted(value)
         if not self.may_find("\n".join(_texts(value, reads_bytes=over.reads_bytes))):
-            return Clean(value)
-        return Clean(over.value(value), over.counts)
+            return Redacted(value)
+        return Redacted(over.value(value), over.counts)
 
 
 @cache
@@ -210,7 +210,7 @@ class _Pass:
         return held if cleaned == text else cleaned
 
 
-def report(where: str, counts: Mapping[str, int]) -> None:
+def log_redactions(where: str, counts: Mapping[str, int]) -> None:
     """Tell the log how much was redacted, if anything was."""
     if counts:
         log.info("%s: redacted %s", where, ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
@@ -265,4 +265,4 @@ def _text(held: Any, *, reads_bytes: bool) -> str | None:
     return str(held)
 
 
-DEFAULT = Policy()
+DEFAULT_POLICY = Policy()

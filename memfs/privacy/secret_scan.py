@@ -1,4 +1,4 @@
-"""Exposure: where files that are there hold what should not be kept. They are read, and never changed."""
+"""Scan existing files of a vault, or files staged in git, for secrets and personal data. Files are never changed."""
 
 import errno
 import os
@@ -14,103 +14,103 @@ from memfs.fs.files import read as read_file
 from memfs.privacy.detectors import Finding
 from memfs.privacy.policy import Policy, scan_text
 
-LARGEST = 256 * 1024 * 1024  # bytes of a file that is looked at: as many as a log of a session may have
-BINARY = 8192  # bytes at the start of a file in which a zero tells that it is no text
-_MARKS = (b"\xff\xfe", b"\xfe\xff")  # begin a text in UTF-16
+MAX_FILE_BYTES = 256 * 1024 * 1024  # the same as for the log of a session
+BINARY_CHECK_BYTES = 8192  # a zero byte among the first of a file means that it is binary
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-_PLACES = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
+_PATH_VARIABLES = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 
 
-class Source(NamedTuple):
-    """A file and its bytes; None, and why, if it is not looked at."""
+class ScannedFile(NamedTuple):
+    """A file and its bytes; `data` is None, with a `reason`, if it cannot be scanned."""
 
     path: str
     data: bytes | None
     reason: str = ""
 
 
-class Exposed(NamedTuple):
-    """What kind of thing a file holds on which line."""
+class ScanFinding(NamedTuple):
+    """The kind of a secret or of personal data in a file, and its line."""
 
     path: str
     line: int
     kind: str
 
 
-def exposed(source: Source, policy: Policy | None = None) -> list[Exposed]:
-    """What a file holds that a policy does not leave alone; without one, all that is known."""
+def scan_file(source: ScannedFile, policy: Policy | None = None) -> list[ScanFinding]:
+    """Return the findings in a file whose kind the policy redacts or rejects; without a policy, all findings."""
     if source.data is None:
         return []
     text = _text(source.data)
     found: list[Finding] = scan_text(text) if policy is None else policy.findings(text)
-    return list(dict.fromkeys(Exposed(source.path, one.line, one.kind) for one in found))
+    return list(dict.fromkeys(ScanFinding(source.path, one.line, one.kind) for one in found))
 
 
-def paths_below(root: Path, place: str = "") -> list[str]:
-    """The files at a place of a vault, or below it, but for those whose names begin with a dot; sorted.
+def paths_below(root: Path, path: str = "") -> list[str]:
+    """Return the files at or below a path of a vault, sorted, without names that begin with a dot.
 
-    A directory that cannot be listed is among them: who reads it is told why.
+    A directory that cannot be listed is included, so that reading it reports the reason.
     """
-    top = os.path.join(root, place)
+    top = os.path.join(root, path)
     if not os.path.isdir(top) or os.path.islink(top):
-        return [place]
+        return [path]
     found: list[str] = []
-    refused: list[OSError] = []
-    for here, folders, names in os.walk(top, onerror=refused.append):
+    errors: list[OSError] = []
+    for here, folders, names in os.walk(top, onerror=errors.append):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [os.path.join(here, name) for name in names if not name.startswith(".")]
-    found += [error.filename for error in refused]
-    return sorted(os.path.relpath(path, root).replace(os.sep, "/") for path in found)
+    found += [error.filename for error in errors]
+    return sorted(os.path.relpath(one, root).replace(os.sep, "/") for one in found)
 
 
-def place_of(root: Path, word: str) -> str:
-    """A file or a directory of a vault by its path there, as a namespace, or as a path of the file system."""
-    here = os.path.abspath(word)
+def resolve_path(root: Path, word: str) -> str:
+    """Return the vault path of a file or directory, given as that path, a namespace, or a file system path."""
+    absolute = os.path.abspath(word)
     inside = f"{root}{os.sep}"
-    if here == str(root) or word.strip("/") == "":
+    if absolute == str(root) or word.strip("/") == "":
         return ""
-    if here.startswith(inside) and os.path.lexists(here):
-        return here[len(inside) :].replace(os.sep, "/")
+    if absolute.startswith(inside) and os.path.lexists(absolute):
+        return absolute[len(inside) :].replace(os.sep, "/")
     plain = word.strip("/")
     for path in (plain, f"{plain}.md") if ".." not in plain.split("/") else ():
         if os.path.lexists(os.path.join(root, path)):
             return path
-    if os.path.lexists(here) and not here.startswith(inside):
+    if os.path.lexists(absolute) and not absolute.startswith(inside):
         error = InvalidNamespaceError(word, "outside the vault")
-        error.hint = f"Name what lies in {root}, or another vault with --vault DIR."
+        error.hint = f"Name a path in {root}, or another vault with --vault DIR."
         raise error
     raise PlaceNotFoundError(word, "file, directory or namespace")
 
 
-def read(root: Path, paths: Iterable[str]) -> Iterator[Source]:
-    """Files of a vault, one at a time; no symlink is followed."""
+def read_files(root: Path, paths: Iterable[str]) -> Iterator[ScannedFile]:
+    """Yield files of a vault one at a time; symlinks are not followed."""
     fd = open_root(root)
     try:
         for path in paths:
-            yield _source(fd, path)
+            yield _read_file(fd, path)
     finally:
         os.close(fd)
 
 
-def _source(root: int, path: str) -> Source:
+def _read_file(root: int, path: str) -> ScannedFile:
     try:
         *segments, name = path.split("/")
         with open_directory(root, tuple(segments)) as parent:
-            return _readable(path, read_file(parent, name, LARGEST).data)
+            return _check_text(path, read_file(parent, name, MAX_FILE_BYTES).data)
     except OSError as error:
-        return Source(path, None, "a symlink" if error.errno == errno.ELOOP else (error.strerror or "unreadable"))
+        return ScannedFile(path, None, "a symlink" if error.errno == errno.ELOOP else (error.strerror or "unreadable"))
     except MemfsError as error:
-        return Source(path, None, str(error))
+        return ScannedFile(path, None, str(error))
 
 
-def _readable(path: str, data: bytes) -> Source:
-    if b"\0" in data[:BINARY] and not data.startswith(_MARKS):
-        return Source(path, None, "not a text")
-    return Source(path, data)
+def _check_text(path: str, data: bytes) -> ScannedFile:
+    if b"\0" in data[:BINARY_CHECK_BYTES] and not data.startswith(_UTF16_BOMS):
+        return ScannedFile(path, None, "not a text file")
+    return ScannedFile(path, data)
 
 
 def _text(data: bytes) -> str:
-    if data.startswith(_MARKS):
+    if data.startswith(_UTF16_BOMS):
         return data.decode("utf-16", errors="replace")
     try:
         return data.decode()
@@ -118,51 +118,53 @@ def _text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-# --- what is about to be committed ----------------------------------------------------------------------
+# --- staged files --------------------------------------------------------------------------------------
 
 
-def staged(root: Path) -> list[Source]:
-    """The files of a vault as the next commit will have them, where it changes or adds them."""
-    _git(root, "rev-parse", "--git-dir")  # outside of a repository, `git diff` answers with its whole usage
-    listed = _git(
+def staged_files(root: Path) -> list[ScannedFile]:
+    """Return the files of a vault that the next commit adds or changes, with their staged content."""
+    _run_git(root, "rev-parse", "--git-dir")  # outside of a repository `git diff` would print its usage
+    listed = _run_git(
         root, "diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--diff-filter=d", "--relative"
     )
     parts = listed.split(b"\0")
-    changed = [(about.split(b" "), os.fsdecode(path)) for about, path in zip(parts[::2], parts[1::2], strict=False)]
-    blobs = [(about[3], path) for about, path in changed if about[1].startswith(b"100")]
-    contents = _git(root, "cat-file", "--batch", said=b"".join(name + b"\n" for name, _ in blobs)) if blobs else b""
-    return [_readable(path, data) for (_, path), data in zip(blobs, _each(contents), strict=True)]
+    changed = [(status.split(b" "), os.fsdecode(path)) for status, path in zip(parts[::2], parts[1::2], strict=False)]
+    blobs = [(status[3], path) for status, path in changed if status[1].startswith(b"100")]  # regular files
+    contents = (
+        _run_git(root, "cat-file", "--batch", stdin=b"".join(name + b"\n" for name, _ in blobs)) if blobs else b""
+    )
+    return [_check_text(path, data) for (_, path), data in zip(blobs, _split_batch(contents), strict=True)]
 
 
-def _each(contents: bytes) -> Iterator[bytes]:
-    """The files in what `git cat-file --batch` says: a line that ends with the length, the bytes, a line end."""
-    at = 0
-    while at < len(contents):
-        start = contents.index(b"\n", at) + 1
-        end = start + int(contents[at:start].split()[-1])
+def _split_batch(contents: bytes) -> Iterator[bytes]:
+    """Yield the files in `git cat-file --batch` output: a line that ends with the length, the bytes, a newline."""
+    offset = 0
+    while offset < len(contents):
+        start = contents.index(b"\n", offset) + 1
+        end = start + int(contents[offset:start].split()[-1])
         yield contents[start:end]
-        at = end + 1
+        offset = end + 1
 
 
-def _git(root: Path, *words: str, said: bytes = b"") -> bytes:
-    """What git says; the index of the commit under way, which a hook is told of, is the one it looks at."""
+def _run_git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
+    """Return the output of git. It uses the index that the environment of a hook names: that of the current commit."""
     try:
         done = subprocess.run(
-            [*_GIT, *words], cwd=root, env=_environment(os.environ), input=said, capture_output=True, check=False
+            [*_GIT, *words], cwd=root, env=_environment(os.environ), input=stdin, capture_output=True, check=False
         )
     except FileNotFoundError:
         raise StorageError("git", "is not installed").with_hint("Install it, or scan without --staged.") from None
     if done.returncode:
-        why = done.stderr.decode(errors="replace").strip().splitlines()
-        error = StorageError(str(root), f"git: {why[-1] if why else 'failed'}")
-        raise error.with_hint("Run it in a vault that git keeps, or scan without --staged.")
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        error = StorageError(str(root), f"git: {lines[-1] if lines else 'failed'}")
+        raise error.with_hint("Run it in a vault that is in a git repository, or scan without --staged.")
     return done.stdout
 
 
-def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """An environment whose paths are good in any directory."""
-    known = dict(given)
-    for name in _PLACES:
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with git's paths made absolute, as git runs in another directory."""
+    absolute = dict(environ)
+    for name in _PATH_VARIABLES:
         with suppress(KeyError):
-            known[name] = os.path.abspath(known[name])
-    return known
+            absolute[name] = os.path.abspath(absolute[name])
+    return absolute

@@ -22,7 +22,7 @@ from memfs.upkeep.supersession_chains import superseded_since
 from memfs.vault.vault import Vault
 
 SHOWN = 3  # of the memories that an ambiguous link may mean
-LOOSE = (MENTIONS, EMBEDS)  # what a link says that says nothing else
+GENERIC_RELATIONS = (MENTIONS, EMBEDS)  # what a link says that says nothing else
 When = str | date | None
 Progress = Callable[[int, int], None]
 _MOMENT = timedelta(microseconds=1)
@@ -98,10 +98,10 @@ class Graph:
         place = vault.namespace if namespace is None else Namespace.parse(namespace)
         if not vault.namespace.holds(place.segments):
             raise InvalidNamespaceError(str(place), f"outside the scope {vault.namespace}")
-        return cls.made_of(vault.list(archived=True), vault.namespace, place, progress=progress)
+        return cls.from_memories(vault.list(archived=True), vault.namespace, place, progress=progress)
 
     @classmethod
-    def made_of(
+    def from_memories(
         cls, listed: Iterable[Memory], scope: Namespace, place: Namespace, *, progress: Progress | None = None
     ) -> Self:
         """The graph of these memories, all that a handle can reach, as far as those below `place` say something."""
@@ -191,7 +191,7 @@ class Graph:
             if distance == depth:
                 return
             around = _chosen((*self._out.get(here, ()), *self._in.get(here, ())), relation, moment)
-            for triple in sorted(around, key=lambda one: one.relation in LOOSE):
+            for triple in sorted(around, key=lambda one: one.relation in GENERIC_RELATIONS):
                 there = triple.other(here)
                 if there not in seen:
                     seen.add(there)

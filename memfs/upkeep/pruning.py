@@ -15,7 +15,7 @@ from memfs.upkeep.supersession_chains import SupersessionChains
 from memfs.vault.vault import Vault
 
 
-class Faded(NamedTuple):
+class MemoryRetention(NamedTuple):
     """A memory of which little is left; `spared` says why it stays nevertheless, or is empty."""
 
     memory: Memory
@@ -30,7 +30,7 @@ class Faded(NamedTuple):
         return max(self.memory.created, self.memory.updated, recalled)
 
 
-def left_of(vault: Vault, memories: Iterable[Memory], *, now: datetime | None = None) -> list[Faded]:
+def retention_of(vault: Vault, memories: Iterable[Memory], *, now: datetime | None = None) -> list[MemoryRetention]:
     """How much is left of each memory."""
     rules, recalls, moment = (
         DecaySettings.from_settings(vault.settings),
@@ -41,13 +41,13 @@ def left_of(vault: Vault, memories: Iterable[Memory], *, now: datetime | None = 
     for memory in memories:
         known = recalls.get(memory.id, NEVER_RECALLED)
         left = memory_retention(memory, moment, recalls=known.times, last=known.last, rules=rules)
-        found.append(Faded(memory, left, known))
+        found.append(MemoryRetention(memory, left, known))
     return found
 
 
 def faded(
     vault: Vault, namespace: str | None = None, *, below: float | None = None, now: datetime | None = None
-) -> list[Faded]:
+) -> list[MemoryRetention]:
     """The memories of which less than `below` is left (`prune_below` of the settings), the most faded first.
 
     What a person must not lose silently is spared: files that memfs did not create, drafts, read-only files, and what
@@ -58,13 +58,13 @@ def faded(
         raise SettingsError("below", f"{limit!r} is not a number from 0 to 1")
     memories = vault.list()
     here = memories if namespace is None else vault.list(namespace)
-    found = [one for one in left_of(vault, here, now=now) if one.retention < limit]
+    found = [one for one in retention_of(vault, here, now=now) if one.retention < limit]
     told = [one._replace(spared=_reason(one.memory)) for one in found]
     spared = _with_what_they_replaced(told, SupersessionChains(memories, now or system_clock()))
     return sorted(spared, key=lambda one: (one.retention, one.memory.path))
 
 
-def prune(vault: Vault, found: Iterable[Faded], *, now: datetime | None = None) -> list[Written | MemfsError]:
+def prune(vault: Vault, found: Iterable[MemoryRetention], *, now: datetime | None = None) -> list[Written | MemfsError]:
     """Move memories to `archive/`, but for those that are spared, or that changed since; each has its own result.
 
     Their header then says `pruned`, so that what is said again is remembered again.
@@ -88,7 +88,7 @@ def _reason(memory: Memory) -> str:
     return "a draft" if memory.header.status == "draft" else ""
 
 
-def _with_what_they_replaced(found: Sequence[Faded], lineage: SupersessionChains) -> list[Faded]:
+def _with_what_they_replaced(found: Sequence[MemoryRetention], lineage: SupersessionChains) -> list[MemoryRetention]:
     """Spare what supersedes a memory that stays, and what supersedes that, and so on."""
     told = {one.memory.path: one for one in found}
     while True:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from memfs.data_types import Memory
 from memfs.decay import DecaySettings
 from memfs.storage.recall_log import Ratio
-from memfs.upkeep.pruning import Faded, left_of
+from memfs.upkeep.pruning import MemoryRetention, retention_of
 from memfs.vault.vault import Vault
 
 MOST = 5  # of the most recalled are named
 
 
-class Bin(NamedTuple):
+class RetentionBin(NamedTuple):
     """How many memories have a retention from `low` up to, but not including, `high`."""
 
     low: float
@@ -39,8 +39,8 @@ class Stats:
     forgetting: DecaySettings
     pinned: int
     mean_retention: float
-    retention: Sequence[Bin]  # pinned ones are in the last
-    most_recalled: Sequence[Faded]
+    retention: Sequence[RetentionBin]  # pinned ones are in the last
+    most_recalled: Sequence[MemoryRetention]
     recalled: int  # memories
     recalls: int  # times
     searches: Ratio  # of the whole vault
@@ -51,7 +51,7 @@ def stats(vault: Vault, namespace: str | None = None, *, now: datetime | None = 
     memories = vault.list(namespace)
     archived = [memory for memory in vault.list(namespace, archived=True) if memory.path.startswith("archive/")]
     rules = DecaySettings.from_settings(vault.settings)
-    left = left_of(vault, memories, now=now)
+    left = retention_of(vault, memories, now=now)
     used = sorted((one for one in left if one.recalls.times), key=lambda one: (-one.recalls.times, -one.recalls.last))
     depth = len(vault.namespace.segments if namespace is None else [part for part in namespace.split("/") if part])
     return Stats(
@@ -79,11 +79,11 @@ def _counted(texts: Sequence[str]) -> dict[str, int]:
     return dict(sorted(Counter(texts).items(), key=lambda item: (-item[1], item[0])))
 
 
-def _bins(left: Sequence[Faded], below: float) -> list[Bin]:
+def _bins(left: Sequence[MemoryRetention], below: float) -> list[RetentionBin]:
     """The retention of memories in quarters, and what `memfs prune` looks at by itself."""
     edges = sorted({0.0, below, 0.25, 0.5, 0.75, 1.0})
     bins = []
     for low, high in pairwise(edges):
         inside = [one for one in left if low <= one.retention < high or (high == 1.0 and one.retention == 1.0)]
-        bins.append(Bin(low, high, len(inside)))
+        bins.append(RetentionBin(low, high, len(inside)))
     return bins

@@ -54,7 +54,7 @@ def test_the_error_names_memfs_vault_if_it_names_no_vault(memfs: Memfs, monkeypa
     ("words", "hint"),
     [
         (("add", " "), "Give a text with at least one word."),
-        (("scan", "--staged"), "Run it in a vault that git keeps, or scan without --staged."),
+        (("scan", "--staged"), "Run it in a vault that is in a git repository, or scan without --staged."),
         (("eval", "--file", "nope.yaml"), "Check the name; a relative path starts at the current directory."),
         (("eval", "--file", "people"), "Name a file."),
         (

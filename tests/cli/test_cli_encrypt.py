@@ -9,7 +9,7 @@ import pytest
 from conftest import Memfs, Snapshot
 
 from memfs import Vault
-from memfs.privacy.keys import new_key, read
+from memfs.privacy.keys import new_key, parse_key
 
 PEANUTS = "facts/bob/allergic-to-peanuts"
 
@@ -24,7 +24,7 @@ def test_keygen_prints_the_key_on_stdout_and_how_to_set_it_on_stderr(memfs: Memf
     ran = memfs("keygen", "--key", "team")
     facts = memfs("keygen", "--json").value
 
-    assert len(read(ran.out.strip(), "x")) == 32
+    assert len(parse_key(ran.out.strip(), "x")) == 32
     assert ran.err.startswith("Set it with: export MEMFS_KEY_TEAM=...\n")
     assert ran.out.strip() not in ran.err
     assert (list(facts), facts["variable"]) == (["key", "name", "variable"], "MEMFS_KEY")
@@ -43,7 +43,7 @@ def test_encrypt_read_and_decrypt(memfs: Memfs, example: Path) -> None:
 
     assert (ran.code, ran.out) == (0, f"encrypted {PEANUTS}.md\nencrypted notes/dentist.md\n")
     assert ran.err == (
-        f"note: {PEANUTS}.md: its name has words of what was encrypted; --rename names the file by its id\n"
+        f"note: {PEANUTS}.md: its file name contains words of the encrypted text; --rename names the file by its id\n"
     )
     assert memfs("search", "adrenaline").code == 1
     assert "adrenaline" in memfs("read", PEANUTS, "--reveal", "--json").value["body"]
@@ -94,7 +94,7 @@ def test_a_key_is_not_rotated_to_itself(memfs: Memfs, monkeypatch: pytest.Monkey
         ran = memfs("rotate", "--from", key, "--to", key)
         assert (ran.code, ran.out) == (2, "")
         assert ran.err == (
-            f"memfs: key {key!r}: is the old one and the new one\n"
+            f"memfs: key {key!r}: is both the old and the new key\n"
             "hint: Name another key as the new one; `memfs keygen` makes one.\n"
         )
 
@@ -136,7 +136,7 @@ def test_encrypt_warns_that_git_history_keeps_the_text(memfs: Memfs, example: Pa
     (example / ".git").mkdir()
 
     assert memfs("encrypt", PEANUTS, "people/bob").err.endswith(
-        "note: git keeps what was committed; docs/encryption.md shows how to rewrite its history\n"
+        "note: git keeps the committed versions; docs/encryption.md shows how to rewrite its history\n"
     )
 
 

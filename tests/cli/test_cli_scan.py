@@ -65,7 +65,7 @@ def test_json_has_stable_keys(root: Path, capsys: pytest.CaptureFixture[str]) ->
             {"path": "notes/deploy.md", "line": 5, "kind": "github-token", "secret": True},
             {"path": "notes/tea.md", "line": 1, "kind": "card", "secret": False},
         ],
-        "skipped": [{"path": "picture.png", "reason": "not a text"}],
+        "skipped": [{"path": "picture.png", "reason": "not a text file"}],
     }
 
 
@@ -123,7 +123,7 @@ def test_scan_of_a_path_outside_the_vault_is_a_usage_error(
     assert scan(word) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith(f"memfs: {word!r}: outside the vault\nhint: Name what lies in {root}, or ")
+    assert printed.err.startswith(f"memfs: {word!r}: outside the vault\nhint: Name a path in {root}, or ")
 
 
 def test_symlinks_are_not_followed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

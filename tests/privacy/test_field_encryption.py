@@ -25,10 +25,10 @@ from memfs.errors import (
     SettingsError,
 )
 from memfs.fs.files import digest
-from memfs.privacy.aead import NONCE, Cipher
-from memfs.privacy.ciphertext_format import Sealer, Spot
-from memfs.privacy.field_encryption import IN_GIT, NAMED, OPEN, Encryption
-from memfs.privacy.keys import from_environment, new_key, read, variable
+from memfs.privacy.aead import NONCE_BYTES, Cipher
+from memfs.privacy.ciphertext_format import FieldCipher, FieldLocation
+from memfs.privacy.field_encryption import LEFT_IN_FILE_NAME, LEFT_IN_GIT, LEFT_IN_OPEN_FILE, Encryption
+from memfs.privacy.keys import from_environment, new_key, parse_key, variable_name
 from memfs.query.keyword_terms import memory_keywords
 from memfs.stores import VaultStore
 from memfs.vault import settings as vault_settings
@@ -36,7 +36,7 @@ from memfs.vault import settings as vault_settings
 RING = {name: secrets.token_bytes(32) for name in ("default", "team", "next")}
 SECRETS = ("quokka", "numbat", "platypus", "wombat", "bilby")
 TEXT = "The quokka sleeps.\n\nA numbat, too."
-SPOT = Spot("tea.md", "m-1", "body")
+SPOT = FieldLocation("tea.md", "m-1", "body")
 Git = Callable[..., str]
 
 
@@ -77,12 +77,12 @@ def paths(vault: Vault, question: str, **filters: Any) -> list[str]:
 
 @given(st.text(), st.sampled_from(["default", "team"]))
 def test_any_text_comes_back_exactly(text: str, key: str) -> None:
-    sealer = Sealer(RING.get)
+    cipher = FieldCipher(RING.get)
 
-    value = sealer.seal(text, SPOT, key)
+    value = cipher.encrypt(text, SPOT, key)
 
     assert re.fullmatch(rf"enc:v1:{key}:[A-Za-z0-9_-]{{38,}}", value)
-    assert sealer.open(value, SPOT) == text
+    assert cipher.decrypt(value, SPOT) == text
 
 
 BODY = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
@@ -198,29 +198,29 @@ def test_decrypting_what_is_not_encrypted_changes_nothing(vault: Vault, encrypti
 def test_a_nonce_is_never_used_twice() -> None:
     cipher = Cipher(RING["default"])
 
-    assert len({cipher.encrypt(b"tea", b"")[:NONCE] for _ in range(10_000)}) == 10_000
+    assert len({cipher.encrypt(b"tea", b"")[:NONCE_BYTES] for _ in range(10_000)}) == 10_000
 
 
 @given(st.text(max_size=40), st.data())
 def test_any_changed_byte_is_refused(text: str, data: st.DataObject) -> None:
-    sealer = Sealer(RING.get)
-    value = sealer.seal(text, SPOT, "default")
+    cipher = FieldCipher(RING.get)
+    value = cipher.encrypt(text, SPOT, "default")
     at = data.draw(st.integers(len("enc:v1:default:"), len(value) - 1))
     other = data.draw(st.sampled_from("ABCabc019_-=+ \n").filter(lambda char: char != value[at]))
 
     for bad in (value[:at] + other + value[at + 1 :], value[:at], value + other, value[:at] + value[at + 1 :]):
         with pytest.raises(DecryptionError):
-            sealer.open(bad, SPOT)
+            cipher.decrypt(bad, SPOT)
 
 
 def test_a_value_has_one_spelling() -> None:
-    sealer = Sealer(RING.get)
-    value = sealer.seal("tea", SPOT, "default")  # 31 bytes: the last character holds 4 bits of which 2 say nothing
+    cipher = FieldCipher(RING.get)
+    value = cipher.encrypt("tea", SPOT, "default")  # 31 bytes: the last character holds 4 bits of which 2 say nothing
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     twin = value[:-1] + letters[letters.index(value[-1]) ^ 1]
 
     with pytest.raises(DecryptionError, match="not whole"):
-        sealer.open(twin, SPOT)
+        cipher.decrypt(twin, SPOT)
 
 
 @given(st.binary(min_size=1, max_size=60), st.integers(0, 10_000), st.integers(0, 7))
@@ -353,10 +353,10 @@ def test_keys_come_from_the_environment_in_base64_or_hex(monkeypatch: pytest.Mon
         monkeypatch.setenv("MEMFS_KEY", f"{text}\n")
         monkeypatch.setenv("MEMFS_KEY_TEAM_2", text)
         assert from_environment("default") == from_environment("team_2") == key
-    assert read("-" * 43, "x") == read("+" * 43, "x")
+    assert parse_key("-" * 43, "x") == parse_key("+" * 43, "x")
     monkeypatch.delenv("MEMFS_KEY")
     assert from_environment("default") is None
-    assert [variable("default"), variable("team_2")] == ["MEMFS_KEY", "MEMFS_KEY_TEAM_2"]
+    assert [variable_name("default"), variable_name("team_2")] == ["MEMFS_KEY", "MEMFS_KEY_TEAM_2"]
 
 
 @pytest.mark.parametrize("text", ["quokka", "00" * 31, "00" * 33, "A" * 42, "A" * 44, "ä" * 43, "A" * 42 + "*"])
@@ -372,12 +372,12 @@ def test_what_is_no_key_is_refused_and_not_repeated(monkeypatch: pytest.MonkeyPa
 def test_what_is_no_name_of_a_key_is_refused(vault: Vault, encryption: Encryption, name: str) -> None:
     added = vault.add("Tea.")
 
-    with pytest.raises(InvalidKeyError, match="a name is a small letter and"):
+    with pytest.raises(InvalidKeyError, match="a name is a lower-case letter followed by"):
         encryption.encrypt(added.id, key=name)
 
 
 def test_a_new_key_is_one_and_another_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = {read(new_key(), "x") for _ in range(100)}
+    keys = {parse_key(new_key(), "x") for _ in range(100)}
 
     assert len(keys) == 100
     assert {len(key) for key in keys} == {32}
@@ -687,7 +687,7 @@ def test_a_file_that_a_program_has_open_is_told_and_goes_when_it_is_closed(tmp_p
         added = vault.add(TEXT, title="Tea")
         with open(tmp_path / added.path, "r+", encoding="utf-8"):
             written = Encryption(vault, RING.get).encrypt(added.id, rename=False)
-            assert OPEN in written.left
+            assert LEFT_IN_OPEN_FILE in written.left
             assert legible(tmp_path / ".memfs")
 
     assert legible(tmp_path) == []
@@ -699,10 +699,10 @@ def test_what_stays_is_told(tmp_path: Path, git: Git) -> None:
         named, plain = vault.add("A quokka sleeps."), vault.create("x.md", "---\nid: m-1\n---\n\nA quokka.\n")
         encryption = Encryption(vault, RING.get)
 
-        assert encryption.encrypt(named.id).left == (NAMED, IN_GIT)
-        assert encryption.encrypt(plain.path).left == (IN_GIT,)
+        assert encryption.encrypt(named.id).left == (LEFT_IN_FILE_NAME, LEFT_IN_GIT)
+        assert encryption.encrypt(plain.path).left == (LEFT_IN_GIT,)
         renamed = encryption.encrypt(named.id, rename=True)
-    assert (renamed.path, renamed.left) == (f"{named.id}.md", (IN_GIT,))
+    assert (renamed.path, renamed.left) == (f"{named.id}.md", (LEFT_IN_GIT,))
 
 
 def test_a_name_that_cannot_be_one_is_refused_before_anything_is_written(vault: Vault, encryption: Encryption) -> None:

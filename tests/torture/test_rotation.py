@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memfs import Vault
-from memfs.privacy.ciphertext_format import key_of
+from memfs.privacy.ciphertext_format import key_name_of
 from memfs.privacy.field_encryption import Encryption
 
 from .figures import figure
@@ -48,7 +48,7 @@ def test_whoever_is_killed_goes_on_where_it_was(tmp_path: Path, work: str, memor
         encryption = Encryption(vault, {key: KEYS[key]}.get)
         found = {memory.id: memory for memory in vault.list(archived=True)}
         assert {name: encryption.reveal(memory).text for name, memory in found.items()} == before
-        assert {key_of(memory.body) for memory in found.values()} == {key}
+        assert {key_name_of(memory.body) for memory in found.values()} == {key}
         assert vault.check() == []
         assert vault.search("secret") == []
         assert vault.doctor() == []

@@ -13,7 +13,7 @@ from memfs import Vault
 from memfs.data_types import Written
 from memfs.errors import MemoryChangedError, SettingsError
 from memfs.stores import VaultStore
-from memfs.upkeep.pruning import faded, left_of, prune
+from memfs.upkeep.pruning import faded, prune, retention_of
 from memfs.upkeep.stats import stats
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -54,7 +54,7 @@ def test_what_agents_recall_fades_later(vault: Vault) -> None:
     assert len(faded(vault, now=NOW)) == 2
     asyncio.run(VaultStore(vault).search("green tea"))
 
-    (one,) = left_of(vault, [vault.read(tea.id)], now=NOW + timedelta(days=30))
+    (one,) = retention_of(vault, [vault.read(tea.id)], now=NOW + timedelta(days=30))
     assert paths(faded(vault, now=NOW)) == ["coffee-at-ten.md"]
     assert (one.recalls.times, one.last_used.date()) == (1, datetime.now(UTC).date())
     assert one.retention > 0.5

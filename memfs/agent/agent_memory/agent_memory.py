@@ -15,7 +15,7 @@ from memfs.embedding import EXTRA
 from memfs.embedding import is_installed as can_embed
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, short_repr
 from memfs.namespace import first_line, slug
-from memfs.privacy.policy import DEFAULT, Policy, report
+from memfs.privacy.policy import DEFAULT_POLICY, Policy, log_redactions
 from memfs.storage.exact_duplicates import text_key
 from memfs.stores.keyed.base import MAX_TOP_K, KeyedStore
 from memfs.stores.keyed.in_memory_store import InMemoryKeyedStore
@@ -162,7 +162,7 @@ class AgentMemory:
         """Store a text for the long term and return its key; a text is stored once, with its highest importance."""
         check_count("importance", importance, most=10)
         text, counts = self.redaction.admit(check_text("text", text))
-        report("AgentMemory", counts)
+        log_redactions("AgentMemory", counts)
         with self._lock:
             key, stored = self._find_key(text)
             while stored is not None and not self._raise_importance(key, stored, importance):  # changed meanwhile
@@ -285,7 +285,7 @@ def fuse(by_words: Recalled, by_meaning: Recalled) -> Recalled:
 def _policy_of(store: KeyedStore[str]) -> Policy:
     """Return the redaction policy of a store: that of its vault, or the default."""
     vault = getattr(store, "vault", None)
-    return Policy.of(vault) if isinstance(vault, Vault) else DEFAULT
+    return Policy.of(vault) if isinstance(vault, Vault) else DEFAULT_POLICY
 
 
 def _importance(meta: Mapping[str, Any]) -> int:

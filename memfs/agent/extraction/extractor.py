@@ -12,7 +12,7 @@ from memfs.agent.messages import Message, text_of
 from memfs.agent.models.clients import as_model, model_name
 from memfs.agent.models.protocol import Model
 from memfs.errors import ExtractionError, InvalidSetupError
-from memfs.privacy.log_redaction import discreet
+from memfs.privacy.log_redaction import redact_for_log
 from memfs.stores.agent.protocol import Found
 
 log = logging.getLogger("memfs.agent")
@@ -114,7 +114,7 @@ class ModelExtractor:
         system = f"{self._system_prompt or self.default_prompt}\n\n{reply_format}"
         reply = await model.complete(turns, system=system, schema=schema)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("model %s answers %r", model_name(model), discreet(reply))
+            log.debug("model %s answers %r", model_name(model), redact_for_log(reply))
         return reply
 
     def _prompt(self, messages: Sequence[Message], context: ExtractorContext) -> str | None:

@@ -12,7 +12,7 @@ from memfs.after_fork import Mutex
 from memfs.agent.extraction_queue.pending_log import AcceptedFact, OrphanLog, PendingLog
 from memfs.agent.run_sync import is_in_loop, wait_for_other_loop
 from memfs.errors import AggregateMemoryError, InvalidMemoryError, MemfsError
-from memfs.privacy.policy import DEFAULT, Policy, report
+from memfs.privacy.policy import DEFAULT_POLICY, Policy, log_redactions
 
 log = logging.getLogger("memfs.agent")
 MAX_WRITE_ATTEMPTS = 10  # after which a fact waits for the next start
@@ -28,7 +28,7 @@ class AcceptedFacts:
         places: Mapping[str, str],
         redaction: Policy | None = None,
     ) -> None:
-        self._write, self._redaction = write, redaction or DEFAULT
+        self._write, self._redaction = write, redaction or DEFAULT_POLICY
         self._places = places  # of the persistent stores, by name
         self._log = PendingLog(root, places.values()) if root and places else None
         self._writing: dict[str, asyncio.AbstractEventLoop] = {}  # the loop in which a fact is being written, by key
@@ -49,7 +49,7 @@ class AcceptedFacts:
         """
         admitted = [self._redaction.admit(entry) for entry in entries]
         for one in admitted:
-            report("an accepted fact", one.counts)
+            log_redactions("an accepted fact", one.counts)
         facts = {secrets.token_hex(8): AcceptedFact(one.value, list(stores)) for one in admitted}
         await asyncio.to_thread(self._record, facts)
         for key in facts:

@@ -27,7 +27,7 @@ from memfs.agent.messages import Message, copy_message, transcript
 from memfs.agent.run_sync import SaveTask, is_in_loop, wait_for_other_loop
 from memfs.agent.telemetry import Telemetry, call_safely
 from memfs.errors import AggregateMemoryError, ExtractionError
-from memfs.privacy.log_redaction import heard, policy_of
+from memfs.privacy.log_redaction import redact_message, shared_policy
 from memfs.privacy.policy import Policy
 from memfs.stores.agent.protocol import AddMessagesContext, Found, MemoryStore, has_method, store_place
 
@@ -59,7 +59,7 @@ class Coordinator:
         self._log = PendingLog(root, self._places.values()) if root and self._places else None
         self._echo_filter = echo_filter or EchoFilter()
         self._telemetry = telemetry or Telemetry()
-        self._redaction = redaction or policy_of(one.store for one in bindings)
+        self._redaction = redaction or shared_policy(one.store for one in bindings)
         self._mutex = Mutex()
         self._turns: list[Turn] = []
         self._next = 0
@@ -81,7 +81,7 @@ class Coordinator:
 
     def record(self, message: Message) -> None:
         """Queue a message, redacted by the policy."""
-        message = heard(self._redaction, message)
+        message = redact_message(self._redaction, message)
         with self._mutex:
             turn = Turn(self._next, copy_message(message))
             self._next += 1
@@ -96,7 +96,7 @@ class Coordinator:
     def edit_message(self, edit: MessageEdit) -> None:
         """Replace or remove a message that is still queued; nothing of it stays on disk."""
         if edit.message is not None:
-            edit = replace(edit, message=heard(self._redaction, edit.message))
+            edit = replace(edit, message=redact_message(self._redaction, edit.message))
         with self._mutex:
             self._edits.append(edit)
             edited = [(turn.number, edit.apply(turn.message)) for turn in self._turns]
@@ -318,7 +318,10 @@ class Coordinator:
 
     async def _save_orphan_batches(self, store: MemoryStore, orphan: OrphanLog, place: str) -> None:
         def unsaved() -> list[Turn]:
-            return [Turn(number, heard(self._redaction, message)) for number, message in orphan.unsaved_turns(place)]
+            return [
+                Turn(number, redact_message(self._redaction, message))
+                for number, message in orphan.unsaved_turns(place)
+            ]
 
         while turns := first_batch(unsaved()):
             await self._save(store, turns, None, ())

@@ -24,7 +24,7 @@ from memfs.agent.sessions.log_parser import ParsedLog
 from memfs.agent.sessions.paths import AGENT_LOG, SESSION_LOG, log_file_name, session_segments
 from memfs.data_types import Problem
 from memfs.errors import InvalidMemoryError, InvalidNamespaceError, MemoryExistsError, SessionNotFoundError, short_repr
-from memfs.privacy.policy import Policy, report
+from memfs.privacy.policy import Policy, log_redactions
 from memfs.protocols import Clock, system_clock
 from memfs.vault.vault import LOCK_TIMEOUT, Vault
 
@@ -256,7 +256,7 @@ class SessionLog:
         if not (ESCAPE_MARKER in text or _UNICODE_ESCAPE in text or self._redaction.may_find(text)):
             return draft
         fields, counts = self._redaction.redact(draft.fields)
-        report(f"session {self.session}", counts)
+        log_redactions(f"session {self.session}", counts)
         return EventDraft.make(draft.kind, fields, id=draft.id, time=draft.time) if counts else draft
 
     def _header(self) -> bytes:

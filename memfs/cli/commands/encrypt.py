@@ -10,13 +10,13 @@ from memfs.cli.output import Progress, count, print_json, print_written, safe_te
 from memfs.data_types import Written
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.json_output import written_json
-from memfs.privacy.field_encryption import IN_GIT, NAMED, OPEN, Encrypted, Encryption
-from memfs.privacy.keys import new_key, variable
+from memfs.privacy.field_encryption import LEFT_IN_FILE_NAME, LEFT_IN_GIT, LEFT_IN_OPEN_FILE, Encrypted, Encryption
+from memfs.privacy.keys import new_key, variable_name
 
 REMEDIES = {  # for each place where plain text may remain
-    NAMED: "--rename names the file by its id",
-    IN_GIT: "docs/encryption.md shows how to rewrite its history",
-    OPEN: "memfs removes the text that it keeps of it with the next write after that program closes it",
+    LEFT_IN_FILE_NAME: "--rename names the file by its id",
+    LEFT_IN_GIT: "docs/encryption.md shows how to rewrite its history",
+    LEFT_IN_OPEN_FILE: "memfs removes the text that it keeps of it with the next write after that program closes it",
 }
 
 
@@ -39,9 +39,9 @@ def run_encrypt(args: argparse.Namespace) -> int:
 
 def _notes(result: Encrypted) -> list[str]:
     """Return where plain text of a memory may remain, and what to do about it."""
-    return [f"{safe_text(result.path)}: {place}; {REMEDIES[place]}" for place in result.left if place != IN_GIT] + [
-        f"{place}; {REMEDIES[place]}" for place in result.left if place == IN_GIT
-    ]
+    return [
+        f"{safe_text(result.path)}: {place}; {REMEDIES[place]}" for place in result.left if place != LEFT_IN_GIT
+    ] + [f"{place}; {REMEDIES[place]}" for place in result.left if place == LEFT_IN_GIT]
 
 
 def run_decrypt(args: argparse.Namespace) -> int:
@@ -75,7 +75,7 @@ def run_rotate(args: argparse.Namespace) -> int:
 
 def run_keygen(args: argparse.Namespace) -> int:
     """Print a new key, which memfs does not store."""
-    name, key = variable(args.key), new_key()
+    name, key = variable_name(args.key), new_key()
     if args.json:
         print_json({"key": key, "name": args.key, "variable": name})
         return 0

@@ -24,7 +24,7 @@ from memfs.cli.output import (
 from memfs.cli.parser import usage_error, with_vault_option
 from memfs.errors import MemfsError
 from memfs.json_output import triple_json
-from memfs.upkeep.link_graph import LOOSE, Graph, Triple
+from memfs.upkeep.link_graph import GENERIC_RELATIONS, Graph, Triple
 from memfs.vault.vault import Vault
 
 MAX_LINKS_SHOWN = 40  # below one memory
@@ -139,7 +139,7 @@ def _print_links(vault: Vault, graph: Graph, args: argparse.Namespace, form: str
     else:
         children: dict[str, list[Link]] = defaultdict(list)
         children[ref] = [*_links(outgoing, ref), *_links(incoming, ref)]
-        children[ref].sort(key=lambda link: (link[1].relation in LOOSE, link[0] == "←"))
+        children[ref].sort(key=lambda link: (link[1].relation in GENERIC_RELATIONS, link[0] == "←"))
         for one in near:
             if one.distance > 1:
                 parent = one.via.other(one.path)

@@ -13,7 +13,7 @@ from memfs.data_types import Written
 from memfs.decay import DecaySettings
 from memfs.errors import AggregateMemoryError, MemfsError
 from memfs.json_output import format_time, prune_json
-from memfs.upkeep.pruning import Faded, faded, prune
+from memfs.upkeep.pruning import MemoryRetention, faded, prune
 
 MAX_SHOWN = 20  # memories, unless --all is given
 
@@ -61,7 +61,7 @@ def _print_moved(moved: Sequence[Written], args: argparse.Namespace) -> None:
     print(with_vault_option(f"{count(len(moved), 'memory')} moved to archive/{undo}", args.vault))
 
 
-def _print_faded(found: Sequence[Faded], below: float, args: argparse.Namespace) -> None:
+def _print_faded(found: Sequence[MemoryRetention], below: float, args: argparse.Namespace) -> None:
     """Print the memories that --yes would move, the command for that, and how many stay for which reason."""
     prunable = [one for one in found if not one.spared]
     if prunable:
@@ -87,6 +87,6 @@ def _command_with_yes(args: argparse.Namespace) -> str:
     return safe_text(with_vault_option(shlex.join(["memfs", "prune", *namespace, *below, *at, "--yes"]), args.vault))
 
 
-def _row(one: Faded) -> list[str]:
+def _row(one: MemoryRetention) -> list[str]:
     path, left = safe_text(one.memory.path), f"{one.retention:.1%}"
     return [path, left, f"{one.last_used:%Y-%m-%d}", f"{one.recalls.times:,}", label(one.memory)]

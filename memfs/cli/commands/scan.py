@@ -10,7 +10,15 @@ from memfs.cli.output import Progress, count, paint, print_json, safe_text
 from memfs.cli.parser import usage_error, with_vault_option
 from memfs.errors import InvalidNamespaceError, PlaceNotFoundError
 from memfs.privacy.policy import Policy, is_secret
-from memfs.privacy.secret_scan import Exposed, Source, exposed, paths_below, place_of, read, staged
+from memfs.privacy.secret_scan import (
+    ScanFinding,
+    ScannedFile,
+    paths_below,
+    read_files,
+    resolve_path,
+    scan_file,
+    staged_files,
+)
 from memfs.vault.vault import Vault
 
 REMOVE_HINT = (
@@ -26,14 +34,14 @@ def run_scan(args: argparse.Namespace) -> int:
         raise usage_error("scan", "--staged scans all that is staged: it takes no paths")
     with open_vault(args.vault) as vault, Progress("scanned") as progress:
         policy = Policy.of(vault)
-        found: list[Exposed] = []
+        found: list[ScanFinding] = []
         listed, skipped = _listed_places(vault) if args.zero else ([], [])
-        named = [place_of(vault.root, render_namespace(vault, word) or word) for word in words]
+        named = [resolve_path(vault.root, render_namespace(vault, word) or word) for word in words]
         everything = [] if words or args.zero else [""]
         files = _staged(vault) if args.staged else _files(vault, [*named, *listed, *everything])
         scanned = 0
         for scanned, (file_count, source) in enumerate(files, 1):
-            found += exposed(source, None if args.all else policy)
+            found += scan_file(source, None if args.all else policy)
             skipped += [source] if source.data is None else []
             progress(scanned, file_count)
     secrets = [one for one in found if is_secret(one.kind) or policy.action(one.kind) == "reject"]
@@ -47,32 +55,32 @@ def run_scan(args: argparse.Namespace) -> int:
     return 1 if secrets else 0
 
 
-def _files(vault: Vault, places: list[str]) -> Iterator[tuple[int, Source]]:
+def _files(vault: Vault, places: list[str]) -> Iterator[tuple[int, ScannedFile]]:
     paths = list(dict.fromkeys(path for place in places for path in paths_below(vault.root, place)))
-    yield from ((len(paths), source) for source in read(vault.root, paths))
+    yield from ((len(paths), source) for source in read_files(vault.root, paths))
 
 
-def _staged(vault: Vault) -> Iterator[tuple[int, Source]]:
-    sources = staged(vault.root)
+def _staged(vault: Vault) -> Iterator[tuple[int, ScannedFile]]:
+    sources = staged_files(vault.root)
     yield from ((len(sources), source) for source in sources)
 
 
-def _listed_places(vault: Vault) -> tuple[list[str], list[Source]]:
+def _listed_places(vault: Vault) -> tuple[list[str], list[ScannedFile]]:
     """Read zero-terminated paths from stdin; return those that exist, and the others: git lists deleted files too."""
     places: list[str] = []
-    missing: list[Source] = []
+    missing: list[ScannedFile] = []
     for path in filter(None, read_stdin().split(b"\0")):
         try:
-            places.append(place_of(vault.root, os.fsdecode(path)))
+            places.append(resolve_path(vault.root, os.fsdecode(path)))
         except InvalidNamespaceError as error:
-            missing.append(Source(os.fsdecode(path), None, error.reason))
+            missing.append(ScannedFile(os.fsdecode(path), None, error.reason))
         except PlaceNotFoundError:
-            missing.append(Source(os.fsdecode(path), None, "no such file"))
+            missing.append(ScannedFile(os.fsdecode(path), None, "no such file"))
     return places, missing
 
 
 def _findings_json(
-    found: Iterable[Exposed], secrets: Iterable[Exposed], skipped: Iterable[Source], total: int
+    found: Iterable[ScanFinding], secrets: Iterable[ScanFinding], skipped: Iterable[ScannedFile], total: int
 ) -> dict[str, object]:
     blocking = set(secrets)
     return {
@@ -83,7 +91,7 @@ def _findings_json(
     }
 
 
-def _print(found: list[Exposed], secrets: list[Exposed], skipped: list[Source], total: int) -> None:
+def _print(found: list[ScanFinding], secrets: list[ScanFinding], skipped: list[ScannedFile], total: int) -> None:
     for one in found:
         print(paint(safe_text(f"{one.path}:{one.line}:"), "bold"), safe_text(one.kind))
     for source in skipped:

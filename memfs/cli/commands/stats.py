@@ -9,7 +9,7 @@ from memfs.cli.output import Progress, count, format_counts, paint, print_json, 
 from memfs.cli.parser import with_vault_option
 from memfs.json_output import stats_json
 from memfs.storage.recall_log import Ratio
-from memfs.upkeep.stats import Bin, Stats, stats
+from memfs.upkeep.stats import RetentionBin, Stats, stats
 
 MAX_BAR_WIDTH = 24  # columns of the longest bar
 _SIZE_UNITS = ("B", "KB", "MB", "GB")
@@ -63,7 +63,7 @@ def _retention_rows(figures: Stats) -> Iterator[tuple[str, str]]:
         yield "", f"{_format_range(one):>8}  {bar}{' ' if bar else ''}{one.memories:,}{paint(note, 'dim')}"
 
 
-def _format_range(one: Bin) -> str:
+def _format_range(one: RetentionBin) -> str:
     return f"{one.low * 100:g}-{one.high * 100:g}%"
 
 

@@ -20,7 +20,7 @@ from memfs.errors import (
 )
 from memfs.integrations.agentcore.responses import PAGE_SIZE, Response, error_code, page, parse_filter, service_errors
 from memfs.namespace import encode_segment, fold
-from memfs.privacy.policy import Policy, report
+from memfs.privacy.policy import Policy, log_redactions
 from memfs.query.question import MAX_OFFSET
 from memfs.stores.agent.header_metadata import header_changes, header_to_metadata, metadata_to_header
 from memfs.vault.vault import Vault
@@ -204,7 +204,7 @@ class RecordsApi:
         """Return a record after the redaction policy; SecretRefusedError if it must not be written."""
         fields = {key: record[key] for key in ("content", "metadata") if key in record}
         kept, counts = self._redaction.admit(fields, "record", known=known)
-        report("a record", counts)
+        log_redactions("a record", counts)
         return {**record, **kept}
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from memfs.agent.telemetry import Telemetry, captures_content
-from memfs.privacy.log_redaction import discreet, discreet_error
+from memfs.privacy.log_redaction import redact_error, redact_for_log
 from memfs.stores.agent.protocol import Found
 
 
@@ -35,7 +35,7 @@ class StrandsTelemetry(Telemetry):
         if "entries" in facts:
             facts["entries"] = list(_span_entries(facts["entries"]))
         if error is not None:
-            facts["error"] = discreet_error(error)
+            facts["error"] = redact_error(error)
         getattr(self._tracer(), f"end_memory_{kind}_span")(span, **facts)
 
 
@@ -50,5 +50,5 @@ def _span_entries(entries: Sequence[Found]) -> Iterable[Found]:
     Metadata is left out, because it may contain texts too.
     """
     if captures_content():
-        return (replace(entry, content=discreet(entry.content), metadata=None) for entry in entries)
+        return (replace(entry, content=redact_for_log(entry.content), metadata=None) for entry in entries)
     return (replace(entry, content="", metadata=None) for entry in entries)

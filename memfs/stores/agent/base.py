@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from memfs.argument_checks import is_positive_int
 from memfs.data_types import Written
 from memfs.errors import InvalidSearchError, InvalidSetupError, ReadOnlyError, short_repr
-from memfs.privacy.policy import DEFAULT, Clean, Policy, report
+from memfs.privacy.policy import DEFAULT_POLICY, Policy, Redacted, log_redactions
 from memfs.stores.agent.protocol import (
     MAX_SEARCH_RESULTS,
     AddMessagesContext,
@@ -57,7 +57,7 @@ class BaseStore:
         self.tools = tuple(tools)
         is_policy = redaction is None or isinstance(redaction, Policy)
         self._check(is_policy, "redaction", redaction, "a policy such as Policy({'email': 'redact'})")
-        self.redaction = redaction or DEFAULT
+        self.redaction = redaction or DEFAULT_POLICY
         self.get_tools()
 
     def _check(self, is_valid: bool, argument: str, value: object, allowed: str) -> None:
@@ -91,17 +91,17 @@ class BaseStore:
         written = await self.add(text, {"type": "episode", **self._source(numbers)})
         return self._with_redactions(written, counts)
 
-    def _apply_policy(self, content: str, metadata: Metadata | None, *, known: str = "") -> Clean[tuple[str, Any]]:
+    def _apply_policy(self, content: str, metadata: Metadata | None, *, known: str = "") -> Redacted[tuple[str, Any]]:
         """Return a text and its metadata, redacted by the store's policy. Raise SecretRefusedError for a secret."""
         text = self.redaction.admit(content, known=known)
-        clean = self.redaction.admit(metadata, "metadata") if metadata else Clean(metadata)
-        return Clean((text.value, clean.value), Counter(text.counts) + Counter(clean.counts))
+        clean = self.redaction.admit(metadata, "metadata") if metadata else Redacted(metadata)
+        return Redacted((text.value, clean.value), Counter(text.counts) + Counter(clean.counts))
 
     def _with_redactions(self, written: Written, counts: Mapping[str, int]) -> Written:
         """Return the result of a write with the counts of what was redacted, and log them."""
         if not counts:
             return written
-        report(f"store {self.name}", counts)
+        log_redactions(f"store {self.name}", counts)
         return replace(written, redacted=Counter(written.redacted) + Counter(counts))
 
     def _source(self, numbers: Sequence[int] | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from memfs.data_types import Memory
 from memfs.errors import MemoryNotFoundError
 from memfs.protocols import system_clock
-from memfs.upkeep.link_graph import LOOSE, Graph, Triple, When
+from memfs.upkeep.link_graph import GENERIC_RELATIONS, Graph, Triple, When
 from memfs.vault.vault import Vault
 
 MAX_TEXT_CHARS = 200  # of a title or a note
@@ -30,7 +30,7 @@ class MemoryLinks:
         checksum, cached = _checksum(memories), self._cached
         if cached is None or cached[0] != checksum:
             scope = self._vault.namespace
-            cached = self._cached = checksum, Graph.made_of(memories, scope, scope)
+            cached = self._cached = checksum, Graph.from_memories(memories, scope, scope)
         return cached[1]
 
 
@@ -62,7 +62,7 @@ def _describe(graph: Graph, ref: str, relation: str | None, as_of: When, limit: 
 def _unique(triples: Iterable[Triple]) -> Sequence[Triple]:
     """Return the triples without duplicates, those with a specific relation first."""
     unique = {(one.relation, one.subject, one.object or one.target): one for one in reversed([*triples])}
-    return sorted(unique.values(), key=lambda one: (one.relation in LOOSE, one.subject, one.line))
+    return sorted(unique.values(), key=lambda one: (one.relation in GENERIC_RELATIONS, one.subject, one.line))
 
 
 def _link_fields(graph: Graph, triple: Triple, path: str) -> dict[str, Any]:
