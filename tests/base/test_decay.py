@@ -1,4 +1,4 @@
-"""The forgetting curve, in numbers."""
+"""The decay of memories: half-life, retention, and their effect on a search."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -45,38 +45,38 @@ def test_the_half_life_grows_with_importance_and_recalls(importance: int, recall
         (10, 3, {7: 0.9932, 30: 0.9714, 90: 0.9166}),
     ],
 )
-def test_what_is_left_after_so_many_days(importance: int, recalls: int, after: dict[int, float]) -> None:
-    for days, left in after.items():
-        assert retention(TODAY - days * DAY, importance, TODAY, recalls=recalls) == pytest.approx(left, abs=1e-4)
+def test_retention_falls_with_the_days(importance: int, recalls: int, after: dict[int, float]) -> None:
+    for days, expected in after.items():
+        assert retention(TODAY - days * DAY, importance, TODAY, recalls=recalls) == pytest.approx(expected, abs=1e-4)
 
 
-def test_half_is_left_after_a_half_life() -> None:
+def test_retention_is_one_half_after_a_half_life() -> None:
     for importance in (1, 4, 10):
         for recalls in (0, 1, 20):
             age = half_life(importance, recalls, days=12.5) * DAY
             assert retention(TODAY - age, importance, TODAY, recalls=recalls, days=12.5) == pytest.approx(0.5)
 
 
-def test_what_is_pinned_does_not_fade() -> None:
+def test_a_pinned_memory_does_not_decay() -> None:
     assert retention(0.0, 1, TODAY, pinned=True) == 1.0
 
 
-def test_what_is_from_the_future_is_new() -> None:
+def test_a_memory_from_the_future_has_full_retention() -> None:
     assert retention(TODAY + 400 * DAY, 1, TODAY) == 1.0
     assert retention(TODAY, 1, TODAY) == 1.0
 
 
-def test_what_is_older_than_any_number_is_gone_and_no_error() -> None:
+def test_an_extreme_age_gives_zero_retention_without_an_error() -> None:
     assert retention(-1e18, 1, TODAY) == 0.0
     assert retention(0.0, 1, TODAY, days=1e-300) == 0.0
 
 
 @pytest.mark.parametrize(
-    ("left", "importance", "counts"),
+    ("retained", "importance", "expected"),
     [(0.0, 1, 0.7), (1.0, 1, 0.9), (0.0, 10, 0.8), (1.0, 10, 1.0), (0.5, 1, 0.8), (0.5, 4, 0.8333), (0.125, 10, 0.825)],
 )
-def test_what_a_rank_is_multiplied_by(left: float, importance: int, counts: float) -> None:
-    assert factor(left, importance) == pytest.approx(counts, abs=1e-4)
+def test_the_rank_factor_depends_on_retention_and_importance(retained: float, importance: int, expected: float) -> None:
+    assert factor(retained, importance) == pytest.approx(expected, abs=1e-4)
 
 
 @given(
@@ -86,15 +86,15 @@ def test_what_a_rank_is_multiplied_by(left: float, importance: int, counts: floa
     days=st.floats(1e-3, 1e6),
     pinned=st.booleans(),
 )
-def test_whatever_the_numbers_retention_and_factor_stay_in_their_ranges(
+def test_retention_and_factor_stay_in_their_ranges_for_any_numbers(
     age: float, importance: int, recalls: int, days: float, pinned: bool
 ) -> None:
-    left = retention(TODAY - age, importance, TODAY, recalls=recalls, days=days, pinned=pinned)
+    retained = retention(TODAY - age, importance, TODAY, recalls=recalls, days=days, pinned=pinned)
 
-    assert 0.0 <= left <= 1.0
-    assert 0.7 <= factor(left, importance) <= 1.0
-    assert left <= retention(TODAY - age, importance, TODAY, recalls=recalls + 1, days=days, pinned=pinned)
-    assert left >= retention(TODAY - age - DAY, importance, TODAY, recalls=recalls, days=days, pinned=pinned)
+    assert 0.0 <= retained <= 1.0
+    assert 0.7 <= factor(retained, importance) <= 1.0
+    assert retained <= retention(TODAY - age, importance, TODAY, recalls=recalls + 1, days=days, pinned=pinned)
+    assert retained >= retention(TODAY - age - DAY, importance, TODAY, recalls=recalls, days=days, pinned=pinned)
 
 
 @given(
@@ -105,13 +105,13 @@ def test_whatever_the_numbers_retention_and_factor_stay_in_their_ranges(
     last=st.floats(0, 2 * TODAY),
     days=st.floats(1e-3, 1e6),
 )
-def test_a_rank_is_multiplied_by_the_factor_of_what_is_left(
+def test_packed_decay_inputs_give_the_same_factor(
     age: int, importance: int, pinned: bool, recalls: int, last: float, days: float
 ) -> None:
-    life = int(TODAY - age) << 5 | importance << 1 | pinned
+    packed = int(TODAY - age) << 5 | importance << 1 | pinned
 
-    left = packed_retention(life, TODAY, days, recalls, last)
-    assert packed_factor(life, TODAY, days, recalls, last) == pytest.approx(factor(left, importance))
+    retained = packed_retention(packed, TODAY, days, recalls, last)
+    assert packed_factor(packed, TODAY, days, recalls, last) == pytest.approx(factor(retained, importance))
 
 
 def test_the_age_is_counted_from_the_latest_of_created_updated_and_last_recall(vault: Vault) -> None:
@@ -126,7 +126,7 @@ def test_the_age_is_counted_from_the_latest_of_created_updated_and_last_recall(v
     assert memory_retention(vault.read(updated.id), TODAY, last=1.0) == pytest.approx(0.5)
 
 
-def test_a_file_that_tells_no_time_is_as_old_as_it_was_last_written(vault: Vault) -> None:
+def test_a_file_without_times_is_as_old_as_its_last_modification(vault: Vault) -> None:
     (vault.root / "tea.md").write_text("Tea.\n")
 
     assert memory_retention(vault.read("tea"), vault.read("tea").status.st_mtime + 30 * DAY) == pytest.approx(
@@ -134,7 +134,7 @@ def test_a_file_that_tells_no_time_is_as_old_as_it_was_last_written(vault: Vault
     )
 
 
-def test_a_pinned_memory_and_a_vault_that_does_not_forget_keep_all(vault: Vault) -> None:
+def test_nothing_decays_if_it_is_pinned_or_forgetting_is_disabled(vault: Vault) -> None:
     pinned = vault.add("Allergic to peanuts.", created="2000-01-01", pinned=True)
     old = vault.add("Tea.", created="2000-01-01")
 
@@ -143,7 +143,7 @@ def test_a_pinned_memory_and_a_vault_that_does_not_forget_keep_all(vault: Vault)
     assert memory_retention(vault.read(old.id), TODAY, rules=DecaySettings(enabled=False)) == 1.0
 
 
-def test_the_rules_are_those_of_the_settings(tmp_path: Path) -> None:
+def test_the_decay_settings_come_from_the_settings_of_the_vault(tmp_path: Path) -> None:
     (tmp_path / "memfs.yaml").write_text("forgetting:\n  half_life_days: 10\n")
     vault = Vault(tmp_path)
     memory = vault.read(vault.add("Tea.", created=(NOW - timedelta(days=10)).isoformat()).id)
@@ -154,19 +154,19 @@ def test_the_rules_are_those_of_the_settings(tmp_path: Path) -> None:
     assert DecaySettings.from_settings({}) == (True, 30.0, 0.05)
 
 
-def test_the_table_of_the_page_is_what_the_curve_says() -> None:
+def test_the_table_in_the_documentation_matches_the_computed_retention() -> None:
     page = (REPOSITORY / "docs" / "forgetting.md").read_text(encoding="utf-8")
     row = r"^\| (\d+) \| (\d+) \| (\d+) \| (\S+) \| (\S+) \| (\S+) \| ([\d,]+) days \|$"
     rows = re.findall(row, page, re.MULTILINE)
 
     assert len(rows) == 5
-    for importance, recalls, life, *left, last in rows:
+    for importance, recalls, half, *retained, last in rows:
 
         def after(days: int, importance: int = int(importance), recalls: int = int(recalls)) -> float:
             return retention(0.0, importance, days * DAY, recalls=recalls)
 
-        assert life == f"{half_life(int(importance), int(recalls)):.0f}"
-        assert left == [f"{after(days) + 1e-9:.2f}" for days in (7, 30, 90)]
+        assert half == f"{half_life(int(importance), int(recalls)):.0f}"
+        assert retained == [f"{after(days) + 1e-9:.2f}" for days in (7, 30, 90)]
         days = int(last.replace(",", ""))
         assert after(days) < 0.05 < after(days - 1)
 
@@ -175,7 +175,7 @@ def test_the_table_of_the_page_is_what_the_curve_says() -> None:
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_of_two_that_answer_alike_the_one_that_faded_comes_later(tmp_path: Path, published: bool) -> None:
+def test_of_equally_relevant_memories_the_older_one_comes_later(tmp_path: Path, published: bool) -> None:
     Vault.init(tmp_path)
     vault = Vault(tmp_path, clock=lambda: NOW)
     for name, created in (("a-old", "2025-01-01"), ("b-new", "2026-11-16"), ("c-older", "2024-01-01")):
@@ -192,7 +192,7 @@ def test_of_two_that_answer_alike_the_one_that_faded_comes_later(tmp_path: Path,
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_what_is_important_pinned_or_recalled_comes_first(tmp_path: Path, published: bool) -> None:
+def test_important_pinned_and_recalled_memories_come_first(tmp_path: Path, published: bool) -> None:
     Vault.init(tmp_path)
     vault = Vault(tmp_path, clock=lambda: NOW)
     for name, line in (("a", "importance: 1"), ("b", "importance: 8"), ("c", "pinned: true"), ("d", "importance: 1")):
@@ -207,7 +207,7 @@ def test_what_is_important_pinned_or_recalled_comes_first(tmp_path: Path, publis
     assert "recalled 3 times" in hits[1].why[-1].text
 
 
-def test_nothing_fades_where_the_settings_say_so(tmp_path: Path) -> None:
+def test_nothing_decays_if_the_settings_disable_forgetting(tmp_path: Path) -> None:
     Vault.init(tmp_path)
     (tmp_path / "memfs.yaml").write_text("version: 1\nforgetting:\n  enabled: false\n")
     for name, created in (("a", "2025-01-01"), ("b", "2026-11-16")):

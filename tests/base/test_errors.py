@@ -1,4 +1,4 @@
-"""Every error words itself, knows the way on, survives a process boundary, and stands in the tree."""
+"""Every error has a message, a hint and an exit code, can be pickled, and is in the tree of the module docstring."""
 
 import builtins
 import inspect
@@ -30,14 +30,14 @@ FACTS = {
 
 
 def sample(kind: type[MemfsError]) -> MemfsError:
-    """An error of this class, with facts for what its constructor wants."""
+    """Return an error of this class, with a sample value for each constructor argument."""
     wanted = list(inspect.signature(kind).parameters.values())
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in wanted):
         return kind("facts/alice: is wrong")
     return kind(*(FACTS[parameter.name] for parameter in wanted))
 
 
-def test_the_picture_at_the_top_of_the_module_is_the_tree() -> None:
+def test_the_tree_in_the_module_docstring_matches_the_classes() -> None:
     drawn: dict[str, str] = {}
     above: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -50,12 +50,12 @@ def test_the_picture_at_the_top_of_the_module_is_the_tree() -> None:
     assert all(name.endswith("Error") for name in drawn)
 
 
-def test_every_leaf_of_the_picture_says_what_it_means() -> None:
+def test_every_leaf_of_the_tree_has_a_description() -> None:
     parents = {kind.__base__ for kind in CLASSES}
     leaves = {kind.__name__ for kind in CLASSES if kind not in parents}
 
-    said = dict(re.findall(r"(\w+Error) {2,}(\S.*)", errors.__doc__ or ""))
-    assert leaves <= set(said) <= {kind.__name__ for kind in CLASSES}
+    described = dict(re.findall(r"(\w+Error) {2,}(\S.*)", errors.__doc__ or ""))
+    assert leaves <= set(described) <= {kind.__name__ for kind in CLASSES}
 
 
 CONCRETE = [
@@ -64,7 +64,7 @@ CONCRETE = [
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_an_error_survives_a_process_boundary(kind: type[MemfsError]) -> None:
+def test_an_error_can_be_pickled(kind: type[MemfsError]) -> None:
     error = sample(kind)
 
     copy = pickle.loads(pickle.dumps(error))
@@ -76,16 +76,16 @@ def test_an_error_survives_a_process_boundary(kind: type[MemfsError]) -> None:
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_an_error_is_one_line_of_subject_and_fact(kind: type[MemfsError]) -> None:
-    words = str(sample(kind))
+def test_the_message_of_an_error_is_one_line_of_subject_and_reason(kind: type[MemfsError]) -> None:
+    message = str(sample(kind))
 
-    assert re.fullmatch(r"\S[^\n]*: [^\n]+", words)
-    assert not words.endswith(".")
-    assert words.rpartition(": ")[2][0].islower()
+    assert re.fullmatch(r"\S[^\n]*: [^\n]+", message)
+    assert not message.endswith(".")
+    assert message.rpartition(": ")[2][0].islower()
 
 
 @pytest.mark.parametrize("kind", CONCRETE)
-def test_an_error_knows_the_way_on_and_its_exit_code(kind: type[MemfsError]) -> None:
+def test_an_error_has_a_hint_and_an_exit_code(kind: type[MemfsError]) -> None:
     error = sample(kind)
 
     assert re.fullmatch(r"[A-Zd][^\n]+\.", error.hint)
@@ -94,7 +94,7 @@ def test_an_error_knows_the_way_on_and_its_exit_code(kind: type[MemfsError]) -> 
 
 
 @pytest.mark.parametrize("kind", CONCRETE)
-def test_an_error_carries_its_facts_as_attributes(kind: type[MemfsError]) -> None:
+def test_an_error_has_its_arguments_as_attributes(kind: type[MemfsError]) -> None:
     error = sample(kind)
 
     for name in inspect.signature(kind).parameters:
@@ -106,13 +106,13 @@ def test_an_error_carries_its_facts_as_attributes(kind: type[MemfsError]) -> Non
 def test_a_name_from_outside_is_quoted_in_an_error(kind: type[MemfsError], fact: str) -> None:
     facts: list[Any] = [fact, "is wrong"][: len(inspect.signature(kind).parameters)]
 
-    words = str(kind(*facts))
-    assert words.startswith(repr(fact))
-    assert "\n" not in words
-    assert "\x1b" not in words
+    message = str(kind(*facts))
+    assert message.startswith(repr(fact))
+    assert "\n" not in message
+    assert "\x1b" not in message
 
 
-def test_several_errors_are_one(vault: Vault) -> None:
+def test_an_aggregate_error_lists_its_errors(vault: Vault) -> None:
     several = [errors.MemoryNotFoundError("a"), errors.MemoryExistsError("b.md")]
     error = errors.AggregateMemoryError("2 of 5 failed", several)
 
@@ -120,7 +120,7 @@ def test_several_errors_are_one(vault: Vault) -> None:
     assert error.errors == tuple(several)
 
 
-def test_one_word_catches_everything_memfs_raises_on_purpose(vault: Vault, tmp_path: Path) -> None:
+def test_memfs_error_catches_every_intended_error(vault: Vault, tmp_path: Path) -> None:
     for attempt in (
         lambda: vault.read("nothing"),
         lambda: vault.add("", "n"),
@@ -132,5 +132,5 @@ def test_one_word_catches_everything_memfs_raises_on_purpose(vault: Vault, tmp_p
         assert "memfs.errors" in "".join(traceback.format_exception_only(caught.value))
 
 
-def test_no_error_has_the_name_of_a_built_in_one() -> None:
+def test_no_error_has_the_name_of_a_built_in_error() -> None:
     assert not {kind.__name__ for kind in CLASSES} & set(dir(builtins))

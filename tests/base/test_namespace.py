@@ -21,7 +21,7 @@ FULL = settings().max_examples
 Snapshot = Callable[..., dict[str, tuple[object, ...]]]
 
 HOSTILE = [
-    # out of the tree
+    # outside the vault
     "..", "../..", "../alice2", "../alice2/secret.md", "../../..", "../../outside.md", "../../../outside.md",
     "actors/alice/..", "actors/alice/../alice2", "actors/alice/../alice2/secret.md",
     "actors/alice/../../../outside.md",
@@ -32,33 +32,33 @@ HOSTILE = [
     "C:outside.md", "\\\\server\\share", "/etc/passwd", "/etc/passwd.md", "file:///etc/passwd", "~", "~root/x",
     "~/x.md",
     "%2e%2e", "%2e%2e/%2e%2e/outside.md", "..%2foutside.md", "%00", "..;/outside.md", "$HOME/x", "$(touch x)", "`x`",
-    # another subtree, and rooms that are none
+    # another subtree, and directories without memories
     "actors", "actors/alice2", "actors/alice2/secret.md", "/actors/alice2/secret", "actors/alice2/secret", "m-secret",
     "people/bob.md", "people", "README.md", "readme.md", "ReadMe", "memfs.yaml", ".memfs", ".memfs/tmp",
     ".memfs/x.md",
     "sessions", "sessions/s1/log.md", "Sessions/s1/log.md", "SESSIONS", "sessions/../actors/alice2", ".git",
     ".git/config",
     ".git/hooks/x.md", ".GIT", ".hidden", ".hidden/x.md", ".md", "..md", ".obsidian/app.md", ".gitignore",
-    # links in the subtree that lead away
+    # symlinks in the subtree to targets outside it
     "actors/alice/link", "actors/alice/link/outside.md", "actors/alice/link/new", "actors/alice/up",
     "actors/alice/loop",
     "actors/alice/up/alice2/secret.md", "actors/alice/pointer.md", "actors/alice/loop/x.md",
     "actors/alice/dangling.md",
-    # names that some system reads otherwise
+    # names with a special meaning on some system
     "con", "CON", "nul.md", "aux", "prn.txt", "com1", "lpt9.md", "COM¹", "con.tar.gz", "actors/alice/nul", "name.",
     "name ", " name", "name. ", "-x", "--force", "-rf", "#auto#", "~lock", "a:b", "a*b", "a?b", "a<b>", 'a"b', "a|b",
     # characters
     "\0", "a\0b", "a\0/../../outside.md", "a\nb", "a\rb", "a\tb", "a\x1b[2Jb", "\x7f", "\x85", "\u2028",
     "\u202etxt.exe",
     "a\u200bb", "\ufeff", "\u2066x\u2069", "\ud800", "a\udfffb", "\udc80", "\ue000", "\uffff", "\U000e0001", "\u0378",
-    # twins of the scope
+    # other spellings of the scope
     "actors/ALICE", "Actors/Alice/own.md", "actors/al\u0131ce", "actors/alıce/secret.md", "actors/ａｌｉｃｅ",
     "actors/alice\u0301", "actors/alice ", "actors/alice.", "actors/alice/", "actors/alice//",
     "actors/alice\u200b/x.md", "actors/alice/own.md/", "actors/alice/own.md/x", "actors/alice/own", "OWN",
     # sizes
     "x" * 101, "x" * 300, "x" * 300 + ".md", "東" * 100, "東" * 255, "x/" * 200 + "x", "x/" * 5000 + "x.md", "/" * 300,
     "😀" * 64, "e\u0301" * 100,
-    # what a template or a format would fill
+    # placeholders of templates and format strings
     "{0.__class__}", "{0.__class__.__init__.__globals__}", "{actorId}", "{sessionId}", "{}", "{", "}", "%s", "{{x}}",
     "${x}",
     "actors/{actorId}", "[[people/bob]]", "a,b", "a;b", "null", "true", "0", "*", "**", "*.md", "?", "[a-z]",
@@ -67,7 +67,7 @@ HOSTILE = [
 
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
-    """A vault with neighbours, links that lead away, and files around it."""
+    """A vault with other namespaces, symlinks to the outside, and files around it."""
     return build(tmp_path / "around" / "vault")
 
 
@@ -98,7 +98,7 @@ def build(root: Path) -> Path:
 
 
 def outside(take: Snapshot, root: Path) -> dict[str, tuple[object, ...]]:
-    """Everything that is not alice's, in the vault and around it."""
+    """Return the state of everything outside alice's namespace, in the vault and around it."""
     seen = take(root.parent, "vault/.memfs", "vault/.git/memfs")
     hers = ("vault/actors/alice/", "vault/archive/actors/alice/")
     return {path: state for path, state in seen.items() if not fold(path + "/").startswith(hers)}
@@ -115,7 +115,7 @@ def add_and_move(vault: Vault, to: str) -> Written:
 
 
 def attempts(alice: Vault, name: str) -> list[Callable[[], Any]]:
-    """Every verb of a scope handle with a name where a name goes."""
+    """Return calls of every method of a scope, with the name in each argument that takes one."""
     below = f"actors/alice/{name}"
     refs: list[Callable[[], Any]] = []
     for ref in (name, below, f"{name}.md", f"archive/{name}"):
@@ -150,7 +150,7 @@ def attempts(alice: Vault, name: str) -> list[Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name)[:40])
-def test_a_scope_neither_sees_nor_touches_anything_outside_whatever_the_name(
+def test_a_scope_neither_reads_nor_changes_anything_outside_for_any_name(
     world: Path, snapshot: Snapshot, name: str
 ) -> None:
     before = outside(snapshot, world)
@@ -159,13 +159,13 @@ def test_a_scope_neither_sees_nor_touches_anything_outside_whatever_the_name(
         alice = vault.scope("/actors/alice")
         for attempt in attempts(alice, name):
             with suppress(MemfsError):
-                inside(attempt())
+                assert_inside(attempt())
     assert outside(snapshot, world) == before
 
 
-def inside(answer: Any) -> None:
-    """Nothing in an answer comes from outside of alice's subtree."""
-    for item in answer if isinstance(answer, list) else [answer]:
+def assert_inside(result: Any) -> None:
+    """Assert that no item of a result comes from outside alice's subtree."""
+    for item in result if isinstance(result, list) else [result]:
         path = getattr(item, "path", None)
         assert path is None or fold(path).startswith(("actors/alice/", "archive/actors/alice/")), item
         assert not isinstance(item, Memory) or "Secret" not in item.text
@@ -176,7 +176,7 @@ def test_there_are_many_hostile_names() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name)[:40])
-def test_a_hostile_name_harms_nothing_outside_a_whole_vault(world: Path, snapshot: Snapshot, name: str) -> None:
+def test_a_hostile_name_changes_nothing_outside_the_vault(world: Path, snapshot: Snapshot, name: str) -> None:
     before = snapshot(world.parent, "vault")
     sessions, hidden = snapshot(world / "sessions"), snapshot(world / ".hidden")
 
@@ -190,12 +190,12 @@ def test_a_hostile_name_harms_nothing_outside_a_whole_vault(world: Path, snapsho
     assert (world / ".git/config").read_text() == "[core]\n"
 
 
-# --- neighbours -----------------------------------------------------------------------------------------
+# --- other namespaces ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ref", ["actors/alice2/secret.md", "/actors/alice2/secret", "m-secret", "m-old", "m-bob"])
 @pytest.mark.parametrize("verb", ["read", "update", "append", "forget", "remove", "move", "versions", "restore"])
-def test_alice_never_reaches_a_memory_of_alice2(world: Path, verb: str, ref: str) -> None:
+def test_a_scope_never_reaches_a_memory_of_a_namespace_with_a_similar_name(world: Path, verb: str, ref: str) -> None:
     with Vault(world) as vault:
         vault.read(ref)
         alice = vault.scope("/actors/alice")
@@ -208,7 +208,7 @@ def test_alice_never_reaches_a_memory_of_alice2(world: Path, verb: str, ref: str
 @pytest.mark.parametrize(
     "namespace", ["/actors/alice2", "/actors", "/", "", "people", "archive/actors/alice2", "archive"]
 )
-def test_alice_names_no_namespace_but_her_own(world: Path, namespace: str) -> None:
+def test_a_scope_refuses_every_namespace_but_its_own(world: Path, namespace: str) -> None:
     with Vault(world) as vault:
         alice = vault.scope("/actors/alice")
 
@@ -225,7 +225,7 @@ def test_alice_names_no_namespace_but_her_own(world: Path, namespace: str) -> No
                 attempt()
 
 
-def test_alice_lists_and_checks_her_own_alone(world: Path) -> None:
+def test_a_scope_lists_and_checks_only_its_own_memories(world: Path) -> None:
     with Vault(world) as vault:
         alice = vault.scope("/actors/alice")
         alice.forget(alice.add("Old.").id)
@@ -238,7 +238,7 @@ def test_alice_lists_and_checks_her_own_alone(world: Path) -> None:
         assert {problem.path for problem in alice.check()} == {"actors/alice/dangling.md", "actors/alice/pointer.md"}
 
 
-def test_a_scope_does_not_find_the_versions_of_a_memory_that_is_gone_elsewhere(world: Path) -> None:
+def test_a_scope_does_not_restore_a_deleted_memory_of_another_namespace(world: Path) -> None:
     with Vault(world) as vault:
         vault.update("people/bob.md", importance=2)
         (world / "people/bob.md").unlink()
@@ -259,7 +259,7 @@ def test_a_scope_of_a_scope_stays_in_both(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("verb", ["read", "update", "append", "forget", "remove", "versions", "restore"])
-def test_a_scope_that_is_named_like_a_file_does_not_hold_the_file(vault: Vault, verb: str) -> None:
+def test_a_scope_named_like_a_file_does_not_contain_the_file(vault: Vault, verb: str) -> None:
     (vault.root / "people").mkdir()
     (vault.root / "people/bob.md").write_text("Secret.")
     vault.update("people/bob.md", importance=2)
@@ -271,20 +271,20 @@ def test_a_scope_that_is_named_like_a_file_does_not_hold_the_file(vault: Vault, 
     assert (vault.root / "people/bob.md").read_bytes() == before
 
 
-def test_a_link_swapped_in_for_a_directory_leads_nowhere(world: Path, snapshot: Snapshot) -> None:
+def test_a_directory_replaced_by_a_symlink_is_not_followed(world: Path, snapshot: Snapshot) -> None:
     with Vault(world) as vault:
         alice = vault.scope("/actors/alice")
-        added = alice.add("Text.", "actors/alice/room")
-        (world / "actors/alice/room").rename(world / "actors/alice/room-before")
-        (world / "actors/alice/room").symlink_to(world.parent / "elsewhere")
+        added = alice.add("Text.", "actors/alice/work")
+        (world / "actors/alice/work").rename(world / "actors/alice/work-before")
+        (world / "actors/alice/work").symlink_to(world.parent / "elsewhere")
         before = outside(snapshot, world)
 
         tries: list[Callable[[], object]] = [
-            lambda: alice.add("More.", "actors/alice/room"),
+            lambda: alice.add("More.", "actors/alice/work"),
             lambda: alice.update(added.path, importance=2),
             lambda: alice.append(added.path, "More."),
-            lambda: alice.move("m-own", "actors/alice/room"),
-            lambda: alice.list("actors/alice/room"),
+            lambda: alice.move("m-own", "actors/alice/work"),
+            lambda: alice.list("actors/alice/work"),
         ]
         for attempt in tries:
             with pytest.raises(MemfsError):
@@ -292,17 +292,17 @@ def test_a_link_swapped_in_for_a_directory_leads_nowhere(world: Path, snapshot: 
     assert outside(snapshot, world) == before
 
 
-# --- twins ----------------------------------------------------------------------------------------------
+# --- case and normal form -----------------------------------------------------------------------------
 
-TWINS = [
+SAME_NAMES = [
     ("tea", "TEA"), ("Tea", "tea"), ("straße", "STRASSE"), ("café", "cafe\u0301"), ("CAFE\u0301", "café"),
     ("ﬁn", "FIN"),
     ("Σίσυφος", "ΣΊΣΥΦΟΣ"), ("\u212b", "å"), ("가", "\u1100\u1161"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("one", "other"), TWINS)
-def test_twins_are_one_name_for_a_namespace_and_for_a_file(vault: Vault, one: str, other: str) -> None:
+@pytest.mark.parametrize(("one", "other"), SAME_NAMES)
+def test_spellings_that_differ_in_case_or_normal_form_are_one_name(vault: Vault, one: str, other: str) -> None:
     first = vault.add("First.", f"people/{one}")
     vault.move(first.id, f"people/{one}/{one}.md")
 
@@ -316,7 +316,7 @@ def test_twins_are_one_name_for_a_namespace_and_for_a_file(vault: Vault, one: st
         vault.move(second.id, f"people/{one}/{other}.md")
 
 
-def test_files_that_are_twins_on_disk_are_both_read_and_reported(vault: Vault) -> None:
+def test_files_whose_names_differ_only_in_case_are_both_read_and_reported(vault: Vault) -> None:
     for name, text in {"tea": "A.", "TEA": "B.", "café": "C.", "cafe\u0301": "D."}.items():
         (vault.root / f"{name}.md").write_text(text, encoding="utf-8")
 
@@ -326,7 +326,7 @@ def test_files_that_are_twins_on_disk_are_both_read_and_reported(vault: Vault) -
 
 
 @given(st.text(max_size=8), st.text(max_size=8))
-def test_folding_is_stable_and_blind_to_normal_form(one: str, other: str) -> None:
+def test_folding_is_idempotent_and_ignores_the_normal_form(one: str, other: str) -> None:
     assert fold(fold(one)) == fold(one)
     assert fold(unicodedata.normalize("NFD", one)) == fold(one)
     assert (fold(one) == fold(other)) == (fold(other) == fold(one))
@@ -337,7 +337,7 @@ def test_folding_is_stable_and_blind_to_normal_form(one: str, other: str) -> Non
 
 @given(st.text(max_size=30))
 @settings(max_examples=5 * FULL)
-def test_a_namespace_that_is_accepted_has_only_legal_segments(text: str) -> None:
+def test_an_accepted_namespace_has_only_valid_segments(text: str) -> None:
     try:
         namespace = Namespace.parse(text)
     except InvalidNamespaceError:
@@ -360,7 +360,7 @@ BRACES = [
 
 
 @pytest.mark.parametrize("text", BRACES)
-def test_a_template_with_any_other_brace_is_refused_by_name(text: str) -> None:
+def test_a_template_with_any_other_brace_is_refused_and_quoted(text: str) -> None:
     with pytest.raises(SettingsError) as caught:
         Template(text)
 
@@ -370,12 +370,12 @@ def test_a_template_with_any_other_brace_is_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["/../{actorId}", "/.memfs/{actorId}", "//{actorId}", "/con/{actorId}", "/a:b/{actorId}"]
 )
-def test_a_template_of_a_namespace_that_is_not_allowed_is_refused(text: str) -> None:
+def test_a_template_of_an_invalid_namespace_is_refused(text: str) -> None:
     with pytest.raises((InvalidNamespaceError, SettingsError)):
         Template(text)
 
 
-def test_a_template_knows_both_spellings_of_its_placeholders() -> None:
+def test_a_template_accepts_both_spellings_of_its_placeholders() -> None:
     camel = Template("/{actorId}/{sessionId}/{memoryStrategyId}")
     snake = Template("/{actor_id}/{session_id}/{memory_strategy_id}")
 
@@ -405,7 +405,7 @@ def test_a_value_becomes_one_segment_or_is_refused_as_too_long(value: str) -> No
 
 @given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12))
 @settings(max_examples=5 * FULL)
-def test_two_values_share_a_segment_only_if_they_are_twins(one: str, other: str) -> None:
+def test_two_values_share_a_segment_only_if_they_fold_to_the_same_name(one: str, other: str) -> None:
     template = Template("/x/{actorId}")
     try:
         first, second = template.render(actor=one), template.render(actor=other)
@@ -459,7 +459,7 @@ def test_a_slug_is_cut_at_a_word() -> None:
 @example("𐌰" * 80)
 @example("con " + "x" * 80)
 @settings(max_examples=8 * FULL)
-def test_every_slug_is_a_legal_short_name(text: str) -> None:
+def test_every_slug_is_a_valid_short_name(text: str) -> None:
     name = slug(text)
 
     assert 1 <= len(name) <= 60

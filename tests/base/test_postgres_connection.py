@@ -1,4 +1,4 @@
-"""A PostgreSQL database by its URL, on a real server."""
+"""Connections to PostgreSQL, on a real server."""
 
 import os
 import resource
@@ -36,7 +36,7 @@ def database(postgres_url: str) -> Database:
 # --- addresses
 
 
-def test_making_a_database_connects_to_nothing() -> None:
+def test_creating_a_database_object_does_not_connect() -> None:
     assert repr(Database("postgresql://nobody@127.0.0.1:1/nothing")) == "Database('postgresql://127.0.0.1:1/nothing')"
 
 
@@ -55,7 +55,7 @@ def test_making_a_database_connects_to_nothing() -> None:
         "postgresql://alice@work:1/hunter2@db/memories",
     ],
 )
-def test_a_wrong_url_is_an_error_that_shows_nothing_of_it(url: str) -> None:
+def test_the_error_for_a_wrong_url_quotes_no_part_of_it(url: str) -> None:
     with pytest.raises(SettingsError) as caught:
         Database(url)
 
@@ -71,35 +71,35 @@ def refused(url: str) -> StoreUnavailableError:
     return caught.value
 
 
-def test_an_at_sign_may_stand_where_it_is_no_end_of_a_password() -> None:
+def test_an_at_sign_outside_the_password_is_accepted() -> None:
     assert Database("postgresql://alice:x@db/memories?application_name=a@b").address == "postgresql://db/memories"
     assert Database("postgresql://alice:1%2F2@db/a%40b").address == "postgresql://db/a@b"
     assert Database("postgresql://db/memories?user=a%40b").address == "postgresql://db/memories"
 
 
-def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+def test_an_unreachable_server_is_reported_with_its_address() -> None:
     error = refused(f"postgresql://postgres:{PASSWORD}@127.0.0.1:1/memories")
 
     assert isinstance(error, ServerUnreachableError)
     assert str(error) == "postgresql://127.0.0.1:1/memories: connection refused"
 
 
-def test_a_host_without_a_name_is_told() -> None:
+def test_an_unknown_host_is_reported() -> None:
     assert isinstance(refused("postgresql://no-such-host.invalid/memories"), ServerUnreachableError)
 
 
-def test_a_wrong_password_is_told(postgres: Server) -> None:
+def test_a_wrong_password_is_reported(postgres: Server) -> None:
     error = refused(postgres.loopback(password=PASSWORD[::-1]))
 
     assert isinstance(error, AccessRefusedError)
     assert str(error).endswith('/postgres: password authentication failed for user "postgres"')
 
 
-def test_a_user_that_is_not_there_is_told(postgres: Server) -> None:
+def test_an_unknown_user_is_reported(postgres: Server) -> None:
     assert isinstance(refused(postgres.url(user="nobody at all")), AccessRefusedError)
 
 
-def test_a_database_that_is_not_there_is_told(postgres: Server) -> None:
+def test_a_missing_database_is_reported(postgres: Server) -> None:
     error = refused(postgres.loopback(database="nothing"))
 
     assert isinstance(error, MissingDatabaseError)
@@ -107,21 +107,21 @@ def test_a_database_that_is_not_there_is_told(postgres: Server) -> None:
     assert "createdb" in error.hint
 
 
-def test_a_password_opens_the_door(postgres: Server) -> None:
+def test_a_password_in_the_url_is_used(postgres: Server) -> None:
     assert Database(postgres.loopback()).rows("SELECT 1 + %s", 1) == [(2,)]
 
 
 # --- statements
 
 
-def test_what_a_statement_holds_is_not_in_its_error(database: Database) -> None:
+def test_an_error_does_not_contain_the_values_of_the_statement(database: Database) -> None:
     with pytest.raises(StoreUnavailableError) as caught:
         database.rows("SELECT %s::jsonb", "a secret text")
 
     assert "secret" not in str(caught.value)
 
 
-def test_what_another_holds_is_told_as_locked(database: Database) -> None:
+def test_a_lock_of_another_session_is_reported_as_locked(database: Database) -> None:
     migrate(database, "things", STEPS)
     with database.transaction() as holder:
         holder.run("LOCK TABLE memfs.things")
@@ -131,12 +131,12 @@ def test_what_another_holds_is_told_as_locked(database: Database) -> None:
     assert caught.value.exit_code == 4
 
 
-def test_a_missing_table_is_told(database: Database) -> None:
+def test_a_missing_table_is_reported(database: Database) -> None:
     with pytest.raises(MissingTablesError):
         database.rows("SELECT * FROM memfs.things")
 
 
-def test_what_a_user_may_not_do_is_told(postgres: Server, postgres_url: str) -> None:
+def test_a_missing_permission_is_reported(postgres: Server, postgres_url: str) -> None:
     with postgres.roles("guest") as [url]:
         guest = Database(url)
 
@@ -147,14 +147,14 @@ def test_what_a_user_may_not_do_is_told(postgres: Server, postgres_url: str) -> 
         guest.close()
 
 
-def test_an_extension_that_the_server_lacks_is_told(database: Database) -> None:
+def test_a_missing_extension_is_reported(database: Database) -> None:
     with pytest.raises(MissingExtensionError, match='extension "no_such_thing" is not available') as caught:
         database.rows("CREATE EXTENSION no_such_thing")
 
     assert "CREATE EXTENSION vector" in caught.value.hint
 
 
-def test_a_transaction_is_done_as_a_whole_or_not_at_all(database: Database) -> None:
+def test_a_transaction_is_committed_as_a_whole_or_not_at_all(database: Database) -> None:
     migrate(database, "things", STEPS)
 
     def fail() -> None:
@@ -177,26 +177,26 @@ def test_a_connection_that_the_server_closed_is_replaced(database: Database, pos
     assert database.rows("SELECT 1") == [(1,)]
 
 
-def test_a_connection_that_breaks_in_the_middle_is_told(database: Database) -> None:
+def test_a_connection_that_breaks_in_a_transaction_is_reported(database: Database) -> None:
     with pytest.raises(ServerUnreachableError), database.transaction() as session:
         session.rows("SELECT pg_terminate_backend(pg_backend_pid())")
 
     assert database.rows("SELECT 1") == [(1,)]
 
 
-def test_threads_have_a_connection_each(database: Database) -> None:
+def test_each_thread_has_its_own_connection(database: Database) -> None:
     found, together = set(), threading.Barrier(4)
 
-    def ask() -> None:
+    def query() -> None:
         with database.transaction() as session:
             together.wait(30)
             found.add(session.rows("SELECT pg_backend_pid()")[0][0])
 
-    run_together([ask] * 4)
+    run_together([query] * 4)
     assert len(found) == 4
 
 
-def test_a_forked_process_has_connections_of_its_own(database: Database) -> None:
+def test_a_forked_process_opens_its_own_connections(database: Database) -> None:
     [(before,)] = database.rows("SELECT pg_backend_pid()")
     child = os.fork()
     if not child:
@@ -208,7 +208,7 @@ def test_a_forked_process_has_connections_of_its_own(database: Database) -> None
     assert database.rows("SELECT pg_backend_pid()") == [(before,)]
 
 
-def test_a_tenant_is_a_role_that_the_user_may_take(postgres: Server, postgres_url: str) -> None:
+def test_a_tenant_is_a_role_that_the_user_is_a_member_of(postgres: Server, postgres_url: str) -> None:
     with postgres.roles("acme", "bob") as [_, url]:
         bobs = Database(url, tenant="acme")
 
@@ -221,21 +221,21 @@ def test_a_tenant_is_a_role_that_the_user_may_take(postgres: Server, postgres_ur
 
 
 @pytest.mark.parametrize("tenant", ["", "none", "x" * 64, "é" * 32, "a\0b", "\ud800", "a\nb", 5, b"acme"])
-def test_what_is_no_name_of_a_role_is_no_tenant(tenant: Any) -> None:
-    """PostgreSQL takes `none` for the user himself, and the first 63 bytes of a longer name for the name."""
+def test_a_tenant_that_cannot_be_the_name_of_a_role_is_refused(tenant: Any) -> None:
+    """PostgreSQL reads `none` as the user itself, and cuts a longer name to 63 bytes."""
     with pytest.raises(SettingsError, match=r"tenant: .* is not the name of a role") as caught:
         Database("postgresql://nobody@127.0.0.1:1/nothing", tenant=tenant)
     assert "up to 63 bytes" in caught.value.hint
 
 
-def test_a_role_that_is_not_there_is_told_with_what_must_be_granted(postgres_url: str) -> None:
+def test_a_missing_role_is_reported_with_a_hint_to_the_documentation(postgres_url: str) -> None:
     with pytest.raises(AccessRefusedError, match='role "acme" does not exist') as caught:
         Database(postgres_url, tenant="acme").rows("SELECT 1")
     assert "docs/hub.md" in caught.value.hint
 
 
-def test_a_process_with_many_open_files_goes_on(database: Database) -> None:
-    """A socket may have a number over 1,023."""
+def test_a_process_with_many_open_files_can_use_the_database(database: Database) -> None:
+    """The descriptor of a socket may be above 1,023, which `select` does not support."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
     held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
@@ -255,7 +255,7 @@ def version(database: Database) -> int:
     return int(database.rows("SELECT version FROM memfs.schema_versions WHERE part = 'things'")[0][0])
 
 
-def test_migrations_go_forward_from_where_they_were(database: Database) -> None:
+def test_migrations_run_only_the_missing_steps(database: Database) -> None:
     migrate(database, "things", STEPS[:1])
     database.rows("INSERT INTO memfs.things VALUES ('kept')")
     assert version(database) == 1
@@ -265,7 +265,7 @@ def test_migrations_go_forward_from_where_they_were(database: Database) -> None:
     assert database.rows("SELECT name, size FROM memfs.things") == [("kept", None)]
 
 
-def test_tables_that_are_up_to_date_cost_one_statement(database: Database) -> None:
+def test_checking_up_to_date_tables_takes_one_statement(database: Database) -> None:
     migrate(database, "things", STEPS)
     before = database.statements_sent
     migrate(database, "things", STEPS)
@@ -273,7 +273,7 @@ def test_tables_that_are_up_to_date_cost_one_statement(database: Database) -> No
     assert database.statements_sent == before + 1
 
 
-def test_a_migration_that_fails_leaves_nothing(database: Database) -> None:
+def test_a_failed_migration_leaves_no_tables(database: Database) -> None:
     with pytest.raises(StoreUnavailableError, match="division by zero"):
         migrate(database, "things", (*STEPS, "SELECT 1 / 0"))
 
@@ -292,30 +292,30 @@ def test_tables_of_a_newer_memfs_are_refused(database: Database) -> None:
     assert "upgrade" in caught.value.hint
 
 
-def test_many_who_migrate_at_once_do_it_once(postgres_url: str) -> None:
+def test_concurrent_migrations_run_each_step_once(postgres_url: str) -> None:
     together = threading.Barrier(6)
 
-    def make() -> None:
-        one = Database(postgres_url)
+    def migrate_things() -> None:
+        database = Database(postgres_url)
         together.wait(30)
-        migrate(one, "things", STEPS)
-        one.close()
+        migrate(database, "things", STEPS)
+        database.close()
 
-    run_together([make] * 6)
+    run_together([migrate_things] * 6)
     assert version(Database(postgres_url)) == 2
 
 
-def run_together(works: list[Callable[[], None]]) -> None:
-    """Run in threads of their own; what one raises is raised."""
+def run_together(functions: list[Callable[[], None]]) -> None:
+    """Run each function in its own thread, and raise the first error."""
     errors: list[BaseException] = []
 
-    def guarded(work: Callable[[], None]) -> None:
+    def guarded(function: Callable[[], None]) -> None:
         try:
-            work()
+            function()
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    threads = [threading.Thread(target=guarded, args=(function,)) for function in functions]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -327,7 +327,7 @@ def run_together(works: list[Callable[[], None]]) -> None:
 # --- without the extra
 
 
-def test_without_psycopg_the_extra_is_named() -> None:
+def test_a_missing_psycopg_is_reported_with_the_extra_to_install() -> None:
     code = """
 import sys
 sys.modules["psycopg"] = None
@@ -346,14 +346,14 @@ except MissingExtraError as error:
     )
 
 
-def test_the_room_is_entered_without_psycopg() -> None:
+def test_importing_the_module_does_not_import_psycopg() -> None:
     code = "import sys, memfs.postgres_connection, memfs.hub.push, memfs.hub.pull; print('psycopg' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
     assert done.stdout == "False\n"
 
 
-def test_every_error_of_a_server_is_one_of_ours() -> None:
+def test_every_error_of_a_server_is_a_store_error() -> None:
     kinds = {AccessRefusedError, MissingDatabaseError, MissingExtensionError, MissingTablesError, NewerSchemaError}
 
     assert all(issubclass(kind, StoreError) for kind in kinds)

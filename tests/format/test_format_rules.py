@@ -1,4 +1,4 @@
-"""docs/format.md, must by must: a test carries the label of the must that it holds."""
+"""The rules of docs/format.md: the name of a test has the label of the rule that it checks."""
 
 import base64
 import os
@@ -61,7 +61,7 @@ Thursday at 17:30.
 
 
 def put(vault: Vault, path: str, text: str | bytes) -> Memory:
-    """Write a file as a person does, and read it as memfs does."""
+    """Write a file directly, as an editor does, and read it through memfs."""
     file = vault.root / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -72,17 +72,17 @@ def with_header(*lines: str) -> str:
     return "---\n" + "".join(f"{line}\n" for line in lines) + "---\n\nBody.\n"
 
 
-# --- the page itself ------------------------------------------------------------------------------------
+# --- the documentation page ------------------------------------------------------------------------------------
 
 
-def test_every_must_of_the_page_has_a_test_that_carries_its_label() -> None:
+def test_every_rule_of_the_page_has_a_test_with_its_label() -> None:
     tests = {found[1] for name in dir(sys.modules[__name__]) if (found := re.match(r"test_f(\d+)_", name))}
 
     assert [int(label) for label in LABELS] == list(range(1, len(LABELS) + 1))
     assert tests == set(LABELS)
 
 
-def test_the_sample_blocks_of_the_page_are_read_without_problems(vault: Vault) -> None:
+def test_the_samples_of_the_page_are_parsed_without_problems(vault: Vault) -> None:
     memories = [text for _, text in BLOCKS if text.startswith("---\n")]
     settings = [text for kind, text in BLOCKS if kind == "yaml"]
 
@@ -92,7 +92,7 @@ def test_the_sample_blocks_of_the_page_are_read_without_problems(vault: Vault) -
     assert all(vault_settings.load(text)["version"] == 1 for text in settings)
 
 
-def test_the_sample_memory_says_what_the_page_says(vault: Vault) -> None:
+def test_the_sample_memory_has_the_values_that_the_page_states(vault: Vault) -> None:
     memory = put(vault, "facts/alice/atlas-deadline.md", next(text for _, text in BLOCKS if text.startswith("---\n")))
 
     assert memory.id == "m-01k9zq6d0m2p3q4r5s6t7v8w9x"
@@ -114,7 +114,7 @@ def test_the_settings_of_the_page_are_all_known_keys() -> None:
     assert set(re.findall(r"^(\w+):", sample, re.MULTILINE)) <= set(known)
 
 
-def test_a_new_memory_is_flat_keys_block_lists_and_iso_times(vault: Vault) -> None:
+def test_a_new_memory_has_flat_keys_block_lists_and_iso_times(vault: Vault) -> None:
     vault = Vault(vault.root, clock=lambda: datetime(2026, 11, 15, 10, 41, 12, 999, tzinfo=UTC))
     added = vault.add("Tea.", "n", type="fact", tags=["a", "b c"], importance=3, pinned=True, expires=date(2026, 12, 1))
 
@@ -143,7 +143,7 @@ def test_ids_are_unique_and_sort_by_time(vault: Vault) -> None:
     assert [name[:12] for name in ids] == sorted(name[:12] for name in ids)
 
 
-def test_what_is_missing_has_the_defaults_of_the_table(vault: Vault) -> None:
+def test_missing_keys_have_the_defaults_of_the_table(vault: Vault) -> None:
     memory = put(vault, "people/bob.md", "Bob plays the cello. He is good.\n")
     written = datetime.fromtimestamp(memory.stamp.mtime_ns / 1e9, UTC)
 
@@ -156,7 +156,7 @@ def test_what_is_missing_has_the_defaults_of_the_table(vault: Vault) -> None:
     assert memory.created == memory.updated == written
 
 
-def test_a_list_written_as_one_text_is_a_list(vault: Vault) -> None:
+def test_a_list_written_as_one_text_is_split_at_commas(vault: Vault) -> None:
     memory = put(vault, "a.md", with_header("tags: a, b c ,d", "aliases: [x, 'y, z']"))
 
     assert memory.header.tags == ("a", "b c", "d")
@@ -190,7 +190,7 @@ def test_f2_the_state_directory_keeps_itself_out_of_git(tmp_path: Path, git: Git
     assert git(root, "status", "--porcelain", "-uall") == "?? n/tea.md\n"
 
 
-def test_f3_what_is_no_memory_is_left_out_of_a_listing(vault: Vault) -> None:
+def test_f3_files_that_are_no_memories_are_not_listed(vault: Vault) -> None:
     no_memories = [
         ".hidden.md", ".obsidian/x.md", "notes/.x.md", "sessions/s/x.md", "archive/x.md", "a.txt", "a.md.bak",
         "a.markdown",
@@ -230,7 +230,7 @@ def test_f4_a_file_over_8_mib_is_a_problem_and_is_not_read(vault: Vault) -> None
 @pytest.mark.parametrize(
     "text", ["Plain.\n", "# Only a heading", "", "\n", "--\na: b\n--\n", " ---\na: b\n---\n", "----\n"]
 )
-def test_f5_a_file_without_a_header_is_a_memory_of_its_whole_text(vault: Vault, text: str) -> None:
+def test_f5_a_file_without_a_header_is_a_memory_with_its_whole_text_as_body(vault: Vault, text: str) -> None:
     memory = put(vault, "a.md", text)
 
     assert memory.text == text
@@ -239,7 +239,7 @@ def test_f5_a_file_without_a_header_is_a_memory_of_its_whole_text(vault: Vault, 
     assert memory.problems == ()
 
 
-def test_f6_unknown_keys_are_shown_and_kept(vault: Vault) -> None:
+def test_f6_unknown_keys_are_readable_and_kept(vault: Vault) -> None:
     lines = ["permalink: a/b", "read_only: true", "stale_after: 2027-01-01", "metadata:", "  name: x", "  n: [1, 2.5]"]
     memory = put(vault, "a.md", with_header(*lines))
 
@@ -251,7 +251,7 @@ def test_f6_unknown_keys_are_shown_and_kept(vault: Vault) -> None:
     assert (vault.root / "a.md").read_text() == "---\n" + "\n".join(lines) + "\nimportance: 2\n---\n\nOther.\n"
 
 
-def test_f7_a_time_without_a_zone_is_utc_and_a_last_day_is_included(vault: Vault) -> None:
+def test_f7_a_time_without_a_zone_is_utc_and_an_end_date_includes_its_day(vault: Vault) -> None:
     header = put(
         vault,
         "a.md",
@@ -268,7 +268,7 @@ def test_f7_a_time_without_a_zone_is_utc_and_a_last_day_is_included(vault: Vault
 
 
 @pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31"])
-def test_f7_the_first_and_the_last_day_of_the_calendar_are_times(vault: Vault, text: str) -> None:
+def test_f7_the_first_and_the_last_day_of_the_calendar_are_valid(vault: Vault, text: str) -> None:
     header = put(vault, "a.md", with_header(f"created: {text}", f"expires: {text}")).header
 
     assert header.created is not None
@@ -290,7 +290,7 @@ def test_f8_memfs_adds_no_id_and_no_time_to_a_file_it_did_not_create(vault: Vaul
 
 
 @pytest.mark.parametrize("line", ["id: mine", "updated: 2026-01-01"])
-def test_f8_updated_moves_with_the_body_where_there_is_an_id_or_an_updated(vault: Vault, line: str) -> None:
+def test_f8_a_changed_body_sets_updated_if_the_header_has_id_or_updated(vault: Vault, line: str) -> None:
     now = datetime(2026, 11, 15, 10, 30, tzinfo=UTC)
     vault = Vault(vault.root, clock=lambda: now)
     before = put(vault, "a.md", with_header(line)).updated
@@ -315,7 +315,7 @@ def test_f8_updated_moves_with_the_body_where_there_is_an_id_or_an_updated(vault
         "\x00\x85",
     ],
 )
-def test_f9_an_added_text_comes_back_exactly(vault: Vault, text: str) -> None:
+def test_f9_an_added_text_is_read_back_exactly(vault: Vault, text: str) -> None:
     added = vault.add(text, "n")
 
     assert vault.read(added.id).body == text
@@ -324,7 +324,7 @@ def test_f9_an_added_text_comes_back_exactly(vault: Vault, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x" * 8 * 1024 * 1024], ids=["surrogate", "8 MiB"])
-def test_f9_a_text_that_cannot_be_held_is_refused_before_the_disk_is_touched(
+def test_f9_a_text_that_cannot_be_stored_is_refused_before_anything_is_written(
     tmp_path: Path, snapshot: Snapshot, text: str
 ) -> None:
     vault = Vault(tmp_path)
@@ -334,7 +334,7 @@ def test_f9_a_text_that_cannot_be_held_is_refused_before_the_disk_is_touched(
     assert snapshot(tmp_path) == {}
 
 
-# --- reading is forgiving -------------------------------------------------------------------------------
+# --- reading tolerates faults -------------------------------------------------------------------------------
 
 BAD_HEADERS = {
     "bad YAML": ["a: [", "b: c"],
@@ -367,7 +367,7 @@ def test_f10_no_content_stops_a_listing(vault: Vault, kind: str) -> None:
     assert [problem.path for problem in vault.check()] == ["bad.md"]
 
 
-def test_f10_a_problem_knows_path_line_key_value_and_reason(vault: Vault) -> None:
+def test_f10_a_problem_has_path_line_key_value_and_reason(vault: Vault) -> None:
     put(vault, "notes/a.md", with_header("tags: [a]", "# a comment", "importance: high"))
     (problem,) = vault.check()
 
@@ -386,7 +386,7 @@ def test_f11_a_header_that_is_not_closed_leaves_the_whole_text_as_body(vault: Va
 
 
 @pytest.mark.parametrize("kind", BAD_HEADERS)
-def test_f11_a_bad_header_leaves_the_defaults_and_the_body_behind_it(vault: Vault, kind: str) -> None:
+def test_f11_a_bad_header_has_default_values_and_does_not_affect_the_body(vault: Vault, kind: str) -> None:
     memory = put(vault, "a.md", with_header(*BAD_HEADERS[kind]))
 
     assert memory.body == "Body."
@@ -395,7 +395,7 @@ def test_f11_a_bad_header_leaves_the_defaults_and_the_body_behind_it(vault: Vaul
     assert memory.problems[0].line >= 1
 
 
-def test_f11_the_bounds_are_those_of_the_page(vault: Vault) -> None:
+def test_f11_the_limits_are_those_of_the_page(vault: Vault) -> None:
     fits = put(vault, "fits.md", with_header("a: " + "[" * 11 + "]" * 11, "b: " + "x" * 60_000))
 
     assert fits.problems == ()
@@ -417,7 +417,7 @@ def test_f11_the_bounds_are_those_of_the_page(vault: Vault) -> None:
         ("type: {}", "note"),
     ],
 )
-def test_f12_a_value_of_the_wrong_kind_costs_that_key_alone(vault: Vault, line: str, default: object) -> None:
+def test_f12_a_value_of_the_wrong_type_affects_only_its_key(vault: Vault, line: str, default: object) -> None:
     key = line.partition(":")[0]
     memory = put(vault, "a.md", with_header("source: kept", line, "zip: 0123", "status: draft"))
 
@@ -436,8 +436,8 @@ def test_f13_yaml_is_read_as_yaml_1_2(vault: Vault) -> None:
     assert dict(typed.header.values) == {"a": True, "c": -12, "d": 2.5, "f": False, "g": "1"}
 
 
-def test_f13_both_ways_of_reading_agree_on_texts(vault: Vault) -> None:
-    """A comment sends a header the slow way."""
+def test_f13_both_parsers_agree_on_texts(vault: Vault) -> None:
+    """A header with a comment is parsed by the YAML parser."""
     lines = [
         f"k{number}: {text}" for number, text in enumerate(["NO", "12:30", "0123", "1.5", "7", "true", "~", "a b"])
     ]
@@ -476,7 +476,7 @@ def test_f15_conflict_markers_are_reported_and_the_memory_stays_readable(vault: 
     assert (problem.line, problem.reason) == (6, "git conflict markers")
 
 
-def test_f15_markers_that_are_only_talked_about_are_no_conflict(vault: Vault) -> None:
+def test_f15_markers_that_are_only_mentioned_are_no_conflict(vault: Vault) -> None:
     assert put(vault, "a.md", "Look for `<<<<<<< ` and `>>>>>>> `.\n\n<<<<<<< HEAD alone\n").problems == ()
 
 
@@ -498,7 +498,7 @@ def test_f15_markers_that_are_only_talked_about_are_no_conflict(vault: Vault) ->
         ({"body": "# Dentist\n\nFriday."}, ["+Friday."], ["-Thursday at 17:30."]),
     ],
 )
-def test_f16_one_key_is_one_line_of_git_diff(
+def test_f16_a_change_of_one_key_is_one_line_of_git_diff(
     vault: Vault, git: Git, changes: dict[str, Any], added: list[str], removed: list[str]
 ) -> None:
     put(vault, "notes/dentist.md", HAND_MADE)
@@ -517,7 +517,9 @@ def test_f16_one_key_is_one_line_of_git_diff(
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
 @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
-def test_f16_line_ends_byte_order_mark_and_final_newline_stay(vault: Vault, newline: str, bom: str, end: str) -> None:
+def test_f16_line_ends_byte_order_mark_and_final_newline_are_kept(
+    vault: Vault, newline: str, bom: str, end: str
+) -> None:
     text = (bom + HAND_MADE.rstrip("\n") + end).replace("\n", newline)
     put(vault, "a.md", text)
 
@@ -528,7 +530,7 @@ def test_f16_line_ends_byte_order_mark_and_final_newline_stay(vault: Vault, newl
     assert (vault.root / "a.md").read_bytes().decode() == text
 
 
-def test_f16_a_new_line_of_a_crlf_file_is_a_crlf_line(vault: Vault) -> None:
+def test_f16_new_lines_in_a_crlf_file_end_with_crlf(vault: Vault) -> None:
     put(vault, "a.md", HAND_MADE.replace("\n", "\r\n"))
     put(vault, "plain.md", "One.\r\nTwo.\r\n")
     for path in ("a.md", "plain.md"):
@@ -541,7 +543,7 @@ def test_f16_a_new_line_of_a_crlf_file_is_a_crlf_line(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])
-def test_f16_the_mode_stays(vault: Vault, mode: int) -> None:
+def test_f16_the_file_mode_is_kept(vault: Vault, mode: int) -> None:
     put(vault, "a.md", HAND_MADE)
     (vault.root / "a.md").chmod(mode)
     vault.update("a.md", importance=5)
@@ -572,7 +574,7 @@ def test_f16_a_change_that_changes_nothing_writes_nothing(vault: Vault) -> None:
         ("---\na: |-\n  x\nb: 1\n  # y\n---\n", {"b": None}),
     ],
 )
-def test_f17_what_cannot_be_proved_is_refused(vault: Vault, text: str, changes: dict[str, Any]) -> None:
+def test_f17_an_edit_that_cannot_be_verified_is_refused(vault: Vault, text: str, changes: dict[str, Any]) -> None:
     put(vault, "a.md", text)
 
     with pytest.raises(MalformedMemoryError) as caught:
@@ -583,7 +585,7 @@ def test_f17_what_cannot_be_proved_is_refused(vault: Vault, text: str, changes: 
 
 
 @pytest.mark.parametrize("header", ["{a: 1, importance: 2}", "{a: 1,\n importance: 2}", "? importance\n: 2"])
-def test_f17_a_header_in_an_odd_style_is_changed_rightly_or_refused(vault: Vault, header: str) -> None:
+def test_f17_a_header_in_an_odd_style_is_edited_correctly_or_refused(vault: Vault, header: str) -> None:
     text = f"---\n{header}\n---\n\nBody.\n"
     before = put(vault, "a.md", text)
     for changes in ({"importance": 5}, {"importance": None}, {"new": "x"}):
@@ -630,7 +632,7 @@ def test_f19_a_taken_name_gets_a_number(vault: Vault) -> None:
         vault.move("n/tea-5.md", "n/TEA.md")
 
 
-def test_f20_a_save_that_came_first_refuses_a_write_that_names_what_it_saw(vault: Vault) -> None:
+def test_f20_a_write_with_a_stale_stamp_is_refused(vault: Vault) -> None:
     seen = vault.read(vault.add("Tea.", "n").id).stamp
     put(vault, "n/tea.md", "Edited by hand.")
 
@@ -667,7 +669,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("segment", REFUSED)
-def test_f21_a_segment_that_is_not_allowed_is_refused(vault: Vault, segment: str) -> None:
+def test_f21_an_invalid_segment_is_refused(vault: Vault, segment: str) -> None:
     with pytest.raises(InvalidNamespaceError):
         vault.add("Text.", f"/facts/{segment}/x")
     assert not (vault.root / "facts").exists()
@@ -676,14 +678,14 @@ def test_f21_a_segment_that_is_not_allowed_is_refused(vault: Vault, segment: str
 @pytest.mark.parametrize(
     "segment", ["a", "x" * 100, "zoë", "東京", "a b", "a.b", "a-b", "a'b", "a&b", "(a)", "console", "com0"]
 )
-def test_f21_other_segments_are_allowed_and_slashes_around_them_optional(vault: Vault, segment: str) -> None:
+def test_f21_other_segments_are_valid_and_outer_slashes_optional(vault: Vault, segment: str) -> None:
     added = vault.add("Text.", f"facts/{segment}/")
 
     assert added.path == f"facts/{segment}/text.md"
     assert vault.add("Text.", f"/facts/{segment}").outcome == "duplicate"
 
 
-def test_f21_a_namespace_is_at_most_32_segments_deep_and_what_lies_deeper_is_not_read(vault: Vault) -> None:
+def test_f21_a_namespace_has_at_most_32_segments_and_deeper_files_are_not_read(vault: Vault) -> None:
     deepest = vault.add("Deep.", "/".join(["x"] * 32))
     (vault.root / deepest.path).with_name("deeper").mkdir()
     (vault.root / deepest.path).with_name("deeper").joinpath("deeper.md").write_text("Deeper.")
@@ -695,7 +697,7 @@ def test_f21_a_namespace_is_at_most_32_segments_deep_and_what_lies_deeper_is_not
     assert vault.read(deepest.path).header.importance == 2
 
 
-def test_f21_names_that_people_made_otherwise_are_read(vault: Vault) -> None:
+def test_f21_existing_files_with_other_names_are_read(vault: Vault) -> None:
     put(vault, "what?/a: b <c>.md", "Text.")
 
     assert [memory.path for memory in vault.list()] == ["what?/a: b <c>.md"]
@@ -713,7 +715,7 @@ def test_f22_names_that_differ_in_case_or_normal_form_are_one_name(vault: Vault)
 
 
 @pytest.mark.parametrize("name", ["Sessions", "SESSIONS", "sessions"])
-def test_f22_a_room_that_holds_no_memories_is_known_in_any_case(vault: Vault, name: str) -> None:
+def test_f22_reserved_names_are_recognised_in_any_case(vault: Vault, name: str) -> None:
     put(vault, "a.md", "Text.")
     (vault.root / "sessions/s").mkdir(parents=True)
     (vault.root / "sessions/s/log.md").write_text("Log.")
@@ -732,7 +734,7 @@ def test_f22_a_room_that_holds_no_memories_is_known_in_any_case(vault: Vault, na
             vault.read(path)
 
 
-def test_f22_an_archive_in_any_case_is_the_archive(vault: Vault) -> None:
+def test_f22_the_archive_is_recognised_in_any_case(vault: Vault) -> None:
     put(vault, "Archive/old.md", "Old.")
     vault.forget(vault.add("Tea.", "n").id)
 
@@ -740,7 +742,7 @@ def test_f22_an_archive_in_any_case_is_the_archive(vault: Vault) -> None:
     assert len(vault.list(archived=True)) == 2
 
 
-def test_f23_a_template_fills_known_placeholders_with_one_encoded_segment() -> None:
+def test_f23_a_template_replaces_known_placeholders_by_one_encoded_segment() -> None:
     template = Template("/facts/{actorId}/{session_id}")
 
     assert str(template.render(actor="../a/b", session="{actorId}")) == "/facts/%2E.%2Fa%2Fb/%7BactorId%7D"
@@ -770,14 +772,14 @@ def test_f24_a_scope_includes_its_archive(vault: Vault) -> None:
     assert [memory.path for memory in alice.list(archived=True)] == [forgotten.path]
 
 
-def test_f25_a_vault_of_a_newer_memfs_is_refused(vault: Vault) -> None:
+def test_f25_a_vault_of_a_later_version_is_refused(vault: Vault) -> None:
     (vault.root / "memfs.yaml").write_text("version: 2\n")
 
     with pytest.raises(SettingsError, match="version 2 was made by a newer memfs"):
         Vault(vault.root)
 
 
-def test_f25_an_unknown_setting_is_refused_with_the_known_ones(vault: Vault) -> None:
+def test_f25_an_unknown_setting_is_refused_with_a_list_of_the_known_ones(vault: Vault) -> None:
     (vault.root / "memfs.yaml").write_text("version: 1\nactr: alice\n")
 
     with pytest.raises(SettingsError, match=r"unknown key 'actr'; known keys: version, actor, namespaces"):
@@ -787,7 +789,7 @@ def test_f25_an_unknown_setting_is_refused_with_the_known_ones(vault: Vault) -> 
 # --- sessions -------------------------------------------------------------------------------------------
 
 
-def test_f26_a_log_is_appended_to_and_a_redaction_leaves_nothing(vault: Vault) -> None:
+def test_f26_a_log_is_append_only_and_a_redaction_leaves_no_copy(vault: Vault) -> None:
     log = SessionLog(vault, "s-1")
     event = log.append({"role": "user", "content": "a secret"})
     file = vault.root / log.path
@@ -801,7 +803,7 @@ def test_f26_a_log_is_appended_to_and_a_redaction_leaves_nothing(vault: Vault) -
     assert not [one for one in vault.root.rglob("*") if one.is_file() and b"a secret" in one.read_bytes()]
 
 
-def test_f27_events_are_read_by_id_each_once_and_what_was_redacted_counts(vault: Vault) -> None:
+def test_f27_events_are_ordered_by_id_without_duplicates_and_a_redaction_wins(vault: Vault) -> None:
     lines = [
         '{"memfs":1,"session":"s-1","agent":"main"}',
         '{"id":"e-01m7fc42j862escqpt6bde8hag","message":{"content":"later"}}',
@@ -817,7 +819,7 @@ def test_f27_events_are_read_by_id_each_once_and_what_was_redacted_counts(vault:
     assert "sessions/**/*.jsonl merge=union\n" in (vault.root / ".gitattributes").read_text()
 
 
-def test_f28_a_bad_line_costs_itself_and_an_unreadable_log_is_an_error(vault: Vault) -> None:
+def test_f28_a_bad_line_is_skipped_and_an_unreadable_log_is_an_error(vault: Vault) -> None:
     log = SessionLog(vault, "s-1")
     log.append({"role": "user", "content": "good"})
     file = vault.root / log.path
@@ -849,13 +851,13 @@ def test_f29_names_are_one_segment_and_other_files_are_no_logs(vault: Vault) -> 
 # --- encrypted values -----------------------------------------------------------------------------------
 
 
-def test_f30_an_encrypted_value_is_as_the_page_says(vault: Vault) -> None:
+def test_f30_an_encrypted_value_has_the_documented_format(vault: Vault) -> None:
     keys = {"team": bytes(range(32))}
     added = vault.add("A quokka.", phone=["numbat", 3])
     Encryption(vault, keys.get).encrypt(added.id, fields=["body", "phone"], key="team")
     memory = vault.read(added.id)
 
-    for field, value, said in (
+    for field, value, plaintext in (
         ("body", memory.body, "A quokka."),
         ("phone", memory.header.get("phone"), '["numbat", 3]'),
     ):
@@ -863,10 +865,10 @@ def test_f30_an_encrypted_value_is_as_the_page_says(vault: Vault) -> None:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         bound = b"\0".join([b"enc:v1", added.id.encode(), field.encode(), b"team"])
         assert (head, version, name) == ("enc", "v1", "team")
-        assert AESGCM(keys["team"]).decrypt(data[:12], data[12:], bound) == said.encode()
+        assert AESGCM(keys["team"]).decrypt(data[:12], data[12:], bound) == plaintext.encode()
 
 
-def test_f30_an_encrypted_value_is_shown_as_such_and_not_indexed(vault: Vault) -> None:
+def test_f30_an_encrypted_value_is_displayed_as_a_label_and_not_indexed(vault: Vault) -> None:
     put(vault, "tea.md", "---\nid: m-1\ntitle: enc:v1:team:abcd\n---\n\nBefore.\nenc:v1:team:efgh\nAfter.\n")
 
     hit = vault.search("before after")[0]

@@ -1,4 +1,4 @@
-"""Properties of the text of a memory: what is read, what an edit leaves alone, what comes back."""
+"""Properties of the text of a memory: both parsers agree, an edit changes only its key, texts are read back exactly."""
 
 import gc
 import os
@@ -31,7 +31,7 @@ from memfs.storage.recall_log import id_hash
 FULL = settings().max_examples
 EXAMPLES = sorted(Path(__file__).parents[2].glob("example-vault/**/*.md"))
 
-# --- the fast way reads what the slow way reads ---------------------------------------------------------
+# --- the fast parser agrees with the YAML parser --------------------------------------------------------
 
 KEYS = [
     "id", "type", "title", "tags", "aliases", "supersedes", "created", "expires", "importance", "pinned", "x", "a-b",
@@ -52,7 +52,7 @@ TOKENS = [
 ]  # fmt: skip
 
 
-def lines_near_the_fast_way() -> st.SearchStrategy[str]:
+def almost_flat_lines() -> st.SearchStrategy[str]:
     values = st.one_of(
         st.sampled_from(TOKENS),
         st.lists(st.sampled_from(TOKENS), max_size=4).map("".join),
@@ -67,14 +67,14 @@ def lines_near_the_fast_way() -> st.SearchStrategy[str]:
     return st.tuples(line, blanks, ends).map("".join)
 
 
-@given(st.lists(lines_near_the_fast_way(), min_size=1, max_size=4).map("".join))
+@given(st.lists(almost_flat_lines(), min_size=1, max_size=4).map("".join))
 @settings(max_examples=10 * FULL)
-def test_the_fast_way_reads_a_header_as_the_slow_way_does(header: str) -> None:
+def test_the_fast_parser_agrees_with_the_yaml_parser(header: str) -> None:
     event(f"fast: {agree(header)}")
 
 
 def agree(header: str) -> bool:
-    """Tell whether the fast way takes a header; if so, both ways read the same."""
+    """Return whether the fast parser accepts a header; if so, assert that both parsers return the same."""
     flat = parse_flat_header(header)
     if flat is None:
         return False
@@ -84,7 +84,7 @@ def agree(header: str) -> bool:
     return True
 
 
-def test_the_fast_way_reads_what_it_has_seen_elsewhere_as_if_it_had_not() -> None:
+def test_cached_entries_do_not_change_the_result_of_the_fast_parser() -> None:
     for before, header in (
         ("x:\n  - a\n", "  - a\n"),
         ("tags:\n", "tags:\n  - a\n"),
@@ -95,7 +95,7 @@ def test_the_fast_way_reads_what_it_has_seen_elsewhere_as_if_it_had_not() -> Non
             agree(header)
 
 
-def test_a_list_that_was_read_is_of_one_reader() -> None:
+def test_each_caller_gets_its_own_list() -> None:
     read = parse_flat_header("x:\n  - a\n")
     assert read
     read["x"].append("b")
@@ -103,7 +103,7 @@ def test_a_list_that_was_read_is_of_one_reader() -> None:
     assert parse_flat_header("x:\n  - a\n") == {"x": ["a"]}
 
 
-def test_the_fast_way_reads_many_odd_headers_as_the_slow_way_does() -> None:
+def test_the_parsers_agree_on_many_odd_headers() -> None:
     pick, taken = random.Random(2026), 0
     for _ in range(60_000):
         header = "x:\n" + "".join(odd_line(pick) for _ in range(pick.randint(1, 3)))
@@ -125,23 +125,23 @@ BODIES = ["Tea.\n", "Tea.", "", "\n", "Tea.\n\n", "Tea.\r\n", "a\n---\n\nb\n", "
 
 @given(
     st.sampled_from(LEADS),
-    st.lists(lines_near_the_fast_way(), max_size=3).map("".join),
+    st.lists(almost_flat_lines(), max_size=3).map("".join),
     st.sampled_from(FENCES),
     st.sampled_from(BODIES),
 )
 @settings(max_examples=4 * FULL)
-def test_what_is_seen_at_a_glance_is_what_is_understood(lead: str, header: str, fence: str, body: str) -> None:
+def test_a_file_in_the_canonical_layout_is_parsed_as_any_file(lead: str, header: str, fence: str, body: str) -> None:
     data = f"{lead}---\n{header}{fence}{body}".encode(errors="surrogatepass")
 
-    seen, reading = parse_canonical_layout(data), parse_file("tea.md", data)
+    canonical, parsed = parse_canonical_layout(data), parse_file("tea.md", data)
 
-    event(f"seen: {seen is not None}")
-    if seen is not None:
-        assert seen == (dict(reading.parse_header()[0].values), reading.body)
+    event(f"canonical: {canonical is not None}")
+    if canonical is not None:
+        assert canonical == (dict(parsed.parse_header()[0].values), parsed.body)
 
 
 SOURCES = ["", "source: session s-1, message 7\n", "source: session s 1, messages 7 to 9\nspeaker: Ada Lovelace\n"]
-SAID = [
+INDEXED_BODIES = [
     "Tea.\n",
     "Ada: tea?\n",
     "enc:v1:abc\nTea.\n",
@@ -153,10 +153,10 @@ SAID = [
 
 @given(
     st.sampled_from(["facts/tea.md", "tea.md", "facts/a b/c_d é.md"]),
-    st.lists(lines_near_the_fast_way(), max_size=4).map("".join),
+    st.lists(almost_flat_lines(), max_size=4).map("".join),
     st.sampled_from(SOURCES),
     st.sampled_from(FENCES),
-    st.sampled_from(SAID),
+    st.sampled_from(INDEXED_BODIES),
 )
 @settings(max_examples=4 * FULL)
 @example("facts/a b/c_d.md", "tags:\n  - a b\n  - enc:v1:x\nx:\n  - 1\ntitle:\n", "", "---\n\n", "Tea.\n")
@@ -168,26 +168,26 @@ SAID = [
     "---\n\n",
     "Tea.\n",
 )
-def test_a_memory_is_indexed_as_it_is_understood(path: str, header: str, source: str, fence: str, body: str) -> None:
+def test_a_memory_is_indexed_as_it_is_parsed(path: str, header: str, source: str, fence: str, body: str) -> None:
     data = f"---\n{header}{source}{fence}{body}".encode(errors="surrogatepass")
     memory = Memory(path, data, os.stat(__file__), parse_file)
     place, spoken = conversation_fields(memory)
     numbers = memory_moments(memory) if place is None else {**memory_moments(memory), "place": place}
     terms = [*memory_keywords(memory), *spoken]
-    life, mark = pack_decay_inputs(numbers, memory.header.values), id_hash(memory.id)
+    packed, mark = pack_decay_inputs(numbers, memory.header.values), id_hash(memory.id)
 
-    for _ in range(2):  # what was read before is known
+    for _ in range(2):  # the second time from the caches
         row, text, keys, found = build_document(memory)
 
-        assert row == (path, memory.stamp, raw_digest(data), life, mark)
+        assert row == (path, memory.stamp, raw_digest(data), packed, mark)
         assert text == indexed_text(memory)
         assert sorted(keys.split()) == sorted(join_keywords(terms).split())
         assert found == numbers
 
 
 @pytest.mark.parametrize("header", ["importance: 99\n", "created: 2024/01/05\n", "a: 1\na: 2\n", "a: [\n", "- a\n"])
-def test_what_cannot_be_understood_leaves_no_garbage(header: str) -> None:
-    """While a large index is built, nobody collects it."""
+def test_a_faulty_header_leaves_no_reference_cycles(header: str) -> None:
+    """The garbage collector is paused while a large index is built."""
     memory = Memory("facts/tea.md", f"---\n{header}---\n\nTea.\n".encode(), os.stat(__file__), parse_file)
     assert memory.problems
     gc.collect()
@@ -196,8 +196,8 @@ def test_what_cannot_be_understood_leaves_no_garbage(header: str) -> None:
         assert gc.collect() == 0
 
 
-def test_the_fast_way_reads_every_plain_value_as_the_slow_way_does() -> None:
-    """Each token alone, doubled and beside an `a`, behind keys of each kind and in lists: a grid without luck."""
+def test_the_parsers_agree_on_every_plain_value() -> None:
+    """A complete grid: each token alone, doubled and next to an `a`, for keys of each kind and in lists."""
     taken = 0
     for key in ("id", "tags", "created", "pinned", "importance", "x"):
         for token in TOKENS:
@@ -208,13 +208,13 @@ def test_the_fast_way_reads_every_plain_value_as_the_slow_way_does() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_the_fast_way_reads_the_example_vault_as_the_slow_way_does(path: Path) -> None:
+def test_the_parsers_agree_on_the_example_vault(path: Path) -> None:
     header = split(path.read_text(encoding="utf-8")).header
 
     agree(header)
 
 
-# --- an edit touches the lines of its key alone ---------------------------------------------------------
+# --- an edit changes only the lines of its key ---------------------------------------------------------
 
 
 class Piece(NamedTuple):
@@ -222,11 +222,11 @@ class Piece(NamedTuple):
 
     key: str
     lines: tuple[str, ...]
-    comment: str = ""  # behind a value of one line
+    comment: str = ""  # after a value of one line
 
 
 class Sample(NamedTuple):
-    """A hand-made memory of which it is known where each key stands."""
+    """A generated memory with the known location of each key."""
 
     start: str
     pieces: tuple[Piece, ...]
@@ -234,7 +234,7 @@ class Sample(NamedTuple):
     newline: str
 
     def text(self, first: int = 0, last: int | None = None) -> str:
-        """The lines of some pieces."""
+        """Return the lines of some pieces."""
         return "".join(line + self.newline for piece in self.pieces[first:last] for line in piece.lines)
 
 
@@ -303,7 +303,7 @@ def block_list(pick: random.Random) -> tuple[str, ...]:
 
 
 def value_of(pick: random.Random) -> tuple[tuple[str, ...], str]:
-    """What stands behind `key:`, and the comment on its line."""
+    """Return the lines after `key:`, and the comment on the first one."""
     space = pick.choice([" ", " ", " ", " ", "  ", "   "])
     comment = pick.choice(["", "", "", "", " # why", "  #why", " # a: b"])
     kind = pick.random()
@@ -326,13 +326,13 @@ def value_of(pick: random.Random) -> tuple[tuple[str, ...], str]:
 
 
 def between(pick: random.Random, pieces: list[Piece]) -> Piece:
-    """A line that belongs to no key: what is indented behind a block of text would be a part of it."""
+    """Return a line that belongs to no key; after a block scalar it is not indented, or it would be part of it."""
     above = next((piece.lines[0] for piece in reversed(pieces) if piece.key), "")
     lines = [line for line in COMMENTS if line[0] == "#"] if re.search(r": [|>]", above) else [*COMMENTS, "  "]
     return Piece("", (pick.choice([*lines, "", ""]),))
 
 
-def hand_made(pick: random.Random) -> Sample:
+def random_sample(pick: random.Random) -> Sample:
     newline = pick.choice(["\n", "\n", "\r\n"])
     margin = pick.choice(["", "", "", "", "  ", " "])
     pieces: list[Piece] = []
@@ -353,8 +353,8 @@ def hand_made(pick: random.Random) -> Sample:
     return Sample(start, tuple(pieces), f"---{newline}{body}", newline)
 
 
-def wish(pick: random.Random, key: str, old: Any) -> Any:
-    """A value for a key, of a kind that the key takes."""
+def random_value(pick: random.Random, key: str, old: Any) -> Any:
+    """Return a value of a type that the key allows."""
     if pick.random() < 0.2:
         return None
     texts = [
@@ -387,15 +387,15 @@ def wish(pick: random.Random, key: str, old: Any) -> Any:
 
 
 def as_base_yaml(value: Any) -> Any:
-    """A value as a YAML loader that makes texts of everything shows it."""
+    """Return a value as the YAML base loader reads it, where every scalar is a text."""
     if isinstance(value, list | tuple):
         return [as_base_yaml(item) for item in value]
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
 
 
-def attempt(pick: random.Random) -> str:
-    """Edit one key of one sample and judge the result by lines alone; says what came of it."""
-    sample = hand_made(pick)
+def edit_random_sample(pick: random.Random) -> str:
+    """Edit one key of one sample, check the lines of the result, and return `edited` or `refused`."""
+    sample = random_sample(pick)
     text = sample.start + sample.text() + sample.end
     header = yaml.load(sample.text() or "{}", yaml.CBaseLoader) or {}
     named = [number for number, piece in enumerate(sample.pieces) if piece.key]
@@ -403,7 +403,7 @@ def attempt(pick: random.Random) -> str:
     if named and pick.random() < 0.8:
         at = pick.choice(named)
         key = sample.pieces[at].key
-    value = wish(pick, key, parse(text).values.get(key))
+    value = random_value(pick, key, parse(text).values.get(key))
     try:
         result = edit(text, {key: value})
     except Fault:
@@ -414,18 +414,18 @@ def attempt(pick: random.Random) -> str:
     assert result.endswith(after), (text, key, value, result)
     assert len(result) >= len(before) + len(after), (text, key, value, result)
     middle = result[len(before) : len(result) - len(after)]
-    judge(sample, at, value, middle)
-    expected = {name: said for name, said in header.items() if name != key}
-    said = yaml.load(split(result).header or "{}", yaml.CBaseLoader) or {}
+    check_new_lines(sample, at, value, middle)
+    expected = {name: loaded for name, loaded in header.items() if name != key}
+    loaded = yaml.load(split(result).header or "{}", yaml.CBaseLoader) or {}
     if value is not None:
-        shown = said[key].lower() if isinstance(value, bool) else said[key]  # `True` is true, and may stay as it is
+        shown = loaded[key].lower() if isinstance(value, bool) else loaded[key]  # an existing `True` may stay
         assert shown == as_base_yaml(value), (text, key, value, result)
-    assert [(name, said) for name, said in said.items() if name != key] == list(expected.items())
+    assert [(name, value) for name, value in loaded.items() if name != key] == list(expected.items())
     return "edited"
 
 
-def judge(sample: Sample, at: int, value: Any, middle: str) -> None:
-    """The new lines of a key: none if it is removed, one if it was and is one line, all with the file's line end."""
+def check_new_lines(sample: Sample, at: int, value: Any, middle: str) -> None:
+    """Assert that a removed key has no lines, a one-line value stays one line, and line ends are those of the file."""
     lines = middle.split(sample.newline)
     assert lines.pop() == ""
     assert not any("\n" in line or "\r" in line for line in lines)
@@ -438,18 +438,18 @@ def judge(sample: Sample, at: int, value: Any, middle: str) -> None:
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=4 * FULL)
-def test_an_update_of_one_key_changes_the_lines_of_that_key_alone(pick: random.Random) -> None:
-    event(attempt(pick))
+def test_an_update_of_one_key_changes_only_the_lines_of_that_key(pick: random.Random) -> None:
+    event(edit_random_sample(pick))
 
 
-def test_hardly_any_hand_made_header_refuses_an_update() -> None:
-    outcomes = [attempt(random.Random(seed)) for seed in range(6000)]
+def test_hardly_any_generated_header_refuses_an_update() -> None:
+    outcomes = [edit_random_sample(random.Random(seed)) for seed in range(6000)]
 
     assert outcomes.count("refused") < 0.01 * len(outcomes)
 
 
 @pytest.mark.parametrize(
-    ("items", "wanted", "left"),
+    ("items", "wanted", "expected"),
     [
         ("- a\n- |\n  block\n", ["a"], "- a\n"),
         ("- a\n- |\n  block\n", ["a", "block\n", "c"], "- a\n- |\n  block\n- c\n"),
@@ -463,22 +463,22 @@ def test_hardly_any_hand_made_header_refuses_an_update() -> None:
         ("  - \"a\"\n  - 'b'\n", ["b"], "  - 'b'\n"),
     ],
 )
-def test_an_item_more_or_less_is_a_line_more_or_less(items: str, wanted: list[str], left: str) -> None:
+def test_adding_or_removing_an_item_adds_or_removes_its_line(items: str, wanted: list[str], expected: str) -> None:
     text = "---\n# before\nx:\n{}# after\n\ny: 1 # why\n---\n\nBody.\n"
 
-    assert edit(text.format(items), {"x": wanted}) == text.format(left)
+    assert edit(text.format(items), {"x": wanted}) == text.format(expected)
 
 
 @pytest.mark.parametrize("wanted", [["a"], ["b"], ["b", "c"]])
-def test_a_comment_of_an_item_that_stays_stays(wanted: list[str]) -> None:
+def test_the_comment_of_a_kept_item_is_kept(wanted: list[str]) -> None:
     result = edit("---\nx:\n  # about a\n  - a\n  # about b\n  - b\n---\n", {"x": wanted})
 
     assert all(f"# about {item}" in result for item in wanted if item != "c")
 
 
-# --- texts come back ------------------------------------------------------------------------------------
+# --- texts are read back exactly ------------------------------------------------------------------------------------
 
-LOOKS = [
+ODD_TEXTS = [
     "---\nid: x\n---\n\nbody", "---\n", "---", "--- \n---\n", "---\r\na: b\r\n---\r\n", "\ufeff---\na: b\n---\n",
     "\ufeff",     "...\n", "key: value", "- item", "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n",
     "{{mustache}} {0.__class__} ${x} %s",
@@ -490,17 +490,15 @@ LOOKS = [
 ]  # fmt: skip
 texts = st.one_of(
     st.text(max_size=300),
-    st.sampled_from(LOOKS),
-    st.lists(st.sampled_from([*LOOKS, "\n", "\r\n", "\r", "---", " "]), max_size=5).map("".join),
+    st.sampled_from(ODD_TEXTS),
+    st.lists(st.sampled_from([*ODD_TEXTS, "\n", "\r\n", "\r", "---", " "]), max_size=5).map("".join),
 )
 
 
 @given(texts, st.dictionaries(st.sampled_from(["id", "title", "source", "x", "y-z"]), texts.filter(bool), max_size=3))
 @settings(max_examples=15 * FULL)
-def test_any_text_and_any_header_value_come_back_exactly(text: str, values: dict[str, str]) -> None:
-    made = compose(values, text)
-
-    back = parse(made)
+def test_any_text_and_any_header_value_are_read_back_exactly(text: str, values: dict[str, str]) -> None:
+    back = parse(compose(values, text))
 
     assert back.parts.body == text
     assert back.values == values
@@ -510,7 +508,7 @@ def test_any_text_and_any_header_value_come_back_exactly(text: str, values: dict
 
 @given(st.lists(texts.filter(str.strip), max_size=4))
 @settings(max_examples=3 * FULL)
-def test_any_list_of_texts_comes_back_exactly(items: list[str]) -> None:
+def test_any_list_of_texts_is_read_back_exactly(items: list[str]) -> None:
     back = parse(compose({"x": items, "tags": items}, "body"))
 
     assert back.values["x"] == items
@@ -522,11 +520,11 @@ def test_any_list_of_texts_comes_back_exactly(items: list[str]) -> None:
     texts, st.sampled_from(["", "---\nid: m-1\n---\n\nold\n", "old", "---\n# why\ntags: [a]\n---\nold", "\ufeffold\n"])
 )
 @settings(max_examples=10 * FULL)
-def test_a_body_comes_back_exactly_or_is_refused(body: str, text: str) -> None:
+def test_a_body_is_read_back_exactly_or_refused(body: str, text: str) -> None:
     try:
         result = edit(text, {}, body)
     except Fault:
-        assert not split(text).opening, "only a file without a header may be unable to hold a text"
+        assert not split(text).opening, "only a file without a header may refuse a body"
         return
 
     assert split(result).body == body
@@ -535,7 +533,7 @@ def test_a_body_comes_back_exactly_or_is_refused(body: str, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
-    """One vault for many examples, each in a namespace of its own."""
+    """One vault for many examples, each in its own namespace."""
     with Vault.init(tmp_path_factory.mktemp("wide")) as vault:
         yield vault
 
@@ -545,12 +543,12 @@ fresh = iter(range(10**9))
 
 @given(text=texts.filter(str.strip), more=texts.filter(str.strip))
 @settings(max_examples=FULL)
-def test_a_vault_gives_back_what_was_added_appended_and_updated(wide: Vault, text: str, more: str) -> None:
-    assert_given_back(wide, text, more)
+def test_a_vault_returns_added_appended_and_updated_texts_exactly(wide: Vault, text: str, more: str) -> None:
+    assert_read_back(wide, text, more)
 
 
-def assert_given_back(vault: Vault, text: str, more: str) -> None:
-    """Two texts come back exactly, however they were written."""
+def assert_read_back(vault: Vault, text: str, more: str) -> None:
+    """Assert that two texts are read back exactly after each way of writing them."""
     added = vault.add(text, f"n{next(fresh)}")
     assert added.outcome == "created"
     assert vault.read(added.path).body == text
@@ -579,12 +577,12 @@ LARGE = {
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_a_large_text_comes_back_exactly(vault: Vault, kind: str) -> None:
-    assert_large_given_back(vault, kind, LARGE[kind])
+def test_a_large_text_is_read_back_exactly(vault: Vault, kind: str) -> None:
+    assert_large_read_back(vault, kind, LARGE[kind])
 
 
-def assert_large_given_back(vault: Vault, namespace: str, text: str) -> None:
-    """A text of a megabyte comes back exactly, and has a title."""
+def assert_large_read_back(vault: Vault, namespace: str, text: str) -> None:
+    """Assert that a text of a megabyte is read back exactly, and has a title."""
     added = vault.add(text, namespace)
     memory = vault.read(added.id)
     assert memory.body == text
@@ -597,7 +595,7 @@ def assert_large_given_back(vault: Vault, namespace: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "x" * (8 * 1024 * 1024 + 1)], ids=["lead", "trail", "9 MiB"])
-def test_a_text_that_cannot_be_stored_is_refused_before_the_disk_is_touched(vault: Vault, text: str) -> None:
+def test_a_text_that_cannot_be_stored_is_refused_before_anything_is_written(vault: Vault, text: str) -> None:
     known = vault.add("Known.", "n")
     before = (vault.root / known.path).read_bytes()
 
@@ -637,11 +635,11 @@ def mutated_files(draw: st.DrawFn) -> str:
         st.binary().map(lambda data: data.decode("latin-1")),
         texts,
         mutated_files(),
-        st.lists(lines_near_the_fast_way()).map(lambda lines: "---\n" + "".join(lines) + "---\nbody"),
+        st.lists(almost_flat_lines()).map(lambda lines: "---\n" + "".join(lines) + "---\nbody"),
     )
 )
 @settings(max_examples=25 * FULL)
-def test_no_text_makes_reading_raise_and_the_parts_joined_are_the_text(text: str) -> None:
+def test_parsing_never_raises_and_the_joined_parts_are_the_text(text: str) -> None:
     parsed = parse(text)
 
     assert "".join(parsed.parts) == text
@@ -657,7 +655,7 @@ def test_no_text_makes_reading_raise_and_the_parts_joined_are_the_text(text: str
     )
 )
 @settings(max_examples=8 * FULL)
-def test_no_bytes_make_a_memory_raise(wide: Vault, data: bytes) -> None:
+def test_no_bytes_make_reading_a_memory_raise(wide: Vault, data: bytes) -> None:
     (wide.root / "bytes.md").write_bytes(data)
     memory = wide.read("bytes.md")
 

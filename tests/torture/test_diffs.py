@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_frontmatter_properties import attempt, hand_made
+from test_frontmatter_properties import edit_random_sample, random_sample
 
 from memfs import Vault
 from memfs.errors import MalformedMemoryError
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.torture
 
 def test_an_edit_touches_the_lines_of_its_key_alone() -> None:
     """Headers with comments, quotes, block and flow lists, odd keys and line ends; any key, any value."""
-    outcomes = Counter(attempt(random.Random(seed)) for seed in range(100_000, 100_000 + EDITS))
+    outcomes = Counter(edit_random_sample(random.Random(seed)) for seed in range(100_000, 100_000 + EDITS))
 
     assert outcomes["refused"] < 0.01 * EDITS
     figure(
@@ -35,7 +35,7 @@ def test_an_edit_touches_the_lines_of_its_key_alone() -> None:
 def test_one_key_is_one_line_of_git_diff(tmp_path: Path, git: Git) -> None:
     root, paths = tmp_path / "vault", [f"n{number % 20}/{number}.md" for number in range(FILES)]
     for number, path in enumerate(paths):
-        sample = hand_made(random.Random(number))
+        sample = random_sample(random.Random(number))
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes((sample.start + sample.text() + sample.end).encode())
     git(root, "init")

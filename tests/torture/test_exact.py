@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
-from test_frontmatter_properties import LARGE, assert_given_back, assert_large_given_back, texts
+from test_frontmatter_properties import LARGE, assert_large_read_back, assert_read_back, texts
 
 from memfs import Vault
 
@@ -25,11 +25,11 @@ def test_every_text_comes_back_exactly(mount_tmpfs: Callable[[str], Path]) -> No
         def come_back(text: str, more: str) -> None:
             nonlocal tried
             tried += 1
-            assert_given_back(vault, text, more)
+            assert_read_back(vault, text, more)
 
         come_back()
         for kind, text in LARGE.items():
-            assert_large_given_back(vault, kind, text)
+            assert_large_read_back(vault, kind, text)
     figure(
         "every text comes back exactly",
         f"{tried} pairs of texts (headers, YAML, fences, markers, templates, odd newlines, any character), each added, "

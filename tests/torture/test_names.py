@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from test_namespace import HOSTILE, Snapshot, attempts, build, inside, outside
+from test_namespace import HOSTILE, Snapshot, assert_inside, attempts, build, outside
 
 from memfs import MemfsError, Vault
 
@@ -43,7 +43,7 @@ def test_no_hostile_name_reaches_anything_outside(mount_tmpfs: Callable[[str], P
             for name in names[first : first + A_WORLD]:
                 for attempt in attempts(alice, name):
                     try:
-                        inside(attempt())
+                        assert_inside(attempt())
                         outcomes["answered"] += 1
                     except MemfsError:
                         outcomes["refused"] += 1
