@@ -1,4 +1,4 @@
-"""AgentCore's own clients, as they are, over a vault: nothing of theirs is replaced but the boto3 session."""
+"""AgentCore's own clients, unchanged, over a vault: only the boto3 session is replaced."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ from memfs.integrations.agentcore import AgentCoreVault, DataPlane
 from memfs.integrations.agentcore.control_plane import make_strategy
 from memfs.integrations.strands import MemoryManager, ScriptedModel
 
-with warnings.catch_warnings():  # of pydantic, about their classes
+with warnings.catch_warnings():  # of pydantic, about AgentCore's classes
     warnings.simplefilter("ignore")
     from bedrock_agentcore.memory import MemoryClient
     from bedrock_agentcore.memory.integrations.strands.config import AgentCoreMemoryConfig, RetrievalConfig
@@ -64,7 +64,7 @@ def agent(session_manager: Any, *replies: Any, **options: Any) -> Agent:
     return Agent(session_manager=session_manager, callback_handler=None, **options)
 
 
-def say(data: DataPlane, text: str, role: str = "USER", minutes: int = 0, **more: Any) -> dict[str, Any]:
+def send(data: DataPlane, text: str, role: str = "USER", minutes: int = 0, **more: Any) -> dict[str, Any]:
     payload = [{"conversational": {"content": {"text": text}, "role": role}}]
     made = data.create_event(**{**WHO, "payload": payload, "eventTimestamp": NOW + timedelta(minutes=minutes), **more})
     event: dict[str, Any] = made["event"]
@@ -77,15 +77,15 @@ def texts(events: list[dict[str, Any]]) -> list[str]:
 
 @tool
 def weather(city: str) -> str:
-    """Tell the weather."""
+    """Return the weather."""
     return f"Rain in {city}."
 
 
-# --- their session manager
+# --- AgentCore's session manager
 
 
 @pytest.mark.parametrize("batch_size", [1, 10])
-def test_their_session_manager_writes_and_restores_a_session(core: AgentCoreVault, batch_size: int) -> None:
+def test_agentcores_session_manager_saves_and_restores_a_session(core: AgentCoreVault, batch_size: int) -> None:
     with manager(core, batch_size=batch_size) as session_manager:
         one = agent(
             session_manager, "Noted.", {"tool": "weather", "input": {"city": "Porto"}}, "It rains.", tools=[weather]
@@ -103,7 +103,9 @@ def test_their_session_manager_writes_and_restores_a_session(core: AgentCoreVaul
 
 
 @pytest.mark.parametrize("batch_size", [1, 10])
-def test_a_session_of_their_manager_is_read_as_any_other(core: AgentCoreVault, batch_size: int, memfs: Memfs) -> None:
+def test_a_session_of_agentcores_manager_is_readable_by_the_sessions_command(
+    core: AgentCoreVault, batch_size: int, memfs: Memfs
+) -> None:
     with manager(core, batch_size=batch_size) as session_manager:
         one = agent(session_manager, {"tool": "weather", "input": {"city": "Porto"}}, "It rains.", tools=[weather])
         one("How is the weather?")
@@ -115,10 +117,10 @@ def test_a_session_of_their_manager_is_read_as_any_other(core: AgentCoreVault, b
         assert words in shown
     assert "conversational" not in shown
     found = json.loads(memfs(*show, "--where", "role = assistant", "--json").out)["events"]
-    assert len(found) == (2 if batch_size == 1 else 0)  # an event of a whole batch is nobody's
+    assert len(found) == (2 if batch_size == 1 else 0)  # an event of a whole batch has several roles
 
 
-def test_their_session_manager_tells_what_the_vault_remembers(core: AgentCoreVault) -> None:
+def test_agentcores_session_manager_retrieves_memories_of_the_vault(core: AgentCoreVault) -> None:
     core.vault.add("Alice likes sushi with tuna.", "/preferences/alice", type="preference")
     core.vault.add("Bob likes sushi with rice.", "/preferences/bob", type="preference")
     core.vault.add("Alice works on Atlas.", "/preferences/alice", type="preference")
@@ -130,7 +132,7 @@ def test_their_session_manager_tells_what_the_vault_remembers(core: AgentCoreVau
     assert "<user_context>Alice likes sushi with tuna.</user_context>" in model.calls[0].text
 
 
-def test_what_their_session_manager_redacts_is_nowhere_in_the_vault(core: AgentCoreVault) -> None:
+def test_text_redacted_by_agentcores_session_manager_is_nowhere_in_the_vault(core: AgentCoreVault) -> None:
     with manager(core) as session_manager:
         one = agent(session_manager, model=Guarded(["I cannot say."]))
         one("My password is xyzzyplugh")
@@ -171,10 +173,10 @@ def test_a_model_of_strands_is_refused_at_once_and_named(vault: Vault, given: An
     assert "StrandsModel(...) of memfs.integrations.strands" in caught.value.hint
 
 
-def test_a_session_is_distilled_when_somebody_asks_for_it(vault: Vault) -> None:
+def test_a_session_is_distilled_on_flush(vault: Vault) -> None:
     model = memfs.agent.ScriptedModel([[{"content": "Alice works on Atlas."}]])
     with AgentCoreVault(vault, strategies=[FactStrategy()], model=model) as core:
-        say(core.data, "I work on Atlas.")
+        send(core.data, "I work on Atlas.")
         core.flush()
 
         assert [memory.body.strip() for memory in vault.list("/facts/alice")] == ["Alice works on Atlas."]
@@ -184,20 +186,20 @@ def test_an_event_that_is_sent_twice_is_distilled_once(vault: Vault) -> None:
     model = memfs.agent.ScriptedModel([[]])
     with AgentCoreVault(vault, strategies=[FactStrategy()], model=model) as core:
         for _ in range(2):
-            say(core.data, "I work on Atlas.", clientToken="t-1")
+            send(core.data, "I work on Atlas.", clientToken="t-1")
 
     assert model.last_prompt.count("I work on Atlas.") == 1
 
 
-def test_events_that_are_not_to_be_distilled_are_not(vault: Vault) -> None:
+def test_events_with_extraction_mode_skip_are_not_distilled(vault: Vault) -> None:
     with AgentCoreVault(vault, strategies=[FactStrategy(model=memfs.agent.ScriptedModel([]))]) as core:
-        say(core.data, "Do not learn this.", extractionMode="SKIP")
+        send(core.data, "Do not learn this.", extractionMode="SKIP")
 
     assert vault.list("/facts") == []
 
 
-def test_strategies_may_be_set_up_by_their_client(vault: Vault) -> None:
-    """The set-up of their documentation, as it stands there."""
+def test_strategies_can_be_created_with_agentcores_client(vault: Vault) -> None:
+    """The set-up is copied from AgentCore's documentation."""
     likes = {"content": "Alice likes sushi with tuna.", "context": "Said at lunch.", "categories": ["food"]}
 
     def answer(messages: Any) -> Any:
@@ -232,7 +234,7 @@ def test_strategies_may_be_set_up_by_their_client(vault: Vault) -> None:
     assert [one.header.source for one in vault.list("/preferences/alice")] == ["session s-1, message 0"]
 
 
-def test_strategies_without_a_namespace_have_that_of_their_client(core: AgentCoreVault, client: Any) -> None:
+def test_strategies_without_a_namespace_have_agentcores_default(core: AgentCoreVault, client: Any) -> None:
     made = client.create_memory("m", strategies=[{"semanticMemoryStrategy": {"name": "facts"}}])
     client.add_episodic_strategy(
         "m",
@@ -251,7 +253,7 @@ def test_strategies_without_a_namespace_have_that_of_their_client(core: AgentCor
         client.get_memory_status("m")
 
 
-def test_a_prompt_of_theirs_is_added(core: AgentCoreVault) -> None:
+def test_append_to_prompt_of_a_custom_strategy_is_used(core: AgentCoreVault) -> None:
     override = {"semanticOverride": {"extraction": {"appendToPrompt": "Think of allergies.", "modelId": "x"}}}
     custom = {"customMemoryStrategy": {"name": "own", "namespaces": ["/own/{actorId}"], "configuration": override}}
 
@@ -263,15 +265,15 @@ def test_a_prompt_of_theirs_is_added(core: AgentCoreVault) -> None:
 @pytest.mark.parametrize(
     "odd", [{"dreamMemoryStrategy": {"name": "x"}}, {}, "x", {"customMemoryStrategy": {"name": "x"}}]
 )
-def test_a_strategy_that_nobody_knows_is_refused(client: Any, odd: Any) -> None:
+def test_an_unknown_strategy_is_refused(client: Any, given: Any) -> None:
     with pytest.raises(ClientError, match="ValidationException"):
-        client.gmcp_client.create_memory(name="m", memoryStrategies=[odd])
+        client.gmcp_client.create_memory(name="m", memoryStrategies=[given])
 
 
-# --- their store
+# --- AgentCore's store
 
 
-def test_their_store_searches_and_writes_behind_a_manager(core: AgentCoreVault) -> None:
+def test_agentcores_store_searches_and_writes_through_a_manager(core: AgentCoreVault) -> None:
     core.vault.add("Alice is allergic to peanuts.", "/facts/alice", type="fact")
     core.vault.add("Bob is allergic to cats.", "/facts/bob", type="fact")
     store = AgentCoreMemoryStore(
@@ -287,10 +289,10 @@ def test_their_store_searches_and_writes_behind_a_manager(core: AgentCoreVault) 
     assert texts(core.data.list_events(**WHO)["events"]) == ["What is Alice allergic to?", "Peanuts."]
 
 
-# --- their client
+# --- AgentCore's client
 
 
-def test_their_client_forks_and_lists_branches(client: Any) -> None:
+def test_agentcores_client_forks_and_lists_branches(client: Any) -> None:
     one = client.create_event("m", "alice", "s-1", [("Hello", "USER"), ("Hi", "ASSISTANT")])
     client.create_event("m", "alice", "s-1", [("Bye", "USER")])
     client.fork_conversation("m", "alice", "s-1", one["eventId"], "other", [("Again", "USER")])
@@ -304,7 +306,7 @@ def test_their_client_forks_and_lists_branches(client: Any) -> None:
     assert [len(turn) for turn in client.get_last_k_turns("m", "alice", "s-1", k=2)]
 
 
-def test_their_client_pages_through_events(client: Any) -> None:
+def test_agentcores_client_pages_through_events(client: Any) -> None:
     for number in range(250):
         client.create_event(
             "m", "alice", "s-1", [(f"word {number}", "USER")], event_timestamp=NOW + timedelta(seconds=number)
@@ -313,7 +315,7 @@ def test_their_client_pages_through_events(client: Any) -> None:
     assert texts(client.list_events("m", "alice", "s-1", max_results=1000)) == [f"word {n}" for n in range(249, -1, -1)]
 
 
-def test_their_client_retrieves_with_filters(client: Any, vault: Vault) -> None:
+def test_agentcores_client_retrieves_with_filters(client: Any, vault: Vault) -> None:
     vault.add("Sushi is due.", "/facts/alice", priority=7)
     vault.add("Sushi is late.", "/facts/alice", priority=3)
     expression = {
@@ -327,8 +329,8 @@ def test_their_client_retrieves_with_filters(client: Any, vault: Vault) -> None:
 # --- events
 
 
-def test_an_event_is_a_line_of_a_log_and_comes_back_as_it_was(data: DataPlane) -> None:
-    made = say(data, "Hello", metadata={"place": {"stringValue": "Porto"}})
+def test_an_event_is_a_line_of_a_log_and_is_returned_unchanged(data: DataPlane) -> None:
+    made = send(data, "Hello", metadata={"place": {"stringValue": "Porto"}})
 
     got = data.get_event(**WHO, eventId=made["eventId"])["event"]
     assert got == made
@@ -337,17 +339,17 @@ def test_an_event_is_a_line_of_a_log_and_comes_back_as_it_was(data: DataPlane) -
     assert "branch" not in got
 
 
-def test_blobs_of_any_kind_are_kept(data: DataPlane) -> None:
+def test_blobs_of_any_type_are_stored(data: DataPlane) -> None:
     payload: list[Any] = [{"blob": b"\x00\xff"}, {"blob": {"a": [1, None]}}, {"json": {"content": {"b": 2}}}]
     made = data.create_event(**WHO, payload=payload, eventTimestamp=NOW)["event"]
 
     assert data.get_event(**WHO, eventId=made["eventId"])["event"]["payload"] == payload
 
 
-def test_the_newest_event_comes_first_and_a_filter_is_heeded(data: DataPlane) -> None:
-    say(data, "second", minutes=2, metadata={"kind": {"stringValue": "x"}})
-    say(data, "first", minutes=1, metadata={"kind": {"stringValue": "y"}})
-    say(data, "third", minutes=3)
+def test_events_are_listed_newest_first_and_filtered(data: DataPlane) -> None:
+    send(data, "second", minutes=2, metadata={"kind": {"stringValue": "x"}})
+    send(data, "first", minutes=1, metadata={"kind": {"stringValue": "y"}})
+    send(data, "third", minutes=3)
 
     def listed(*wanted: Any) -> list[str]:
         return texts(data.list_events(**WHO, filter={"eventMetadata": list(wanted)})["events"])
@@ -363,16 +365,16 @@ def test_the_newest_event_comes_first_and_a_filter_is_heeded(data: DataPlane) ->
         listed({**left, "operator": "LIKE", **right})
 
 
-def test_the_same_token_again_is_the_same_event(data: DataPlane) -> None:
-    one, two = (say(data, "Hello", clientToken="t-1") for _ in range(2))
+def test_a_repeated_client_token_returns_the_same_event(data: DataPlane) -> None:
+    one, two = (send(data, "Hello", clientToken="t-1") for _ in range(2))
 
     assert one == two
     assert texts(data.list_events(**WHO)["events"]) == ["Hello"]
 
 
-def test_a_deleted_event_leaves_nothing_behind(data: DataPlane, vault: Vault) -> None:
-    event = say(data, "xyzzyplugh")
-    say(data, "stays")
+def test_nothing_of_a_deleted_event_is_left_in_the_vault(data: DataPlane, vault: Vault) -> None:
+    event = send(data, "xyzzyplugh")
+    send(data, "stays")
 
     assert data.delete_event(**WHO, eventId=event["eventId"]) == {"eventId": event["eventId"]}
     assert texts(data.list_events(**WHO)["events"]) == ["stays"]
@@ -383,21 +385,21 @@ def test_a_deleted_event_leaves_nothing_behind(data: DataPlane, vault: Vault) ->
 
 def test_pages_and_tokens(data: DataPlane) -> None:
     for number in range(5):
-        say(data, f"word {number}", minutes=number)
+        send(data, f"word {number}", minutes=number)
     first = data.list_events(**WHO, maxResults=2)
     second = data.list_events(**WHO, maxResults=2, nextToken=first["nextToken"])
     third = data.list_events(**WHO, maxResults=2, nextToken=second["nextToken"])
 
     assert texts(first["events"] + second["events"] + third["events"]) == [f"word {n}" for n in (4, 3, 2, 1, 0)]
     assert "nextToken" not in third
-    for odd in ({"maxResults": 0}, {"maxResults": True}, {"nextToken": "x"}):
+    for given in ({"maxResults": 0}, {"maxResults": True}, {"nextToken": "x"}):
         with pytest.raises(ClientError, match="ValidationException"):
-            data.list_events(**WHO, **odd)
+            data.list_events(**WHO, **given)
 
 
 def test_actors_and_sessions_are_listed(data: DataPlane) -> None:
     for actor, session in (("alice", "s-1"), ("alice", "s-2"), ("bob", "s-2")):
-        say(data, "Hello", actorId=actor, sessionId=session)
+        send(data, "Hello", actorId=actor, sessionId=session)
 
     assert [one["actorId"] for one in data.list_actors(memoryId="m")["actorSummaries"]] == ["alice", "bob"]
     listed = data.list_sessions(memoryId="m", actorId="alice")["sessionSummaries"]
@@ -406,13 +408,13 @@ def test_actors_and_sessions_are_listed(data: DataPlane) -> None:
     assert data.list_sessions(memoryId="m", actorId="nobody")["sessionSummaries"] == []
 
 
-def test_a_branch_needs_a_beginning(data: DataPlane) -> None:
-    say(data, "Hello")
+def test_a_new_branch_needs_a_root_event(data: DataPlane) -> None:
+    send(data, "Hello")
 
     with pytest.raises(ClientError, match="rootEventId"):
-        say(data, "Other", branch={"name": "other"})
+        send(data, "Other", branch={"name": "other"})
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
-        say(data, "Other", branch={"name": "other", "rootEventId": "nowhere"})
+        send(data, "Other", branch={"name": "other", "rootEventId": "nowhere"})
     assert data.list_events(**WHO, filter={"branch": {"name": "other"}})["events"] == []
 
 
@@ -423,7 +425,7 @@ def record(text: str, place: str = "/facts/alice", **more: Any) -> dict[str, Any
     return {"requestIdentifier": text, "namespaces": [place], "content": {"text": text}, "timestamp": NOW, **more}
 
 
-def test_a_batch_has_a_result_for_each(data: DataPlane, vault: Vault) -> None:
+def test_a_batch_returns_one_result_per_record(data: DataPlane, vault: Vault) -> None:
     made = data.batch_create_memory_records(
         memoryId="m",
         records=[
@@ -464,7 +466,7 @@ def test_records_are_changed_moved_and_deleted_in_batches(data: DataPlane, vault
     assert [memory.id for memory in vault.list()] == [two]
 
 
-def test_a_record_is_got_listed_and_deleted(data: DataPlane, vault: Vault) -> None:
+def test_a_record_can_be_read_listed_and_deleted(data: DataPlane, vault: Vault) -> None:
     kept = vault.add("Kept.", "/facts/alice", type="fact", tags=["a"], importance=3)
     vault.add("Below.", "/facts/alice/deep")
     got = data.get_memory_record(memoryId="m", memoryRecordId=kept.id)["memoryRecord"]
@@ -489,14 +491,14 @@ def test_a_record_is_got_listed_and_deleted(data: DataPlane, vault: Vault) -> No
         data.list_memory_records(memoryId="m")
 
 
-def test_a_filter_that_cannot_be_is_refused(data: DataPlane) -> None:
-    odd = {"left": {"metadataKey": "priority"}, "operator": "LIKE", "right": {"metadataValue": {"stringValue": "x"}}}
+def test_an_invalid_filter_is_refused(data: DataPlane) -> None:
+    given = {"left": {"metadataKey": "priority"}, "operator": "LIKE", "right": {"metadataValue": {"stringValue": "x"}}}
 
     with pytest.raises(ClientError, match="unknown operator 'LIKE'"):
-        data.list_memory_records(memoryId="m", namespacePath="/", metadataFilters=[odd])
+        data.list_memory_records(memoryId="m", namespacePath="/", metadataFilters=[given])
 
 
-def test_names_that_no_directory_has_are_found_again(data: DataPlane, vault: Vault) -> None:
+def test_names_that_are_not_valid_directory_names_are_found_again(data: DataPlane, vault: Vault) -> None:
     data.batch_create_memory_records(memoryId="m", records=[record("Tea.", "/facts/user:42 %")])
 
     found = data.list_memory_records(memoryId="m", namespace="/facts/user:42 %/")["memoryRecordSummaries"]
@@ -514,32 +516,32 @@ def test_a_score_is_the_relevance_of_a_search(data: DataPlane, vault: Vault) -> 
     assert found["score"] == vault.search("sushi with tuna for lunch")[0].relevance
 
 
-# --- the vault in the place of a session
+# --- the vault in place of a boto3 session
 
 
-def test_no_other_service_is_there(core: AgentCoreVault) -> None:
+def test_another_service_is_refused(core: AgentCoreVault) -> None:
     with pytest.raises(InvalidSetupError, match="service 's3'"):
         core.client("s3")
 
 
-def test_what_is_wrong_with_strategies_is_said_at_once(vault: Vault) -> None:
+def test_an_invalid_strategy_is_refused_on_creation(vault: Vault) -> None:
     with pytest.raises(InvalidSetupError, match=r"strategies\[0\]"):
         AgentCoreVault(vault, strategies=["facts"])  # type: ignore[list-item]
 
 
-def test_a_vault_may_be_a_path(tmp_path: Path) -> None:
+def test_a_vault_can_be_a_path(tmp_path: Path) -> None:
     Vault.init(tmp_path / "notes")
     with AgentCoreVault(tmp_path / "notes") as core:
-        say(core.data, "Hello")
+        send(core.data, "Hello")
 
     assert texts(AgentCoreVault(tmp_path / "notes").data.list_events(**WHO)["events"]) == ["Hello"]
 
 
-# --- what cannot be, and what others do meanwhile
+# --- invalid input and concurrent changes
 
 
-class Each:
-    """A strategy that makes a fact of every message."""
+class EveryMessage:
+    """A strategy that makes one fact from each message."""
 
     name, namespace, type = "each", "/facts/{actorId}", "fact"
 
@@ -562,7 +564,7 @@ class Each:
         [{"blob": 1}, {"blob": object()}],
     ],
 )
-def test_a_payload_that_cannot_be_is_refused_and_nothing_is_written(data: DataPlane, payload: Any) -> None:
+def test_an_invalid_payload_is_refused_and_nothing_is_written(data: DataPlane, payload: Any) -> None:
     with pytest.raises(ClientError, match="ValidationException"):
         data.create_event(**WHO, payload=payload, eventTimestamp=NOW)
     with pytest.raises(ClientError, match="ValidationException"):
@@ -571,21 +573,21 @@ def test_a_payload_that_cannot_be_is_refused_and_nothing_is_written(data: DataPl
     assert data.list_events(**WHO)["events"] == []
 
 
-def test_a_line_that_is_no_event_of_theirs_is_in_nobodys_way(vault: Vault) -> None:
-    odd = [{"conversational": {"content": "text"}}, 5, {"conversational": {"content": {"text": '{"message": 1}'}}}]
-    SessionLog(vault, "s-1", "alice", actor="alice").append_payload(odd)
+def test_lines_of_other_kinds_do_not_break_event_operations(vault: Vault) -> None:
+    given = [{"conversational": {"content": "text"}}, 5, {"conversational": {"content": {"text": '{"message": 1}'}}}]
+    SessionLog(vault, "s-1", "alice", actor="alice").append_payload(given)
 
-    with AgentCoreVault(vault, strategies=[Each()]) as core:
-        say(core.data, '{"message": {"role": "user", "content": 5}}')
-        say(core.data, "fine", minutes=1)
+    with AgentCoreVault(vault, strategies=[EveryMessage()]) as core:
+        send(core.data, '{"message": {"role": "user", "content": 5}}')
+        send(core.data, "fine", minutes=1)
     assert "fine" in [memory.body.strip() for memory in vault.list("/facts/alice")]
 
 
 @pytest.mark.parametrize("actor", ["team/alice", "a/b/c", "/x", "Team"])
-def test_an_actor_of_any_name_finds_what_was_distilled_from_its_words(vault: Vault, actor: str) -> None:
+def test_an_actor_with_any_name_finds_the_memories_distilled_from_its_messages(vault: Vault, actor: str) -> None:
     vault.add("The code of another is 98.", "/facts/team/alice")
-    with AgentCoreVault(vault, strategies=[Each()]) as core:
-        say(core.data, "My code is 99.", actorId=actor)
+    with AgentCoreVault(vault, strategies=[EveryMessage()]) as core:
+        send(core.data, "My code is 99.", actorId=actor)
         core.flush()
         for name in ("namespace", "namespacePath"):
             place: dict[str, Any] = {"memoryId": "m", name: f"/facts/{actor}"}
@@ -599,11 +601,11 @@ def test_an_actor_of_any_name_finds_what_was_distilled_from_its_words(vault: Vau
         assert not [one for one in vault.list("/facts") if "99" in one.body]
 
 
-def test_pages_tell_no_event_twice_while_others_come_and_go(data: DataPlane) -> None:
-    made = [say(data, str(number), minutes=number) for number in range(6)]
+def test_no_event_is_on_two_pages_while_others_are_added_and_deleted(data: DataPlane) -> None:
+    made = [send(data, str(number), minutes=number) for number in range(6)]
 
     first = data.list_events(**WHO, maxResults=2)
-    say(data, "later", minutes=9)
+    send(data, "later", minutes=9)
     data.delete_event(**WHO, eventId=made[4]["eventId"])
     second = data.list_events(**WHO, maxResults=2, nextToken=first["nextToken"])
     third = data.list_events(**WHO, maxResults=2, nextToken=second["nextToken"])
@@ -620,8 +622,8 @@ def test_all_records_are_listed_page_by_page_while_they_are_deleted(data: DataPl
     answer: dict[str, Any] = {"nextToken": None}
 
     while "nextToken" in answer:
-        asked: dict[str, Any] = {"memoryId": "m", "namespace": "/facts/alice", "maxResults": 100}
-        answer = data.list_memory_records(**asked, nextToken=answer["nextToken"])
+        request: dict[str, Any] = {"memoryId": "m", "namespace": "/facts/alice", "maxResults": 100}
+        answer = data.list_memory_records(**request, nextToken=answer["nextToken"])
         listed += [one["memoryRecordId"] for one in answer["memoryRecordSummaries"]]
         if len(listed) == 100:
             for one in listed:
@@ -630,21 +632,21 @@ def test_all_records_are_listed_page_by_page_while_they_are_deleted(data: DataPl
 
 
 @pytest.mark.parametrize("token", ["", "x", "9" * 5_000, "\u0663", 5, "2026-11-15"])
-def test_a_token_that_is_none_is_refused(data: DataPlane, token: Any) -> None:
-    say(data, "x")
+def test_an_invalid_token_is_refused(data: DataPlane, token: Any) -> None:
+    send(data, "x")
 
     calls: list[tuple[Any, dict[str, Any]]] = [
         (data.list_events, WHO),
         (data.list_actors, {"memoryId": "m"}),
         (data.list_memory_records, {"memoryId": "m", "namespace": "/facts"}),
     ]
-    for call, asked in calls:
+    for call, request in calls:
         with pytest.raises(ClientError, match=r"ValidationException.*nextToken"):
-            call(**asked, nextToken=token)
+            call(**request, nextToken=token)
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "given",
     [
         "x",
         {"operator": "EXISTS"},
@@ -652,30 +654,33 @@ def test_a_token_that_is_none_is_refused(data: DataPlane, token: Any) -> None:
         {"operator": "EQUALS_TO", "left": {"metadataKey": "a"}, "right": {}},
     ],
 )
-def test_a_filter_without_its_parts_is_refused(data: DataPlane, odd: Any) -> None:
+def test_an_incomplete_filter_is_refused(data: DataPlane, given: Any) -> None:
     with pytest.raises(ClientError, match=r"ValidationException.*eventMetadata"):
-        data.list_events(**WHO, filter={"eventMetadata": [odd]})
+        data.list_events(**WHO, filter={"eventMetadata": [given]})
     with pytest.raises(ClientError, match=r"ValidationException.*metadataFilters"):
-        data.list_memory_records(memoryId="m", namespace="/facts", metadataFilters=[odd])
+        data.list_memory_records(memoryId="m", namespace="/facts", metadataFilters=[given])
 
 
-def test_messages_of_two_processes_have_numbers_of_their_own(vault: Vault) -> None:
-    with AgentCoreVault(vault, strategies=[Each()]) as one, AgentCoreVault(vault, strategies=[Each()]) as two:
+def test_messages_of_two_processes_have_unique_numbers(vault: Vault) -> None:
+    with (
+        AgentCoreVault(vault, strategies=[EveryMessage()]) as one,
+        AgentCoreVault(vault, strategies=[EveryMessage()]) as two,
+    ):
         for minutes, (core, text) in enumerate([(one, "tea"), (two, "rice"), (two, "tuna"), (one, "soup")]):
-            say(core.data, f"Said {text}.", minutes=minutes)
+            send(core.data, f"Said {text}.", minutes=minutes)
 
     words = ("tea", "rice", "tuna", "soup")
     sources = {memory.body.strip(): memory.header.source for memory in vault.list("/facts/alice")}
     assert sources == {f"Said {text}.": f"session s-1, message {number}" for number, text in enumerate(words)}
 
 
-def test_an_event_that_is_deleted_before_it_is_distilled_is_not(vault: Vault) -> None:
-    with AgentCoreVault(vault, strategies=[Each()]) as core:
-        say(core.data, "First.")
-        gone = say(core.data, "My PIN is 1234.", minutes=1)
+def test_an_event_deleted_before_distillation_is_not_distilled(vault: Vault) -> None:
+    with AgentCoreVault(vault, strategies=[EveryMessage()]) as core:
+        send(core.data, "First.")
+        gone = send(core.data, "My PIN is 1234.", minutes=1)
         core.data.delete_event(**WHO, eventId=gone["eventId"])
         assert all(b"1234" not in path.read_bytes() for path in vault.root.rglob("*") if path.is_file())
-        say(core.data, "Third.", minutes=2)
+        send(core.data, "Third.", minutes=2)
 
     sources = {memory.body.strip(): memory.header.source for memory in vault.list("/facts/alice")}
     assert sources == {"First.": "session s-1, message 0", "Third.": "session s-1, message 2"}

@@ -1,4 +1,4 @@
-"""What ours does better than the manager it stands for: each scenario holds with ours, and fails with Strands' own."""
+"""Where memfs is better than Strands' own manager: each scenario passes with memfs, and fails with Strands' own."""
 
 import asyncio
 import itertools
@@ -23,12 +23,12 @@ import memfs.integrations.strands as ours
 from memfs import Vault
 from memfs.integrations.strands import ScriptedModel, VaultStore
 
-LIMIT = 30  # seconds that any wait may take
+WAIT_SECONDS = 30  # the limit of any wait
 Scenario = Callable[..., None]
 
 
-def both(scenario: Scenario) -> Callable[[Path], None]:
-    """A test that a scenario holds with ours, and that with the reference it does not."""
+def passes_only_with_memfs(scenario: Scenario) -> Callable[[Path], None]:
+    """Return a test that a scenario passes with memfs, and fails with Strands' own manager."""
 
     def test(tmp_path: Path) -> None:
         scenario(ours, tmp_path / "ours")
@@ -38,8 +38,8 @@ def both(scenario: Scenario) -> Callable[[Path], None]:
     return test
 
 
-class Kept:
-    """A store that keeps what it is handed; `hold` makes a save wait, and `fails` makes writes fail."""
+class RecordingStore:
+    """A store that records its writes; `hold` makes a save wait, and `fails` are the writes that fail."""
 
     description, max_search_results, writable = None, None, True
 
@@ -48,22 +48,22 @@ class Kept:
         self.saved: list[str] = []
         self.found: list[Any] = []
         self.hold: asyncio.Event | None = None
-        self.began = 0
+        self.started = 0
         self._fails, self._writes = fails, itertools.count()
 
     async def search(self, query: str, options: Any = None) -> list[Any]:
         return self.found[: (options or {}).get("max_search_results", 3)]
 
 
-class Turns(Kept):
+class Turns(RecordingStore):
     async def add_messages(self, messages: Any, context: Any = None) -> None:
-        self.began += 1
+        self.started += 1
         if self.hold is not None:
             await self.hold.wait()
         self.saved += [block["text"] for message in messages for block in message["content"]]
 
 
-class Facts(Kept):
+class Facts(RecordingStore):
     async def add(self, content: str, metadata: Any = None) -> None:
         if self.hold is not None:
             await asyncio.sleep(0.05)
@@ -80,14 +80,14 @@ def agent(manager: Any, *replies: Any) -> Agent:
     return Agent(model=model(*replies), memory_manager=manager, callback_handler=None)
 
 
-def asked_of(one: Agent) -> str:
-    """What the agent's model was asked first."""
+def first_prompt_of(one: Agent) -> str:
+    """Return the first prompt of the agent's model."""
     assert isinstance(one.model, ScriptedModel)
     return one.model.calls[0].text
 
 
 def make_store(memory: ModuleType, root: Path, **options: Any) -> Any:
-    """The file store of each side."""
+    """Return the file store of memfs, or of Strands."""
     if memory is ours:
         return VaultStore(Vault.init(root), "/facts", **options)
     return FileMemoryStore(storage=LocalFileStorage(str(root)), name="facts", writable=True, **options)
@@ -97,7 +97,7 @@ def texts(root: Path) -> str:
     return "\n".join(file.read_text() for file in sorted(root.rglob("*.*")) if ".memfs" not in file.parts)
 
 
-# --- losing nothing
+# --- no lost writes
 
 
 def _a_cancelled_save(memory: ModuleType, _: Path) -> None:
@@ -109,9 +109,9 @@ def _a_cancelled_save(memory: ModuleType, _: Path) -> None:
         store.hold = asyncio.Event() if hold else None
         await one.invoke_async(words)
         if hold:
-            await asyncio.sleep(0)  # the save begins, and the loop is closed on it
+            await asyncio.sleep(0)  # the save starts, and its event loop is closed
         else:
-            await asyncio.wait_for(manager.flush(), LIMIT)
+            await asyncio.wait_for(manager.flush(), WAIT_SECONDS)
 
     asyncio.run(call("the first words", hold=True))
     asyncio.run(call("the second words", hold=False))
@@ -148,14 +148,14 @@ def _two_agents(memory: ModuleType, _: Path) -> None:
     assert {"from the first", "from the second"} <= set(store.saved)
 
 
-def _the_cadence(memory: ModuleType, root: Path) -> None:
-    extraction = {"trigger": memory.IntervalTrigger(turns=5), "extractor": memory.ModelExtractor(asked := model())}
+def _the_trigger_interval(memory: ModuleType, root: Path) -> None:
+    extraction = {"trigger": memory.IntervalTrigger(turns=5), "extractor": memory.ModelExtractor(used_model := model())}
     store = VaultStore(Vault.init(root), "/facts", extraction=extraction)
     one = agent(memory.MemoryManager([store]), *["fine"] * 5)
     for number in range(5):
         one(f"words {number}")
 
-    assert len(asked.calls) == 1
+    assert len(used_model.calls) == 1
 
 
 CRASH = """
@@ -181,13 +181,13 @@ def _a_crash(memory: ModuleType, root: Path) -> None:
     Vault.init(root)
     killed = subprocess.run([sys.executable, "-c", CRASH, memory.__name__, str(root)], timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    extractor = memory.ModelExtractor(asked := model())
+    extractor = memory.ModelExtractor(used_model := model())
     store = VaultStore(Vault(root), "/facts", extraction={"extractor": extractor})
     with agent(memory.MemoryManager([store]), "fine") as one:
         one("hello again")
 
-    said = "\n".join(call.text for call in asked.calls)
-    assert all(f"turn {number}" in said for number in range(7))
+    prompts = "\n".join(call.text for call in used_model.calls)
+    assert all(f"turn {number}" in prompts for number in range(7))
 
 
 def _a_partial_failure(memory: ModuleType, root: Path) -> None:
@@ -212,7 +212,7 @@ def _a_partial_failure(memory: ModuleType, root: Path) -> None:
     assert texts(root).count("Alice likes tea.") == texts(root).count("Bob likes milk.") == 1
 
 
-# --- understanding
+# --- extraction
 
 
 def _prose_from_the_model(memory: ModuleType, root: Path) -> None:
@@ -225,24 +225,27 @@ def _prose_from_the_model(memory: ModuleType, root: Path) -> None:
 
 
 def _a_fact_across_turns(memory: ModuleType, root: Path) -> None:
-    extraction = {"trigger": memory.InvocationTrigger(), "extractor": memory.ModelExtractor(asked := model())}
+    extraction = {"trigger": memory.InvocationTrigger(), "extractor": memory.ModelExtractor(used_model := model())}
     store = VaultStore(Vault.init(root), "/facts", extraction=extraction)
     one = agent(memory.MemoryManager([store]), "fine", "fine")
     one("A friend of mine moves to Rome.")
     one("His name is Bob.")
 
-    assert "A friend of mine" in asked.calls[1].text
-    assert "His name is Bob" in asked.calls[1].text
+    assert "A friend of mine" in used_model.calls[1].text
+    assert "His name is Bob" in used_model.calls[1].text
 
 
 def _a_fact_that_changed(memory: ModuleType, root: Path) -> None:
     answer = '[{"content": "Alice lives in Paris.", "action": "supersede", "target": 1}]'
-    extraction = {"trigger": memory.InvocationTrigger(), "extractor": memory.ModelExtractor(asked := model(answer))}
+    extraction = {
+        "trigger": memory.InvocationTrigger(),
+        "extractor": memory.ModelExtractor(used_model := model(answer)),
+    }
     store = VaultStore(vault := Vault.init(root), "/facts", extraction=extraction)
     old = vault.add("Alice lives in Rome.", namespace="/facts")
     agent(memory.MemoryManager([store]), "fine")("I live in Paris now, no longer in Rome.")
 
-    assert "Alice lives in Rome." in asked.calls[0].text
+    assert "Alice lives in Rome." in used_model.calls[0].text
     assert [hit.memory.body.strip() for hit in vault.search("where does Alice live")] == ["Alice lives in Paris."]
     assert vault.read(old.id).header.valid_until is not None
     assert vault.search("Alice")[0].memory.header.supersedes == (f"[[{old.path.removesuffix('.md')}]]",)
@@ -268,14 +271,14 @@ def _a_recall_loop(memory: ModuleType, root: Path) -> None:
     assert len(vault.list()) == 1
 
 
-# --- telling
+# --- injection
 
 
-def _told(memory: ModuleType, store: Any, words: str, **injection: Any) -> str:
+def _injected_text(memory: ModuleType, store: Any, words: str, **injection: Any) -> str:
     one = agent(memory.MemoryManager([store], injection=injection or True), "fine")
     one(words)
-    shown = asked_of(one)
-    return str(shown).partition("<memory>")[2].partition("</memory>")[0]
+    prompt = first_prompt_of(one)
+    return str(prompt).partition("<memory>")[2].partition("</memory>")[0]
 
 
 def _prompts_about_something_else(memory: ModuleType, root: Path) -> None:
@@ -283,32 +286,32 @@ def _prompts_about_something_else(memory: ModuleType, root: Path) -> None:
     for file in sorted((Path(__file__).parents[2] / "example-vault").rglob("*.md")):
         asyncio.run(store.add(file.read_text().rpartition("---\n")[2].strip() or file.stem))
 
-    told = [question for question in CODING if _told(memory, store, question)]
+    injected = [question for question in CODING if _injected_text(memory, store, question)]
 
     assert len(CODING) == 20
-    assert len(told) <= 2
+    assert len(injected) <= 2
 
 
 def _a_long_memory(memory: ModuleType, root: Path) -> None:
     store = make_store(memory, root)
     asyncio.run(store.add("Alice likes tea. " + "And so on. " * 55_000))
 
-    told = _told(memory, store, "Does Alice like tea?")
+    injected = _injected_text(memory, store, "Does Alice like tea?")
 
-    assert "Alice likes tea." in told
-    assert len(told) < 10_000
-    assert "cut: " in told
+    assert "Alice likes tea." in injected
+    assert len(injected) < 10_000
+    assert "cut: " in injected
 
 
 def _a_second_store(memory: ModuleType, _: Path) -> None:
-    first, second = Kept("first"), Kept("second")
+    first, second = RecordingStore("first"), RecordingStore("second")
     first.writable = second.writable = False
     first.found = [memory.MemoryEntry(content=f"fact {number}") for number in range(5)]
     second.found = [memory.MemoryEntry(content="the one that matters")]
     one = agent(memory.MemoryManager([first, second]), "fine")
     one("Tell me.")
 
-    assert "the one that matters" in asked_of(one)
+    assert "the one that matters" in first_prompt_of(one)
 
 
 # --- settings
@@ -329,21 +332,21 @@ def _typos_and_clashes(memory: ModuleType, _: Path) -> None:
         memory.MemoryManager([Facts(extraction={"triggers": []})])
 
 
-test_a_cancelled_save_loses_nothing_and_later_ones_go_on = both(_a_cancelled_save)
-test_an_accepted_fact_is_there_after_a_flush = both(_an_accepted_fact)
-test_two_agents_of_one_manager_keep_their_turns = both(_two_agents)
-test_synchronous_calls_keep_the_cadence = both(_the_cadence)
-test_turns_that_were_pending_at_a_kill_are_extracted_at_the_next_start = both(_a_crash)
-test_a_batch_that_failed_in_part_is_there_once = both(_a_partial_failure)
-test_prose_in_place_of_facts_is_asked_for_again = both(_prose_from_the_model)
-test_the_turns_before_are_there_to_understand_a_fact = both(_a_fact_across_turns)
-test_a_fact_that_changed_takes_the_place_of_the_old_one = both(_a_fact_that_changed)
-test_a_forgotten_fact_stays_forgotten = both(_a_forgotten_fact)
-test_what_was_told_from_memory_is_not_remembered_again = both(_a_recall_loop)
-test_prompts_about_something_else_are_told_nothing = both(_prompts_about_something_else)
-test_a_memory_of_600_000_characters_is_told_in_part = both(_a_long_memory)
-test_no_store_starves_another = both(_a_second_store)
-test_typos_and_clashes_are_errors = both(_typos_and_clashes)
+test_a_cancelled_save_loses_nothing_and_later_saves_work = passes_only_with_memfs(_a_cancelled_save)
+test_an_accepted_fact_is_stored_after_a_flush = passes_only_with_memfs(_an_accepted_fact)
+test_two_agents_of_one_manager_keep_their_turns = passes_only_with_memfs(_two_agents)
+test_synchronous_calls_respect_the_trigger_interval = passes_only_with_memfs(_the_trigger_interval)
+test_pending_turns_of_a_killed_process_are_extracted_at_the_next_start = passes_only_with_memfs(_a_crash)
+test_a_partly_failed_batch_is_stored_once = passes_only_with_memfs(_a_partial_failure)
+test_a_reply_in_prose_is_requested_again = passes_only_with_memfs(_prose_from_the_model)
+test_earlier_turns_are_context_for_a_fact = passes_only_with_memfs(_a_fact_across_turns)
+test_a_changed_fact_replaces_the_old_one = passes_only_with_memfs(_a_fact_that_changed)
+test_a_forgotten_fact_stays_forgotten = passes_only_with_memfs(_a_forgotten_fact)
+test_injected_memories_are_not_stored_again = passes_only_with_memfs(_a_recall_loop)
+test_unrelated_prompts_get_no_memories = passes_only_with_memfs(_prompts_about_something_else)
+test_a_memory_of_600_000_characters_is_shortened = passes_only_with_memfs(_a_long_memory)
+test_no_store_crowds_out_another = passes_only_with_memfs(_a_second_store)
+test_typos_and_clashes_are_errors = passes_only_with_memfs(_typos_and_clashes)
 
 
 def test_a_model_cannot_choose_a_namespace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -386,14 +389,14 @@ with Agent(model=ScriptedModel(itertools.repeat("fine")), memory_manager=MemoryM
 """
 
 
-def test_four_processes_with_an_agent_each_keep_200_facts_of_one_topic(tmp_path: Path) -> None:
+def test_four_processes_keep_200_facts_about_one_topic(tmp_path: Path) -> None:
     vault = Vault.init(tmp_path / "vault")
     agents = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(vault.root), str(number)], stderr=subprocess.PIPE)
         for number in range(4)
     ]
     for process in agents:
-        _, said = process.communicate(timeout=300)
-        assert process.returncode == 0, said.decode()
+        _, output = process.communicate(timeout=300)
+        assert process.returncode == 0, output.decode()
 
     assert len({memory.body for memory in vault.list("/facts/alice")}) == 200

@@ -32,23 +32,23 @@ from memfs.integrations.strands import (
     VaultStore,
 )
 
-LIMIT = 30  # seconds that any wait may take
+WAIT_SECONDS = 30  # the limit of any wait
 
 
-class Words:
-    """An extractor that takes the user's words for facts, and keeps what it was given."""
+class UserTextExtractor:
+    """An extractor that returns the user's texts as facts, and records its batches."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
 
     async def extract(self, messages: Any, context: Any = None) -> list[ExtractionResult]:
-        said = [block["text"] for one in messages if one["role"] == "user" for block in one["content"]]
-        self.batches.append(said)
-        return [ExtractionResult(text) for text in said]
+        texts = [block["text"] for one in messages if one["role"] == "user" for block in one["content"]]
+        self.batches.append(texts)
+        return [ExtractionResult(text) for text in texts]
 
 
-def talker(*replies: Any) -> ScriptedModel:
-    """A model that says these, and then ok for ever."""
+def endless_model(*replies: Any) -> ScriptedModel:
+    """Return a model with these replies, and then "ok" forever."""
     return ScriptedModel(itertools.chain(replies, itertools.repeat("ok")))
 
 
@@ -56,7 +56,7 @@ def fact(text: str) -> str:
     return json.dumps([{"content": text}])
 
 
-def make(model: Any, manager: Any = None, **options: Any) -> Agent:
+def make_agent(model: Any, manager: Any = None, **options: Any) -> Agent:
     return Agent(model=model, memory_manager=manager, callback_handler=None, **options)
 
 
@@ -64,20 +64,20 @@ def bodies(vault: Vault, namespace: str = "/facts") -> set[str]:
     return {found.body.strip() for found in vault.list(namespace)}
 
 
-def words_of(messages: Any) -> str:
+def as_json(messages: Any) -> str:
     return json.dumps(messages, ensure_ascii=False)
 
 
 @pytest.fixture
-def turns(vault: Vault) -> Iterator[Callable[..., tuple[MemoryManager, Words]]]:
-    """Make a manager that saves the user's words, after so many turns, in a store of a vault."""
+def make_manager(vault: Vault) -> Iterator[Callable[..., tuple[MemoryManager, UserTextExtractor]]]:
+    """Yield a function that makes a manager, which saves the user's texts after a number of turns in a vault."""
     made: list[MemoryManager] = []
 
-    def manager(every: int = 1, **options: Any) -> tuple[MemoryManager, Words]:
-        words = Words()
-        store = VaultStore(vault, "/facts", extraction={"trigger": IntervalTrigger(every), "extractor": words})
+    def manager(every: int = 1, **options: Any) -> tuple[MemoryManager, UserTextExtractor]:
+        extractor = UserTextExtractor()
+        store = VaultStore(vault, "/facts", extraction={"trigger": IntervalTrigger(every), "extractor": extractor})
         made.append(MemoryManager([store], injection=False, **options))
-        return made[-1], words
+        return made[-1], extractor
 
     yield manager
     for one in made:
@@ -92,7 +92,7 @@ def test_every_name_of_strands_memory_is_there() -> None:
     assert all(hasattr(memory, name) for name in memory.__all__)
 
 
-def test_an_error_of_several_stores_is_caught_as_ours_and_as_theirs() -> None:
+def test_an_error_of_several_stores_is_a_subclass_of_both_aggregate_errors() -> None:
     from memfs.errors import AggregateMemoryError
 
     error = memory.AggregateMemoryError("adding failed", [ValueError("disk full")])
@@ -102,7 +102,7 @@ def test_an_error_of_several_stores_is_caught_as_ours_and_as_theirs() -> None:
     assert "disk full" in str(error)
 
 
-def test_methods_inherited_from_their_protocol_are_no_capabilities() -> None:
+def test_methods_inherited_from_strands_protocol_are_not_capabilities() -> None:
     class Readable(strands.memory.MemoryStore):
         def __init__(self) -> None:
             self.name, self.description, self.max_search_results = "readable", None, None
@@ -127,7 +127,7 @@ def test_a_typo_in_the_settings_is_an_error() -> None:
         MemoryManager([InMemoryStore()], injection={"max_results": 3})
 
 
-def test_no_stores_are_none_in_a_search_and_all_for_a_tool() -> None:
+def test_an_empty_list_of_stores_means_none_in_a_search_and_all_for_a_tool() -> None:
     store = InMemoryStore()
     manager = MemoryManager([store])
     wait(store.add("Alice likes tea."))
@@ -139,16 +139,16 @@ def test_no_stores_are_none_in_a_search_and_all_for_a_tool() -> None:
 # --- tools
 
 
-def results(agent: Agent) -> list[tuple[str, Any]]:
-    """What tools told the model: status, and the answer or the error."""
-    said: list[tuple[str, Any]] = []
+def tool_results(agent: Agent) -> list[tuple[str, Any]]:
+    """Return the tool results in a conversation: the status, and the result or the error."""
+    results: list[tuple[str, Any]] = []
     for message in agent.messages:
         for block in message["content"]:
             if "toolResult" in block:
                 text = block["toolResult"]["content"][0]["text"]
                 status = block["toolResult"]["status"]
-                said.append((status, json.loads(text) if status == "success" else text))
-    return said
+                results.append((status, json.loads(text) if status == "success" else text))
+    return results
 
 
 def test_a_model_adds_and_searches(vault: Vault) -> None:
@@ -159,11 +159,11 @@ def test_a_model_adds_and_searches(vault: Vault) -> None:
             "She likes tea.",
         ]
     )
-    agent = make(model, MemoryManager([VaultStore(vault, "/facts/alice")], add_tool_config=True))
+    agent = make_agent(model, MemoryManager([VaultStore(vault, "/facts/alice")], add_tool_config=True))
 
     agent("Remember that, and tell me what Alice drinks.")
 
-    added, found = results(agent)
+    added, found = tool_results(agent)
     assert added == ("success", {"stored": 2})
     assert [one["content"] for one in found[1]] == ["Alice likes tea."]
     assert bodies(vault) == {"Alice likes tea.", "Alice has a cat."}
@@ -185,11 +185,11 @@ def test_a_model_reads_lists_corrects_and_forgets(vault: Vault) -> None:
     manager = MemoryManager(
         [VaultStore(vault, "/facts")], read_tools=["get", "list"], write_tools=["update", "forget"], injection=False
     )
-    agent = make(model, manager)
+    agent = make_agent(model, manager)
 
     agent("Tidy up.")
 
-    listed, read, updated, forgotten, gone = results(agent)
+    listed, read, updated, forgotten, gone = tool_results(agent)
     assert [one["id"] for one in listed[1]] == [kept.id]
     assert read[1]["content"] == "Alice likes tea."
     assert (updated[0], forgotten[0]) == ("success", "success")
@@ -198,7 +198,7 @@ def test_a_model_reads_lists_corrects_and_forgets(vault: Vault) -> None:
     assert bodies(vault) == set()
 
 
-def test_one_tool_stands_for_all(vault: Vault) -> None:
+def test_one_tool_can_replace_all_others(vault: Vault) -> None:
     model = ScriptedModel(
         [
             {"tool": "memory", "input": {"action": "add", "entries": ["Alice likes tea."]}},
@@ -207,22 +207,22 @@ def test_one_tool_stands_for_all(vault: Vault) -> None:
         ]
     )
     manager = MemoryManager([VaultStore(vault, "/facts")], add_tool_config=True, tools="single")
-    agent = make(model, manager)
+    agent = make_agent(model, manager)
 
     agent("Remember that.")
 
     assert [spec["name"] for spec in model.calls[0].tool_specs] == ["memory"]
-    assert results(agent)[1][1][0]["content"] == "Alice likes tea."
+    assert tool_results(agent)[1][1][0]["content"] == "Alice likes tea."
 
 
-def test_a_wrong_argument_is_told_to_the_model(vault: Vault) -> None:
+def test_an_invalid_argument_is_returned_to_the_model_as_an_error(vault: Vault) -> None:
     model = ScriptedModel([{"tool": "search_memory", "input": {"query": "tea", "namespace": "/bob"}}, "Sorry."])
-    agent = make(model, MemoryManager([VaultStore(vault)]))
+    agent = make_agent(model, MemoryManager([VaultStore(vault)]))
 
     agent("What does Bob like?")
 
-    assert results(agent)[0][0] == "error"
-    assert "unknown argument 'namespace'" in results(agent)[0][1]
+    assert tool_results(agent)[0][0] == "error"
+    assert "unknown argument 'namespace'" in tool_results(agent)[0][1]
 
 
 def test_accepted_facts_are_in_the_vault_after_a_synchronous_call(vault: Vault) -> None:
@@ -234,72 +234,72 @@ def test_accepted_facts_are_in_the_vault_after_a_synchronous_call(vault: Vault) 
 
         agent("Remember that.")
 
-        assert results(agent) == [("success", {"accepted": 1})]
+        assert tool_results(agent) == [("success", {"accepted": 1})]
         assert bodies(vault, f"/facts/{mode}") == {"Alice likes tea."}
 
 
 # --- injection
 
 
-def test_the_model_is_told_and_the_conversation_never_knows(vault: Vault, tmp_path: Path) -> None:
+def test_memories_are_injected_for_the_model_and_not_kept_in_the_conversation(vault: Vault, tmp_path: Path) -> None:
     vault.add("Alice is allergic to peanuts.", namespace="/facts")
-    model = talker()
+    model = endless_model()
     sessions = FileSessionManager("s1", storage_dir=str(tmp_path / "sessions"))
-    agent = make(model, MemoryManager([VaultStore(vault, "/facts")]), session_manager=sessions)
+    agent = make_agent(model, MemoryManager([VaultStore(vault, "/facts")]), session_manager=sessions)
 
     agent("Is Alice allergic to peanuts?")
 
-    assert "<memory>" in words_of(model.calls[0].messages)
-    assert "Alice is allergic to peanuts." in words_of(model.calls[0].messages)
-    assert "<memory>" not in words_of(agent.messages)
+    assert "<memory>" in as_json(model.calls[0].messages)
+    assert "Alice is allergic to peanuts." in as_json(model.calls[0].messages)
+    assert "<memory>" not in as_json(agent.messages)
     stored = [path.read_text(encoding="utf-8") for path in (tmp_path / "sessions").rglob("*.json")]
     assert any("Is Alice allergic" in text for text in stored)
     assert not any("<memory>" in text for text in stored)
 
 
-def test_a_turn_of_a_tool_is_told_nothing_unless_every_turn_is(vault: Vault) -> None:
+def test_a_tool_turn_gets_no_memories_unless_every_turn_does(vault: Vault) -> None:
     vault.add("Alice likes green tea.", namespace="/facts")
     replies: list[Any] = [["Green tea.", {"tool": "search_memory", "input": {"query": "green tea"}}], "Green tea."]
-    told = {}
+    is_injected = {}
     for trigger in ("userTurn", "everyTurn"):
         model = ScriptedModel(replies)
-        make(model, MemoryManager([VaultStore(vault, "/facts")], injection={"trigger": trigger}))("green tea?")
-        told[trigger] = ["<memory>" in words_of(call.messages[-1]) for call in model.calls]
+        make_agent(model, MemoryManager([VaultStore(vault, "/facts")], injection={"trigger": trigger}))("green tea?")
+        is_injected[trigger] = ["<memory>" in as_json(call.messages[-1]) for call in model.calls]
 
-    assert told == {"userTurn": [True, False], "everyTurn": [True, True]}
+    assert is_injected == {"userTurn": [True, False], "everyTurn": [True, True]}
 
 
-def test_a_question_about_something_else_is_told_nothing(vault: Vault) -> None:
+def test_an_unrelated_question_gets_no_memories(vault: Vault) -> None:
     vault.add("Alice is allergic to peanuts.", namespace="/facts")
-    model = talker()
+    model = endless_model()
 
-    make(model, MemoryManager([VaultStore(vault, "/facts")]))("When does the train to Basel leave?")
+    make_agent(model, MemoryManager([VaultStore(vault, "/facts")]))("When does the train to Basel leave?")
 
-    assert "<memory>" not in words_of(model.calls[0].messages)
+    assert "<memory>" not in as_json(model.calls[0].messages)
 
 
 # --- extraction
 
 
-def test_synchronous_calls_keep_the_cadence(vault: Vault) -> None:
+def test_synchronous_calls_respect_the_trigger_interval(vault: Vault) -> None:
     aux = ScriptedModel([fact("Alice likes tea."), fact("Alice has a cat.")])
     manager = MemoryManager([VaultStore(vault, "/facts", extraction=True)])
-    agent = make(talker(), manager, aux_model=aux)
-    asked = []
+    agent = make_agent(endless_model(), manager, aux_model=aux)
+    call_counts = []
     for number in range(10):
         agent(f"This is turn {number}.")
-        asked.append(len(aux.calls))
+        call_counts.append(len(aux.calls))
 
-    assert asked == [0, 0, 0, 0, 1, 1, 1, 1, 1, 2]
+    assert call_counts == [0, 0, 0, 0, 1, 1, 1, 1, 1, 2]
     assert bodies(vault) == {"Alice likes tea.", "Alice has a cat."}
     assert all(f"turn {number}." in aux.calls[0].text for number in range(5))
 
 
 def test_pending_turns_are_on_the_disk_after_each_synchronous_call(
-    vault: Vault, turns: Callable[..., tuple[MemoryManager, Words]]
+    vault: Vault, make_manager: Callable[..., tuple[MemoryManager, UserTextExtractor]]
 ) -> None:
-    manager, _ = turns(5)
-    agent = make(talker(), manager)
+    manager, _ = make_manager(5)
+    agent = make_agent(endless_model(), manager)
 
     agent("Alice likes tea.")
 
@@ -307,28 +307,30 @@ def test_pending_turns_are_on_the_disk_after_each_synchronous_call(
     assert ["Alice likes tea." in log for log in logs] == [True]
 
 
-def test_asynchronous_calls_keep_the_cadence(turns: Callable[..., tuple[MemoryManager, Words]]) -> None:
-    manager, words = turns(5)
-    agent = make(talker(), manager)
+def test_asynchronous_calls_respect_the_trigger_interval(
+    make_manager: Callable[..., tuple[MemoryManager, UserTextExtractor]],
+) -> None:
+    manager, words = make_manager(5)
+    agent = make_agent(endless_model(), manager)
 
     async def talk() -> list[int]:
-        asked = []
+        batch_counts = []
         for number in range(5):
             await agent.invoke_async(f"This is turn {number}.")
-            asked.append(len(words.batches))
+            batch_counts.append(len(words.batches))
         await manager.settle()
-        return [*asked, len(words.batches)]
+        return [*batch_counts, len(words.batches)]
 
     assert asyncio.run(talk())[-1] == 1
     assert words.batches == [[f"This is turn {number}." for number in range(5)]]
 
 
 @pytest.mark.parametrize("end", ["with", "async with", "shutdown", "flush"])
-def test_the_end_of_an_agent_saves_the_rest(
-    vault: Vault, turns: Callable[..., tuple[MemoryManager, Words]], end: str
+def test_the_end_of_an_agent_saves_the_remaining_turns(
+    vault: Vault, make_manager: Callable[..., tuple[MemoryManager, UserTextExtractor]], end: str
 ) -> None:
-    manager, _ = turns(5)
-    agent = make(talker(), manager)
+    manager, _ = make_manager(5)
+    agent = make_agent(endless_model(), manager)
 
     async def leave() -> None:
         async with agent:
@@ -351,10 +353,10 @@ def test_the_end_of_an_agent_saves_the_rest(
     assert manager.pending == 0
 
 
-def test_a_flush_that_a_tool_asks_for_saves_everything(
-    vault: Vault, turns: Callable[..., tuple[MemoryManager, Words]]
+def test_a_flush_called_by_a_tool_saves_everything(
+    vault: Vault, make_manager: Callable[..., tuple[MemoryManager, UserTextExtractor]]
 ) -> None:
-    manager, _ = turns(5)
+    manager, _ = make_manager(5)
 
     @strands.tool
     async def save_now() -> str:
@@ -362,14 +364,14 @@ def test_a_flush_that_a_tool_asks_for_saves_everything(
         await manager.flush()
         return "saved"
 
-    agent = make(ScriptedModel([{"tool": "save_now"}, "ok"]), manager, tools=[save_now])
+    agent = make_agent(ScriptedModel([{"tool": "save_now"}, "ok"]), manager, tools=[save_now])
 
     agent("Alice likes tea.")
 
     assert bodies(vault) == {"Alice likes tea."}
 
 
-def test_a_subclass_with_a_flush_of_its_own_keeps_the_cadence(vault: Vault) -> None:
+def test_a_subclass_that_overrides_flush_respects_the_trigger_interval(vault: Vault) -> None:
     class Counting(MemoryManager):
         flushes = 0
 
@@ -377,10 +379,10 @@ def test_a_subclass_with_a_flush_of_its_own_keeps_the_cadence(vault: Vault) -> N
             self.flushes += 1
             await super().flush()
 
-    words = Words()
+    words = UserTextExtractor()
     store = VaultStore(vault, "/facts", extraction={"trigger": IntervalTrigger(5), "extractor": words})
     manager = Counting([store], injection=False)
-    agent = make(talker(), manager)
+    agent = make_agent(endless_model(), manager)
 
     agent("Alice likes tea.")
 
@@ -389,9 +391,11 @@ def test_a_subclass_with_a_flush_of_its_own_keeps_the_cadence(vault: Vault) -> N
     assert words.batches == [["Alice likes tea."]]
 
 
-def test_a_model_that_fails_loses_no_turn(vault: Vault, turns: Callable[..., tuple[MemoryManager, Words]]) -> None:
-    manager, _ = turns()
-    agent = make(ScriptedModel([RuntimeError("the model is down")]), manager)
+def test_a_model_that_fails_loses_no_turn(
+    vault: Vault, make_manager: Callable[..., tuple[MemoryManager, UserTextExtractor]]
+) -> None:
+    manager, _ = make_manager()
+    agent = make_agent(ScriptedModel([RuntimeError("the model is down")]), manager)
 
     with pytest.raises(RuntimeError, match="the model is down"):
         agent("Alice likes tea.")
@@ -400,17 +404,17 @@ def test_a_model_that_fails_loses_no_turn(vault: Vault, turns: Callable[..., tup
 
 
 def test_without_a_vault_a_synchronous_call_saves_everything() -> None:
-    words = Words()
+    words = UserTextExtractor()
     store = InMemoryStore(extraction={"trigger": IntervalTrigger(5), "extractor": words})
 
-    make(talker(), MemoryManager([store], injection=False))("Alice likes tea.")
+    make_agent(endless_model(), MemoryManager([store], injection=False))("Alice likes tea.")
 
     assert words.batches == [["Alice likes tea."]]
 
 
-def test_the_model_of_the_manager_is_asked_before_that_of_the_agent(vault: Vault) -> None:
+def test_the_model_of_the_manager_takes_precedence_over_the_agents(vault: Vault) -> None:
     own = ScriptedModel([fact("Alice likes tea.")])
-    agent = make(talker(), MemoryManager([VaultStore(vault, "/facts", extraction=True)], model=own))
+    agent = make_agent(endless_model(), MemoryManager([VaultStore(vault, "/facts", extraction=True)], model=own))
 
     with agent:
         agent("I am Alice, and I like tea.")
@@ -419,10 +423,10 @@ def test_the_model_of_the_manager_is_asked_before_that_of_the_agent(vault: Vault
     assert bodies(vault) == {"Alice likes tea."}
 
 
-def test_what_was_told_from_memory_is_not_remembered_once_more(vault: Vault) -> None:
+def test_injected_memories_are_not_stored_again(vault: Vault) -> None:
     vault.add("Alice likes green tea. It is from Uji.", namespace="/facts")
     aux = ScriptedModel(['[{"content": "Alice likes green tea."}, {"content": "Alice moved to Kyoto."}]'])
-    agent = make(talker(), MemoryManager([VaultStore(vault, "/facts", extraction=True)]), aux_model=aux)
+    agent = make_agent(endless_model(), MemoryManager([VaultStore(vault, "/facts", extraction=True)]), aux_model=aux)
 
     with agent:
         agent("Does Alice like green tea? She moved to Kyoto.")
@@ -435,10 +439,10 @@ def test_what_was_told_from_memory_is_not_remembered_once_more(vault: Vault) -> 
 
 @pytest.mark.parametrize("trigger", [InvocationTrigger, strands.memory.InvocationTrigger])
 def test_as_a_plugin_a_synchronous_call_waits_for_its_saves(vault: Vault, trigger: Any) -> None:
-    words = Words()
+    words = UserTextExtractor()
     store = VaultStore(vault, "/facts", extraction={"trigger": trigger(), "extractor": words})
     manager = MemoryManager([store], injection=False)
-    agent = Agent(model=talker(), plugins=[manager], callback_handler=None)
+    agent = Agent(model=endless_model(), plugins=[manager], callback_handler=None)
 
     agent("Alice likes tea.")
     agent("Alice has a cat.")
@@ -447,9 +451,9 @@ def test_as_a_plugin_a_synchronous_call_waits_for_its_saves(vault: Vault, trigge
     assert bodies(vault) == {"Alice likes tea.", "Alice has a cat."}
 
 
-def test_as_a_plugin_it_has_tools_injection_and_cadence(vault: Vault) -> None:
+def test_as_a_plugin_it_has_tools_injection_and_extraction(vault: Vault) -> None:
     vault.add("Alice likes green tea.", namespace="/facts")
-    model, aux = talker(), ScriptedModel(["[]"])
+    model, aux = endless_model(), ScriptedModel(["[]"])
     manager = MemoryManager([VaultStore(vault, "/facts", extraction=True)])
     agent = Agent(model=model, aux_model=aux, plugins=[manager], callback_handler=None)
 
@@ -457,22 +461,22 @@ def test_as_a_plugin_it_has_tools_injection_and_cadence(vault: Vault) -> None:
         agent("Which tea does Alice like?")
 
     assert agent.tool_names == ["search_memory"]
-    assert "<memory>" in words_of(model.calls[0].messages)
+    assert "<memory>" in as_json(model.calls[0].messages)
     assert len(aux.calls) == 1
 
 
-def test_an_agent_that_another_calls_saves_before_the_call_ends(
-    vault: Vault, turns: Callable[..., tuple[MemoryManager, Words]]
+def test_an_agent_called_by_another_saves_before_the_call_ends(
+    vault: Vault, make_manager: Callable[..., tuple[MemoryManager, UserTextExtractor]]
 ) -> None:
-    manager, _ = turns()
-    helper = make(talker(), manager, name="helper")
+    manager, _ = make_manager()
+    helper = make_agent(endless_model(), manager, name="helper")
 
     @strands.tool
     async def ask_helper(question: str) -> str:
         """Ask."""
         return str(await helper.invoke_async(question))
 
-    caller = make(
+    caller = make_agent(
         ScriptedModel([{"tool": "ask_helper", "input": {"question": "Does tea help?"}}, "ok"]), tools=[ask_helper]
     )
 
@@ -485,35 +489,35 @@ def test_a_manager_in_both_places_is_an_error(vault: Vault) -> None:
     manager = MemoryManager([VaultStore(vault)])
 
     with pytest.raises(ValueError, match="already registered via plugins"):
-        make(talker(), manager, plugins=[manager])
+        make_agent(endless_model(), manager, plugins=[manager])
 
 
 @pytest.mark.parametrize("form", ["manager", "config"])
-def test_a_vault_store_serves_strands_own_manager(vault: Vault, form: str) -> None:
+def test_a_vault_store_works_with_strands_own_manager(vault: Vault, form: str) -> None:
     kept = vault.add("Alice likes green tea.", namespace="/facts")
-    words = Words()
+    words = UserTextExtractor()
     store: Any = VaultStore(
         vault, "/facts", tools=["get"], extraction={"trigger": IntervalTrigger(2), "extractor": words}
     )
     given: Any = {"stores": [store], "add_tool_config": True}
-    model = talker(
+    model = endless_model(
         {"tool": "get_memory", "input": {"memory_id": kept.id}},
         {"tool": "add_memory", "input": {"entries": ["Alice has a cat."]}},
     )
-    agent = make(model, strands.memory.MemoryManager(**given) if form == "manager" else given)
+    agent = make_agent(model, strands.memory.MemoryManager(**given) if form == "manager" else given)
 
     agent("Which green tea does Alice like?")
 
     assert type(agent.memory_manager) is strands.memory.MemoryManager
-    assert "Alice likes green tea." in words_of(model.calls[0].messages[-1])
-    assert results(agent)[0][1]["content"] == "Alice likes green tea."
+    assert "Alice likes green tea." in as_json(model.calls[0].messages[-1])
+    assert tool_results(agent)[0][1]["content"] == "Alice likes green tea."
     assert {"Alice has a cat.", "Which green tea does Alice like?"} <= bodies(vault)
 
 
-def test_a_config_makes_our_manager_too(vault: Vault) -> None:
+def test_a_config_dict_creates_a_manager_of_memfs(vault: Vault) -> None:
     config: memory.MemoryManagerConfig = {"stores": [VaultStore(vault)], "injection": {"max_tokens": 200}}
 
-    agent = make(talker(), MemoryManager(**config))
+    agent = make_agent(endless_model(), MemoryManager(**config))
 
     assert isinstance(agent.memory_manager, MemoryManager)
 
@@ -521,9 +525,9 @@ def test_a_config_makes_our_manager_too(vault: Vault) -> None:
 # --- agents, loops and processes
 
 
-def test_one_manager_on_two_agents_hears_both(turns: Callable[..., tuple[MemoryManager, Words]]) -> None:
-    manager, words = turns(2)
-    first, second = make(talker(), manager), make(talker(), manager)
+def test_one_manager_records_two_agents(make_manager: Callable[..., tuple[MemoryManager, UserTextExtractor]]) -> None:
+    manager, words = make_manager(2)
+    first, second = make_agent(endless_model(), manager), make_agent(endless_model(), manager)
 
     first("A is for apple.")
     second("B is for bear.")
@@ -538,33 +542,33 @@ def test_a_synchronous_call_does_not_wait_for_the_saves_of_another_agent(vault: 
 
     async def hang(messages: Any) -> str:
         begun.set()
-        await asyncio.to_thread(let_go.wait, LIMIT)
+        await asyncio.to_thread(let_go.wait, WAIT_SECONDS)
         return fact("Alice likes tea.")
 
     aux = ScriptedModel([hang, fact("Bob has a dog.")])
     store = VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})
     manager = MemoryManager([store], injection=False)
-    slow, quick = (make(talker(), manager, aux_model=aux) for _ in range(2))
+    slow, quick = (make_agent(endless_model(), manager, aux_model=aux) for _ in range(2))
     thread = threading.Thread(target=slow, args=("I am Alice, and I like tea.",))
     thread.start()
-    assert begun.wait(LIMIT)
+    assert begun.wait(WAIT_SECONDS)
 
     quick("I am Bob, and I have a dog.")
 
     assert bodies(vault) == {"Bob has a dog."}
     let_go.set()
-    thread.join(LIMIT)
+    thread.join(WAIT_SECONDS)
     assert bodies(vault) == {"Alice likes tea.", "Bob has a dog."}
 
 
-def test_three_event_loops_in_three_threads_lose_nothing(
-    vault: Vault, turns: Callable[..., tuple[MemoryManager, Words]]
+def test_three_event_loops_in_three_threads_lose_no_turn(
+    vault: Vault, make_manager: Callable[..., tuple[MemoryManager, UserTextExtractor]]
 ) -> None:
-    manager, _ = turns()
-    together = threading.Barrier(3, timeout=LIMIT)
+    manager, _ = make_manager()
+    together = threading.Barrier(3, timeout=WAIT_SECONDS)
 
     async def talk(name: str) -> None:
-        agent = make(talker(), manager)
+        agent = make_agent(endless_model(), manager)
         together.wait()
         for number in range(4):
             await agent.invoke_async(f"{name} says {number}.")
@@ -574,13 +578,13 @@ def test_three_event_loops_in_three_threads_lose_nothing(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(LIMIT)
+        thread.join(WAIT_SECONDS)
 
     assert bodies(vault) == {f"{name} says {number}." for name in ("Ada", "Bob", "Cyd") for number in range(4)}
     assert manager.pending == 0
 
 
-def test_a_save_whose_loop_is_closed_is_done_again(vault: Vault) -> None:
+def test_a_save_whose_event_loop_was_closed_is_retried(vault: Vault) -> None:
     begun = asyncio.Event()
 
     async def hang(messages: Any) -> str:
@@ -590,11 +594,11 @@ def test_a_save_whose_loop_is_closed_is_done_again(vault: Vault) -> None:
 
     aux = ScriptedModel([hang, fact("Alice likes tea and has a cat.")])
     manager = MemoryManager([VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})], injection=False)
-    agent = make(talker(), manager, aux_model=aux)
+    agent = make_agent(endless_model(), manager, aux_model=aux)
 
     async def cut_short() -> None:
         await agent.invoke_async("I like tea.")
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(WAIT_SECONDS):
             await begun.wait()
 
     asyncio.run(cut_short())
@@ -612,12 +616,12 @@ import itertools, os, signal, sys
 from memfs.integrations.strands import *
 from strands import Agent
 
-class Words:
+class UserTextExtractor:
     async def extract(self, messages, context=None):
         return [ExtractionResult(b["text"]) for m in messages if m["role"] == "user" for b in m["content"]]
 
 root, name, every, count, end = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
-store = VaultStore(root, "/facts", extraction={"trigger": IntervalTrigger(every), "extractor": Words()})
+store = VaultStore(root, "/facts", extraction={"trigger": IntervalTrigger(every), "extractor": UserTextExtractor()})
 manager = MemoryManager([store], injection=False)
 agent = Agent(model=ScriptedModel(itertools.repeat("ok")), memory_manager=manager, callback_handler=None)
 for number in range(count):
@@ -633,25 +637,25 @@ def start(vault: Vault, *arguments: object) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def ended(process: "subprocess.Popen[str]") -> int:
-    _, errors = process.communicate(timeout=4 * LIMIT)
+def wait_for_exit(process: "subprocess.Popen[str]") -> int:
+    _, errors = process.communicate(timeout=4 * WAIT_SECONDS)
     assert process.returncode in (0, -signal.SIGKILL), errors
     return process.returncode
 
 
-def test_a_killed_agent_loses_nothing(vault: Vault) -> None:
-    assert ended(start(vault, "Ada", 5, 3, "kill")) == -signal.SIGKILL
+def test_a_killed_agent_loses_no_turn(vault: Vault) -> None:
+    assert wait_for_exit(start(vault, "Ada", 5, 3, "kill")) == -signal.SIGKILL
     assert bodies(vault) == set()
 
-    assert ended(start(vault, "Bob", 5, 1, "shutdown")) == 0
+    assert wait_for_exit(start(vault, "Bob", 5, 1, "shutdown")) == 0
 
     assert bodies(vault) == {"Ada says 0.", "Ada says 1.", "Ada says 2.", "Bob says 0."}
     assert not any(path.stat().st_size for path in (vault.root / ".memfs" / "pending").iterdir())
 
 
-def test_two_agents_in_two_processes_lose_nothing(vault: Vault) -> None:
+def test_two_agents_in_two_processes_lose_no_turn(vault: Vault) -> None:
     for process in [start(vault, name, 2, 6, "shutdown") for name in ("Ada", "Bob")]:
-        assert ended(process) == 0
+        assert wait_for_exit(process) == 0
 
     assert bodies(vault) == {f"{name} says {number}." for name in ("Ada", "Bob") for number in range(6)}
 
@@ -686,18 +690,18 @@ print(json.dumps([[span.name, span.to_json()] for span in ours]))
 """
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_spans_have_texts_only_if_they_are_asked_for(
-    vault: Vault, run_script: Any, monkeypatch: pytest.MonkeyPatch, asked: bool
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_spans_have_texts_only_if_content_capture_is_on(
+    vault: Vault, run_script: Any, monkeypatch: pytest.MonkeyPatch, is_captured: bool
 ) -> None:
-    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", str(asked).lower())
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", str(is_captured).lower())
 
     done = run_script(SPANS, vault.root)
 
     spans = json.loads(done.stdout or done.stderr)
     names = [name for name, _ in spans]
     assert {"memory.search", "memory.add", "memory.inject", "memory.extract", "chat"} <= set(names)
-    assert any("walrus" in text.lower() for _, text in spans) == asked
+    assert any("walrus" in text.lower() for _, text in spans) == is_captured
     inject = json.loads(dict(spans)["memory.inject"])
     assert inject["attributes"]["memory.entry.count"] == 1
 
@@ -705,9 +709,9 @@ def test_spans_have_texts_only_if_they_are_asked_for(
 # --- models
 
 
-def test_a_scripted_model_keeps_what_it_was_asked_and_says_when_it_has_no_reply_left() -> None:
+def test_a_scripted_model_records_its_calls_and_raises_when_it_has_no_reply_left() -> None:
     model = ScriptedModel([lambda messages: f"You said {len(messages)} thing."])
-    agent = make(model, system_prompt="Be brief.")
+    agent = make_agent(model, system_prompt="Be brief.")
 
     assert str(agent("Hello.")).strip() == "You said 1 thing."
     assert model.last_prompt == "Be brief.\nuser: Hello."
@@ -715,32 +719,32 @@ def test_a_scripted_model_keeps_what_it_was_asked_and_says_when_it_has_no_reply_
         agent("Hello again.")
 
 
-def test_a_scripted_model_gives_whole_messages_and_structured_output() -> None:
+def test_a_scripted_model_returns_whole_messages_and_structured_output() -> None:
     from pydantic import BaseModel
 
     class Taste(BaseModel):
         drink: str
 
     whole = {"role": "assistant", "content": [{"text": "Tea."}]}
-    agent = make(ScriptedModel([whole, {"tool": "Taste", "input": {"drink": "tea"}}, "ok"]))
+    agent = make_agent(ScriptedModel([whole, {"tool": "Taste", "input": {"drink": "tea"}}, "ok"]))
 
     assert str(agent("What do I like?")).strip() == "Tea."
     assert agent("Say it again.", structured_output_model=Taste).structured_output == Taste(drink="tea")
 
 
-def test_a_strands_model_answers_in_text_or_by_a_tool_of_the_shape() -> None:
+def test_a_strands_model_replies_in_text_or_by_a_tool_call() -> None:
     schema = {"type": "object", "properties": {"facts": {"type": "array"}}}
     model = ScriptedModel(["plain", {"tool": "answer", "input": {"facts": []}}])
-    asked: Sequence[Any] = [{"role": "user", "content": "Well?"}]
+    messages: Sequence[Any] = [{"role": "user", "content": "Well?"}]
 
-    assert wait(StrandsModel(model).complete(asked, system="Be brief.", schema=schema)) == "plain"
-    assert wait(StrandsModel(model, structured=True).complete(asked, schema=schema)) == {"facts": []}
+    assert wait(StrandsModel(model).complete(messages, system="Be brief.", schema=schema)) == "plain"
+    assert wait(StrandsModel(model, structured=True).complete(messages, schema=schema)) == {"facts": []}
     assert [len(call.tool_specs) for call in model.calls] == [0, 1]
 
 
-def test_an_answer_that_cannot_be_read_is_asked_for_once_more_and_then_kept(vault: Vault) -> None:
+def test_an_unreadable_reply_is_requested_once_more_and_then_the_turn_is_kept(vault: Vault) -> None:
     aux = ScriptedModel(["I would rather not.", "Really not."])
-    agent = make(talker(), MemoryManager([VaultStore(vault, "/facts", extraction=True)]), aux_model=aux)
+    agent = make_agent(endless_model(), MemoryManager([VaultStore(vault, "/facts", extraction=True)]), aux_model=aux)
 
     with agent:
         agent("Alice likes tea.")
@@ -751,7 +755,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_once_more_and_then_kept(vaul
     assert "Alice likes tea." in kept[0]
 
 
-def test_an_extractor_takes_a_model_of_strands_or_any_other(vault: Vault) -> None:
+def test_an_extractor_accepts_a_model_of_strands_or_any_other(vault: Vault) -> None:
     from memfs.agent import ScriptedModel as PlainModel
 
     for model in (ScriptedModel([fact("Alice likes tea.")]), PlainModel([fact("Alice likes tea.")])):

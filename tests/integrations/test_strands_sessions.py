@@ -38,8 +38,8 @@ def picture(name: str) -> dict[str, Any]:
     return {"status": "success", "content": [{"text": name}, {"image": image}, {"json": {"memfs:bytes": "x"}}]}
 
 
-def talk(vault: Vault, *replies: Any, session: str = "s-1", **options: Any) -> Agent:
-    """An agent on a session of a vault, with a manager of its own, as after a restart."""
+def make_agent(vault: Vault, *replies: Any, session: str = "s-1", **options: Any) -> Agent:
+    """Return an agent with a new session manager on a session of a vault, as after a restart."""
     model = ScriptedModel(itertools.chain(replies, itertools.repeat("ok")))
     sessions = RepositorySessionManager(session_id=session, session_repository=VaultSessionRepository(vault))
     return Agent(
@@ -47,12 +47,12 @@ def talk(vault: Vault, *replies: Any, session: str = "s-1", **options: Any) -> A
     )
 
 
-def talk_long(vault: Vault) -> Agent:
-    """One that keeps in mind all it heard, be it more than Strands' window."""
-    return talk(vault, conversation_manager=NullConversationManager())
+def make_agent_without_window(vault: Vault) -> Agent:
+    """Return an agent that keeps all messages, also beyond the window of Strands."""
+    return make_agent(vault, conversation_manager=NullConversationManager())
 
 
-def agent_of(name: str, **state: Any) -> SessionAgent:
+def make_session_agent(name: str, **state: Any) -> SessionAgent:
     return SessionAgent(agent_id=name, state=state, conversation_manager_state={})
 
 
@@ -64,42 +64,44 @@ def message(text: str, number: int) -> SessionMessage:
 def repository(vault: Vault) -> VaultSessionRepository:
     made = VaultSessionRepository(vault, actor="alice")
     made.create_session(Session("s-1", SessionType.AGENT))
-    made.create_agent("s-1", agent_of("main", key="value"))
+    made.create_agent("s-1", make_session_agent("main", key="value"))
     return made
 
 
-# --- an agent goes on where it was --------------------------------------------------------------------
+# --- an agent continues after a restart --------------------------------------------------------------------
 
 
-def test_a_restarted_agent_has_the_history_it_had(vault: Vault) -> None:
-    agent = talk(vault, [{"tool": "picture", "input": {"name": "ü\u2028"}}, "Look:"], "That is it.")
+def test_a_restarted_agent_has_the_same_history(vault: Vault) -> None:
+    agent = make_agent(vault, [{"tool": "picture", "input": {"name": "ü\u2028"}}, "Look:"], "That is it.")
     agent.state.set("mood", {"good": [1, 2.5, None]})
     agent("Show me a picture.")
     agent("And now?")
 
-    again = talk(vault)
+    again = make_agent(vault)
 
     assert again.messages == agent.messages
     assert len(agent.messages) == 6
     assert again.state.get() == {"mood": {"good": [1, 2.5, None]}}
     again("Go on.")
-    assert talk(vault).messages == again.messages
+    assert make_agent(vault).messages == again.messages
 
 
-def test_what_is_injected_is_not_in_the_log(vault: Vault) -> None:
+def test_injected_memories_are_not_in_the_log(vault: Vault) -> None:
     vault.add("Alice keeps a zebra in the garden.", "/facts")
     manager = MemoryManager([VaultStore(vault, "/facts")], search_tool_config=True)
-    agent = talk(vault, {"tool": "search_memory", "input": {"query": "zebra"}}, "A zebra.", memory_manager=manager)
+    agent = make_agent(
+        vault, {"tool": "search_memory", "input": {"query": "zebra"}}, "A zebra.", memory_manager=manager
+    )
     agent("What lives in the garden?")
 
     assert "keeps a zebra" in agent.model.calls[0].text  # type: ignore[attr-defined]
     log = SessionLog(vault, "s-1").messages()
     assert log == agent.messages
     assert "<memory>" not in json.dumps(log)
-    assert talk(vault, memory_manager=MemoryManager([VaultStore(vault, "/facts")])).messages == agent.messages
+    assert make_agent(vault, memory_manager=MemoryManager([VaultStore(vault, "/facts")])).messages == agent.messages
 
 
-TALKER = """
+PROGRAM = """
 import itertools, sys
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
@@ -124,12 +126,12 @@ for number in range(int(sys.argv[3])):
 
 
 def start(vault: Vault, name: str, turns: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", TALKER, str(vault.root), name, str(turns)]
+    command = [sys.executable, "-c", PROGRAM, str(vault.root), name, str(turns)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def let_go(*processes: "subprocess.Popen[str]") -> None:
-    """Have processes begin to talk, once all of them are ready."""
+def start_together(*processes: "subprocess.Popen[str]") -> None:
+    """Start the conversations of processes once all of them are ready."""
     for process in processes:
         assert process.stdout
         process.stdout.readline()
@@ -139,35 +141,35 @@ def let_go(*processes: "subprocess.Popen[str]") -> None:
         process.stdin.close()
 
 
-def test_a_turn_that_was_cut_short_by_kill_9_loses_nothing_before_it(vault: Vault) -> None:
-    chance, told = random.Random(5), 0
+def test_messages_before_a_kill_9_are_kept(vault: Vault) -> None:
+    generator, acknowledged = random.Random(5), 0
     for turn in range(4):
         process = start(vault, str(turn), 1000)
-        let_go(process)
+        start_together(process)
         assert process.stdout
-        for _ in range(chance.randrange(1, 4)):
-            told = int(process.stdout.readline())
+        for _ in range(generator.randrange(1, 4)):
+            acknowledged = int(process.stdout.readline())
         with suppress(subprocess.TimeoutExpired):
-            process.wait(chance.random() * 0.05)
+            process.wait(generator.random() * 0.05)
         process.send_signal(signal.SIGKILL)
-        told = max([told, *map(int, process.stdout.read().split("\n")[:-1])])
+        acknowledged = max([acknowledged, *map(int, process.stdout.read().split("\n")[:-1])])
         process.wait()
         process.stdout.close()
 
         log = SessionLog(vault, "s-1")
-        assert len(log.messages()) >= told
-        restored = talk_long(vault)
-        assert len(restored.messages) >= told
-        assert len(log.problems()) <= 1  # a line that was cut short
+        assert len(log.messages()) >= acknowledged
+        restored = make_agent_without_window(vault)
+        assert len(restored.messages) >= acknowledged
+        assert len(log.problems()) <= 1  # a partial line
 
     restored("Is all well?")
-    assert talk_long(vault).messages == restored.messages
+    assert make_agent_without_window(vault).messages == restored.messages
 
 
-def test_two_processes_on_one_session_lose_nothing(vault: Vault) -> None:
-    talk_long(vault)
+def test_two_processes_on_one_session_lose_no_message(vault: Vault) -> None:
+    make_agent_without_window(vault)
     processes = [start(vault, name, 5) for name in "ab"]
-    let_go(*processes)
+    start_together(*processes)
     assert [process.wait(60) for process in processes] == [0, 0]
     for process in processes:
         assert process.stdout
@@ -175,22 +177,22 @@ def test_two_processes_on_one_session_lose_nothing(vault: Vault) -> None:
 
     found = VaultSessionRepository(vault).list_messages("s-1", "main")
     blocks = [block for one in found if one.message["role"] == "user" for block in one.message["content"]]
-    said = [block["text"] for block in blocks if "text" in block]
+    texts = [block["text"] for block in blocks if "text" in block]
     assert [one.message_id for one in found] == list(range(40))
     for name in "ab":
-        assert [text for text in said if text.startswith(name)] == [f"{name}:{number}" for number in range(5)]
+        assert [text for text in texts if text.startswith(name)] == [f"{name}:{number}" for number in range(5)]
     events = SessionLog(vault, "s-1").events()
     assert len({event.id for event in events}) == 40
 
 
-def test_two_processes_may_begin_one_session(vault: Vault) -> None:
+def test_two_processes_can_create_the_same_session(vault: Vault) -> None:
     one, other = VaultSessionRepository(vault), VaultSessionRepository(vault)
     assert one.read_session("s-1") is other.read_session("s-1") is None
 
     begun = one.create_session(Session("s-1", SessionType.AGENT))
     assert other.create_session(Session("s-1", SessionType.AGENT)) == begun
-    one.create_agent("s-1", agent_of("main", key="value"))
-    other.create_agent("s-1", agent_of("main"))
+    one.create_agent("s-1", make_session_agent("main", key="value"))
+    other.create_agent("s-1", make_session_agent("main"))
 
     state = other.read_agent("s-1", "main")
     assert state is not None
@@ -198,7 +200,7 @@ def test_two_processes_may_begin_one_session(vault: Vault) -> None:
     with pytest.raises(SessionException, match="already exists"):
         VaultSessionRepository(vault).create_session(Session("s-1", SessionType.AGENT))
     with pytest.raises(SessionException, match="already exists"):
-        VaultSessionRepository(vault).create_agent("s-1", agent_of("main"))
+        VaultSessionRepository(vault).create_agent("s-1", make_session_agent("main"))
 
 
 def test_several_agents_share_a_session(vault: Vault) -> None:
@@ -215,7 +217,7 @@ def test_several_agents_share_a_session(vault: Vault) -> None:
 # --- the repository -----------------------------------------------------------------------------------
 
 
-def test_it_is_a_repository_of_strands(repository: VaultSessionRepository) -> None:
+def test_the_repository_implements_the_interface_of_strands(repository: VaultSessionRepository) -> None:
     assert isinstance(repository, SessionRepository)
     session = repository.read_session(session_id="s-1")
     assert session is not None
@@ -227,7 +229,7 @@ def test_it_is_a_repository_of_strands(repository: VaultSessionRepository) -> No
     assert repository.read_multi_agent(session_id="s-1", multi_agent_id="nothing") is None
 
 
-def test_messages_come_back_as_they_were_given(repository: VaultSessionRepository, vault: Vault) -> None:
+def test_messages_are_returned_unchanged(repository: VaultSessionRepository, vault: Vault) -> None:
     given = [message(f"{number}", number) for number in range(10)]
     given[3].message["content"].append({"image": {"format": "png", "source": {"bytes": b"\x00\xff"}}})
     for one in given:
@@ -246,7 +248,7 @@ def test_messages_come_back_as_they_were_given(repository: VaultSessionRepositor
 
 
 def test_a_redacted_message_is_nowhere_in_the_vault(vault: Vault) -> None:
-    agent = talk(vault, session="s-2")
+    agent = make_agent(vault, session="s-2")
     sessions: Any = agent._session_manager
     agent(SECRET)
     agent.messages.clear()
@@ -263,7 +265,7 @@ def test_a_redacted_message_is_nowhere_in_the_vault(vault: Vault) -> None:
     assert texts == ["[redacted]", "ok", "[gone]"]
 
 
-def test_of_two_messages_with_one_number_the_own_one_is_redacted(
+def test_of_two_messages_with_the_same_number_the_repositorys_own_is_redacted(
     vault: Vault, repository: VaultSessionRepository
 ) -> None:
     mine, theirs = message("mine", 0), message("theirs", 0)
@@ -279,31 +281,31 @@ def test_of_two_messages_with_one_number_the_own_one_is_redacted(
     assert found == [(0, "mine"), (1, "-")]
 
 
-def test_what_is_not_there_cannot_be_updated(repository: VaultSessionRepository) -> None:
+def test_updating_a_missing_object_raises(repository: VaultSessionRepository) -> None:
     with pytest.raises(SessionException):
         repository.update_message("s-1", "main", message("x", 7))
     with pytest.raises(SessionException):
-        repository.update_agent("s-1", agent_of("nothing"))
+        repository.update_agent("s-1", make_session_agent("nothing"))
     with pytest.raises(SessionException):
-        repository.create_agent("nothing", agent_of("main"))
+        repository.create_agent("nothing", make_session_agent("main"))
     with pytest.raises(SessionException):
         repository.create_message("s-1", "nothing", message("x", 0))
     with pytest.raises(SessionException, match="does not exist"):
         repository.delete_session("nothing")
 
 
-def test_the_state_of_an_agent_keeps_when_it_was_created(vault: Vault, repository: VaultSessionRepository) -> None:
+def test_an_update_keeps_the_creation_time_of_an_agent(vault: Vault, repository: VaultSessionRepository) -> None:
     first = repository.read_agent("s-1", "main")
     assert first is not None
 
-    VaultSessionRepository(vault).update_agent("s-1", agent_of("main", key="other", image=[1]))
+    VaultSessionRepository(vault).update_agent("s-1", make_session_agent("main", key="other", image=[1]))
 
     again = VaultSessionRepository(vault).read_agent("s-1", "main")
     assert again is not None
     assert (again.state, again.created_at) == ({"key": "other", "image": [1]}, first.created_at)
 
 
-def test_the_state_of_several_agents_is_kept(vault: Vault, repository: VaultSessionRepository) -> None:
+def test_the_state_of_several_agents_is_saved(vault: Vault, repository: VaultSessionRepository) -> None:
     class Swarm:
         id = "swarm/1"
 
@@ -322,19 +324,19 @@ def test_the_state_of_several_agents_is_kept(vault: Vault, repository: VaultSess
     assert [one.agents for one in Sessions(vault).list()] == [("main",)]
 
 
-def test_a_deleted_session_is_gone_and_can_be_begun_again(vault: Vault, repository: VaultSessionRepository) -> None:
+def test_a_deleted_session_is_gone_and_can_be_created_again(vault: Vault, repository: VaultSessionRepository) -> None:
     repository.create_message("s-1", "main", message("x", 0))
 
     repository.delete_session("s-1")
 
     assert not (vault.root / "sessions/s-1").exists()
     assert repository.read_session("s-1") is None
-    agent = talk(vault)
+    agent = make_agent(vault)
     agent("Hello again.")
     assert len(repository.list_messages("s-1", "main")) == 2
 
 
-def test_a_log_of_another_framework_is_a_session_too(vault: Vault) -> None:
+def test_a_log_of_another_framework_can_be_restored(vault: Vault) -> None:
     SessionLog(vault, "s-9", actor="bob").append({"role": "user", "content": [{"text": "Hi."}]})
 
     repository = VaultSessionRepository(vault)
@@ -344,63 +346,63 @@ def test_a_log_of_another_framework_is_a_session_too(vault: Vault) -> None:
     assert session.session_id == "s-9"
     assert [one.message_id for one in repository.list_messages("s-9", "main")] == [0]
     assert repository.read_agent("s-9", "nobody") is None
-    assert [one["content"] for one in talk(vault, session="s-9").messages] == [[{"text": "Hi."}]]
+    assert [one["content"] for one in make_agent(vault, session="s-9").messages] == [[{"text": "Hi."}]]
 
 
-def test_what_no_agent_of_strands_can_hold_stops_no_restart(vault: Vault) -> None:
+def test_content_that_strands_cannot_load_does_not_prevent_a_restart(vault: Vault) -> None:
     log = SessionLog(vault, "s-9")
     content: Any
     for content in ("Hi.", None, 7, {}, [7], ["x"], [{"text": "Ho."}]):
         log.append({"role": "user", "content": content})
     log.append({"role": "user"})
 
-    agent = talk(vault, session="s-9")
+    agent = make_agent(vault, session="s-9")
     agent("Go on.")
     agent("And on.")
 
     held = [one["content"] for one in agent.messages]
     assert held[:2] == [[{"text": "Hi."}], [{"text": "Ho."}]]
-    told = [str(problem) for problem in Sessions(vault).check()]
-    assert len(told) == 6
-    assert all(one.startswith(f"{log.path}: message e-") and one.endswith("blocks: left out") for one in told)
-    assert [one["content"] for one in talk(vault, session="s-9").messages] == held
+    problems = [str(problem) for problem in Sessions(vault).check()]
+    assert len(problems) == 6
+    assert all(one.startswith(f"{log.path}: message e-") and one.endswith("blocks: left out") for one in problems)
+    assert [one["content"] for one in make_agent(vault, session="s-9").messages] == held
 
 
-def test_a_read_error_stops_a_restart(vault: Vault) -> None:
-    talk(vault)("Remember me.")
+def test_a_read_error_prevents_a_restart(vault: Vault) -> None:
+    make_agent(vault)("Remember me.")
     file = vault.root / "sessions/s-1/main.agent.jsonl"
     file.rename(file.with_name("aside"))
     file.symlink_to("aside")
 
     with pytest.raises(errors.StorageError, match="cannot be read"):
-        talk(vault)
+        make_agent(vault)
 
 
-def test_an_editors_copy_does_not_stop_a_restart(vault: Vault) -> None:
-    agent = talk(vault)
+def test_an_editors_copy_does_not_prevent_a_restart(vault: Vault) -> None:
+    agent = make_agent(vault)
     agent("Remember me.")
     file: Path = vault.root / "sessions/s-1/main.agent.jsonl"
     file.with_name("main.agent (copy).jsonl").write_bytes(file.read_bytes())
     with file.open("a") as stream:
         stream.write("<<<<<<< HEAD\nhalf a li")
 
-    assert talk(vault).messages == agent.messages
+    assert make_agent(vault).messages == agent.messages
 
 
-# --- whose session it is
+# --- the owner of a session
 
 
-def test_the_log_of_another_actor_is_not_handed_out(vault: Vault, snapshot: Snapshot) -> None:
+def test_the_log_of_another_actor_is_refused(vault: Vault, snapshot: Snapshot) -> None:
     mine, theirs, anyone = (VaultSessionRepository(vault, actor=name) for name in ("alice", "bob", ""))
     mine.create_session(Session("s-1", SessionType.AGENT))
-    mine.create_agent("s-1", agent_of("main"))
+    mine.create_agent("s-1", make_session_agent("main"))
     mine.create_message("s-1", "main", message(SECRET, 0))
     before = snapshot(vault.root / "sessions")
 
     for attempt in (
         lambda: theirs.read_agent("s-1", "main"),
-        lambda: theirs.create_agent("s-1", agent_of("main")),
-        lambda: theirs.update_agent("s-1", agent_of("main")),
+        lambda: theirs.create_agent("s-1", make_session_agent("main")),
+        lambda: theirs.update_agent("s-1", make_session_agent("main")),
         lambda: theirs.list_messages("s-1", "main"),
         lambda: theirs.read_message("s-1", "main", 0),
         lambda: theirs.create_message("s-1", "main", message("mine now", 1)),
@@ -417,7 +419,7 @@ def test_the_log_of_another_actor_is_not_handed_out(vault: Vault, snapshot: Snap
     assert len(anyone.list_messages("s-1", "main")) == len(mine.list_messages("s-1", "main")) == 1
 
 
-def test_an_actor_of_another_spelling_is_the_same_actor(vault: Vault) -> None:
+def test_actor_names_are_compared_without_case(vault: Vault) -> None:
     log = SessionLog(vault, "room", actor="Zoë")
     log.append({"role": "user", "content": "mine"})
 
@@ -428,7 +430,7 @@ def test_an_actor_of_another_spelling_is_the_same_actor(vault: Vault) -> None:
     assert Sessions(vault).list() == []
 
 
-def test_a_session_knows_all_its_actors(vault: Vault) -> None:
+def test_a_session_lists_all_its_actors(vault: Vault) -> None:
     for name, count in (("alice", 1), ("bob", 2)):
         log = SessionLog(vault, "room", f"for-{name}", actor=name)
         for number in range(count):
