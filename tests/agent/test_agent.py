@@ -1,4 +1,4 @@
-"""The manager: stores on one side, an agent on the other, no framework in between."""
+"""MemoryManager without a framework: construction, search and add, extraction, and several event loops."""
 
 import asyncio
 import gc
@@ -28,8 +28,8 @@ from memfs.stores import AddMessagesContext, Found, InMemoryStore, MemoryStore, 
 LIMIT = 10.0
 
 
-class Shelf:
-    """A store that can be read."""
+class SearchableStore:
+    """A store that can only be searched."""
 
     def __init__(self, name: str = "shelf", *found: str, fails: bool = False, **settings: Any) -> None:
         self.name, self.found, self.fails = name, found, fails
@@ -37,17 +37,17 @@ class Shelf:
         self.max_search_results: int | None = settings.get("most")
         self.writable: bool = settings.get("writable", False)
         self.extraction: Any = settings.get("extraction")
-        self.asked: list[tuple[str, Any]] = []
+        self.searches: list[tuple[str, Any]] = []
 
     async def search(self, query: str, options: Any = None) -> Sequence[Any]:
-        self.asked.append((query, options))
+        self.searches.append((query, options))
         if self.fails:
             raise OSError("the shelf fell down")
         return [Found(text, metadata={"at": place}) for place, text in enumerate(self.found)]
 
 
-class Facts(Shelf):
-    """A store that takes facts."""
+class Facts(SearchableStore):
+    """A store with `add`."""
 
     def __init__(self, name: str = "facts", *found: str, **settings: Any) -> None:
         super().__init__(name, *found, **{"writable": True, **settings})
@@ -59,8 +59,8 @@ class Facts(Shelf):
         self.added.append((content, metadata))
 
 
-class Turns(Shelf):
-    """A store that takes conversations as they are, unless it is told to fail so many times."""
+class Turns(SearchableStore):
+    """A store with `add_messages`, whose first `failures` calls fail."""
 
     def __init__(self, name: str = "turns", failures: int = 0, **settings: Any) -> None:
         super().__init__(name, **{"writable": True, "extraction": {"trigger": InvocationTrigger()}, **settings})
@@ -81,8 +81,8 @@ class Turns(Shelf):
         self.batches.append([text_of(message) for message in messages])
 
 
-class Stops(Turns):
-    """A store that takes several steps, between which it can be stopped."""
+class StepwiseStore(Turns):
+    """A store whose writes take several steps, between which they can be cancelled."""
 
     async def add_messages(self, messages: Sequence[Any], context: AddMessagesContext | None = None) -> None:
         for _ in range(3):
@@ -90,8 +90,8 @@ class Stops(Turns):
         await super().add_messages(messages, context)
 
 
-class OnlyReads(MemoryStore):
-    """A store that says it is writable, and has only what it inherits."""
+class ReadOnlyStore(MemoryStore):
+    """A store that is marked writable but has only inherited methods."""
 
     name, description, max_search_results, writable, extraction = "inherits", None, None, True, None
 
@@ -101,7 +101,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 def managed(stores: Sequence[Any], *toggles: Any, **settings: Any) -> MemoryManager:
-    """A manager of stores that are known by their methods."""
+    """Return a manager of stores that match the protocol by their methods."""
     return MemoryManager(stores, *toggles, **settings)
 
 
@@ -109,15 +109,15 @@ def texts(found: Sequence[Any]) -> list[str]:
     return [entry.content for entry in found]
 
 
-def turns_of(manager: MemoryManager, *said: str) -> None:
-    """A conversation with a turn for each text, in one event loop."""
+def run_turns(manager: MemoryManager, *texts: str) -> None:
+    """Run a conversation with one turn per text, in one event loop."""
 
     async def talk() -> None:
         chat = manager.attach()
-        for text in said:
+        for text in texts:
             chat.record(user(text))
             await chat.end_turn()
-            await quiet(chat)
+            await wait_idle(chat)
         await manager.settle()
 
     asyncio.run(talk())
@@ -128,22 +128,22 @@ def say(chat: ConversationState, *texts: str) -> None:
         chat.record(user(text))
 
 
-async def quiet(chat: ConversationState) -> None:
-    """Wait for the saves that triggers called for."""
+async def wait_idle(chat: ConversationState) -> None:
+    """Wait for the saves that triggers started."""
     assert chat.coordinator is not None
     await chat.coordinator._wait_idle()
 
 
-# --- 1 to 4: construction
+# --- construction
 
 
 @pytest.mark.parametrize(
     ("stores", "reason"),
     [
         ([], "at least one store"),
-        ([Shelf("a"), Shelf("a")], "duplicate store name 'a'"),
-        ([Shelf("a", writable=True)], "'a': is writable but has no add or add_messages"),
-        ([OnlyReads()], "'inherits': is writable but has no add"),  # type: ignore[abstract]
+        ([SearchableStore("a"), SearchableStore("a")], "duplicate store name 'a'"),
+        ([SearchableStore("a", writable=True)], "'a': is writable but has no add or add_messages"),
+        ([ReadOnlyStore()], "'inherits': is writable but has no add"),  # type: ignore[abstract]
         ([Facts("a", extraction=True, writable=False)], "'a': has extraction config but is not writable"),
         ([Facts("a", extraction={"trigger": []})], "'a': has extraction config but no triggers"),
         ([Turns("a", extraction={"extractor": ScriptedModel()})], "'a': has an extractor but no add method"),
@@ -151,7 +151,7 @@ async def quiet(chat: ConversationState) -> None:
         ([Facts("a", extraction="yes")], "'a': extraction is 'yes'"),
     ],
 )
-def test_stores_that_cannot_be_managed_are_refused_by_name(stores: Sequence[Any], reason: str) -> None:
+def test_invalid_stores_are_refused_by_name(stores: Sequence[Any], reason: str) -> None:
     with pytest.raises(InvalidSetupError, match=reason) as caught:
         managed(stores)
 
@@ -180,12 +180,12 @@ def test_stores_that_cannot_be_managed_are_refused_by_name(stores: Sequence[Any]
         ({"search_tool_config": {"name": "add_memory"}, "add_tool_config": True}, "two tools have the name"),
     ],
 )
-def test_a_setting_that_nobody_reads_is_refused(arguments: dict[str, Any], reason: str) -> None:
+def test_an_unknown_setting_is_refused(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidSetupError, match=reason):
-        managed([Facts("a"), Shelf("b"), Turns("raw")], **arguments)
+        managed([Facts("a"), SearchableStore("b"), Turns("raw")], **arguments)
 
 
-def test_tools_come_in_order_search_add_care_and_those_of_the_stores() -> None:
+def test_tools_are_ordered_search_add_curation_and_store_tools() -> None:
     class Own(Facts):
         def get_tools(self) -> list[Any]:
             return [Tool(f"{self.name}_tool", "", {"properties": {}, "required": []}, self.search)]
@@ -198,46 +198,46 @@ def test_tools_come_in_order_search_add_care_and_those_of_the_stores() -> None:
     assert managed([Own("x")], False).tool_specs()[0]["name"] == "x_tool"
 
 
-# --- 5 to 7: searching and adding
+# --- search and add
 
 
-def test_a_search_asks_all_stores_and_says_where_each_answer_is_from() -> None:
-    manager = managed([Shelf("a", "tea", "cake"), Shelf("b", "milk")])
+def test_a_search_covers_all_stores_and_names_the_store_of_each_entry() -> None:
+    manager = managed([SearchableStore("a", "tea", "cake"), SearchableStore("b", "milk")])
 
     found = asyncio.run(manager.search("?"))
     assert [(entry.store_name, entry.content) for entry in found] == [("a", "tea"), ("b", "milk"), ("a", "cake")]
     assert found[2].metadata == {"at": 1}
 
 
-def test_stores_are_asked_for_what_the_caller_says_or_the_store_or_three() -> None:
-    few, many = Shelf("few"), Shelf("many", most=7)
+def test_the_limit_is_the_callers_or_the_stores_or_three() -> None:
+    few, many = SearchableStore("few"), SearchableStore("many", most=7)
     manager = managed([few, many])
 
     asyncio.run(manager.search("tea"))
     asyncio.run(manager.search("tea", {"max_search_results": 2, "stores": ["many"]}))
-    assert few.asked == [("tea", {"max_search_results": 3})]
-    assert many.asked == [("tea", {"max_search_results": 7}), ("tea", {"max_search_results": 2})]
+    assert few.searches == [("tea", {"max_search_results": 3})]
+    assert many.searches == [("tea", {"max_search_results": 7}), ("tea", {"max_search_results": 2})]
 
 
 @pytest.mark.parametrize("options", [{"stores": ["a", "nobody"]}, {"stores": []}, {"limit": 3}])
-def test_a_search_of_what_is_not_there_asks_nobody(options: dict[str, Any]) -> None:
-    shelf = Shelf("a")
+def test_a_search_of_unknown_stores_reaches_no_store(options: dict[str, Any]) -> None:
+    searchable = SearchableStore("a")
 
     with pytest.raises(ValueError, match=r"nobody|empty|unknown option 'limit'"):
-        asyncio.run(managed([shelf]).search("tea", options))
-    assert shelf.asked == []
+        asyncio.run(managed([searchable]).search("tea", options))
+    assert searchable.searches == []
 
 
 def test_a_store_that_fails_is_left_out_of_a_search(caplog: pytest.LogCaptureFixture) -> None:
-    class Old(Shelf):
+    class Old(SearchableStore):
         async def search(self, query: str) -> Sequence[Any]:  # type: ignore[override]
             return []
 
-    class Odd(Shelf):
+    class Odd(SearchableStore):
         async def search(self, query: str, options: Any = None) -> Any:
             return None
 
-    manager = managed([Shelf("a", fails=True), Old("old"), Odd("odd"), Shelf("b", "milk")])
+    manager = managed([SearchableStore("a", fails=True), Old("old"), Odd("odd"), SearchableStore("b", "milk")])
 
     assert texts(asyncio.run(manager.search("?"))) == ["milk"]
     assert "a: search failed: the shelf fell down" in caplog.text
@@ -246,7 +246,7 @@ def test_a_store_that_fails_is_left_out_of_a_search(caplog: pytest.LogCaptureFix
 
 
 def test_stores_are_searched_at_the_same_time() -> None:
-    class Meets(Shelf):
+    class Meets(SearchableStore):
         async def search(self, query: str, options: Any = None) -> Sequence[Any]:
             await asyncio.wait_for(barrier.wait(), LIMIT)
             return [Found(self.name)]
@@ -260,7 +260,7 @@ def test_stores_are_searched_at_the_same_time() -> None:
 
 def test_a_memory_is_added_to_every_store_that_can_add() -> None:
     one, two = Facts("one"), Facts("two")
-    manager = managed([one, Shelf(), Turns(), two])
+    manager = managed([one, SearchableStore(), Turns(), two])
 
     asyncio.run(manager.add("tea", {"metadata": {"tags": ["drink"]}}))
     asyncio.run(manager.add("milk", {"stores": ["two"]}))
@@ -268,19 +268,19 @@ def test_a_memory_is_added_to_every_store_that_can_add() -> None:
 
 
 @pytest.mark.parametrize("name", ["shelf", "turns", "nobody"])
-def test_nothing_is_added_where_a_store_cannot(name: str) -> None:
+def test_nothing_is_added_if_a_store_cannot_add(name: str) -> None:
     facts = Facts()
 
     with pytest.raises(ValueError, match=f"store '{name}'"):
-        asyncio.run(managed([facts, Shelf(), Turns()]).add("tea", {"stores": ["facts", name]}))
+        asyncio.run(managed([facts, SearchableStore(), Turns()]).add("tea", {"stores": ["facts", name]}))
     with pytest.raises(ValueError, match="no writable store"):
-        asyncio.run(managed([Shelf()]).add("tea"))
+        asyncio.run(managed([SearchableStore()]).add("tea"))
     with pytest.raises(ValueError, match="no writable stores implement add"):
-        managed([Shelf(), Turns()], add_tool_config=True)
+        managed([SearchableStore(), Turns()], add_tool_config=True)
     assert facts.added == []
 
 
-def test_a_store_that_fails_does_not_keep_others_from_being_written() -> None:
+def test_a_failing_store_does_not_stop_the_write_to_others() -> None:
     class Narrow(Facts):
         async def add(self, content: str) -> None:  # type: ignore[override]
             pass
@@ -293,7 +293,7 @@ def test_a_store_that_fails_does_not_keep_others_from_being_written() -> None:
     assert sound.added == [("tea", None)]
 
 
-# --- 9 to 13: extraction
+# --- extraction
 
 
 def test_turns_go_to_a_store_after_every_turn_or_every_few() -> None:
@@ -301,14 +301,14 @@ def test_turns_go_to_a_store_after_every_turn_or_every_few() -> None:
     default.extraction = True
     manager = managed([each, few, default])
 
-    turns_of(manager, *"abcdef")
+    run_turns(manager, *"abcdef")
     assert each.batches == [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]]
     assert few.batches == [["a", "b"], ["c", "d"], ["e", "f"]]
-    assert default.batches == [["a", "b", "c", "d", "e"], ["f"]]  # settled without a vault: what is left is saved too
+    assert default.batches == [["a", "b", "c", "d", "e"], ["f"]]  # settle without a vault saves the remaining turns too
 
 
-def test_what_is_said_while_turns_are_saved_waits_for_its_own_trigger() -> None:
-    store = Stops(extraction={"trigger": IntervalTrigger(2)})
+def test_a_turn_recorded_during_a_save_waits_for_its_own_trigger() -> None:
+    store = StepwiseStore(extraction={"trigger": IntervalTrigger(2)})
 
     async def talk() -> None:
         chat = manager.attach()
@@ -316,7 +316,7 @@ def test_what_is_said_while_turns_are_saved_waits_for_its_own_trigger() -> None:
             say(chat, text)
             await chat.end_turn()
             await asyncio.sleep(0)
-        await quiet(chat)
+        await wait_idle(chat)
 
     manager = managed([store])
     asyncio.run(talk())
@@ -330,14 +330,14 @@ def test_turns_are_saved_before_they_leave_the_window() -> None:
         chat = manager.attach()
         for text in ("x" * 20, "y" * 20, "z" * 20):
             chat.record(user(text))
-        await quiet(chat)
+        await wait_idle(chat)
 
     manager = managed([store])
     asyncio.run(talk())
-    assert store.batches == [["x" * 20, "y" * 20, "z" * 20]]  # called for at the second, ran with the third
+    assert store.batches == [["x" * 20, "y" * 20, "z" * 20]]  # triggered by the second, ran with the third
 
 
-def test_a_trigger_of_ones_own_hears_the_agent(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_custom_trigger_receives_the_events_of_the_agent(caplog: pytest.LogCaptureFixture) -> None:
     class OnGoodbye:
         name = "goodbye"
 
@@ -370,7 +370,7 @@ def test_a_trigger_of_ones_own_hears_the_agent(caplog: pytest.LogCaptureFixture)
     assert "a trigger raised" in caplog.text
 
 
-def test_what_tools_said_is_left_out_and_keeps_its_number() -> None:
+def test_tool_results_are_left_out_and_keep_their_number() -> None:
     store = Turns()
     manager = managed([store])
     messages: list[dict[str, Any]] = [
@@ -396,12 +396,12 @@ def test_what_tools_said_is_left_out_and_keeps_its_number() -> None:
     assert messages[1]["content"][1] == {"toolUse": {"name": "t"}}
 
 
-def test_a_filter_of_ones_own_leaves_out_what_it_names() -> None:
+def test_a_custom_filter_excludes_the_kinds_it_names() -> None:
     class Whole(Turns):
         async def add_messages(self, messages: Sequence[Any], context: AddMessagesContext | None = None) -> None:
-            kept.extend(messages)
+            received.extend(messages)
 
-    kept: list[Any] = []
+    received: list[Any] = []
     called = {"role": "assistant", "content": "look", "tool_calls": [{"id": "1"}], "name": "alice"}
     picture = {"role": "user", "content": [{"image": {}}, {"text": "see"}], "metadata": {"at": 1}}
     manager = managed([Whole(extraction={"filter": MessageFilter(["image"])})])
@@ -413,18 +413,18 @@ def test_a_filter_of_ones_own_leaves_out_what_it_names() -> None:
         await manager.flush()
 
     asyncio.run(talk())
-    assert kept == [called, {"role": "user", "content": [{"text": "see"}], "metadata": {"at": 1}}]
+    assert received == [called, {"role": "user", "content": [{"text": "see"}], "metadata": {"at": 1}}]
 
 
-def test_facts_are_distilled_by_the_model_and_added() -> None:
+def test_facts_are_extracted_by_the_model_and_added() -> None:
     model = ScriptedModel([[{"content": "Alice drinks tea.", "metadata": {"tags": ["drink"]}}], []])
     store = Facts(extraction={"trigger": InvocationTrigger()})
     manager = managed([store], model=model)
 
-    turns_of(manager, "I drink tea", "bye")
+    run_turns(manager, "I drink tea", "bye")
     assert [content for content, _ in store.added] == ["Alice drinks tea."]
     assert "I drink tea" in model.calls[0].text
-    assert "I drink tea" in model.calls[1].text  # to understand what follows by
+    assert "I drink tea" in model.calls[1].text  # as context of the new turns
 
 
 def test_without_a_model_facts_cannot_be_extracted() -> None:
@@ -438,7 +438,7 @@ def test_a_store_that_failed_gets_the_same_turns_with_the_same_numbers_again() -
     store = Turns(failures=1)
     manager = managed([store])
 
-    turns_of(manager, "a", "b")
+    run_turns(manager, "a", "b")
     assert store.numbers == [[0], [0, 1]]
     assert store.batches == [["a", "b"]]
     assert manager.pending == 0
@@ -453,7 +453,7 @@ def test_a_store_that_fails_often_is_tried_every_third_time_until_it_works(caplo
         for _ in range(turns):
             chat.record(user("x"))
             await chat.end_turn()
-            await quiet(chat)
+            await wait_idle(chat)
             tries.append(store.tries)
         return tries
 
@@ -464,35 +464,34 @@ def test_a_store_that_fails_often_is_tried_every_third_time_until_it_works(caplo
         assert asyncio.run(talk(3)) == [11, 11, 12]
         assert asyncio.run(talk(2)) == [13, 14]
     assert len(store.texts) == FAILURES_BEFORE_BACKOFF + 8
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * (FAILURES_BEFORE_BACKOFF - 1) + [
-        "ERROR"
-    ] * 2
+    warnings = ["WARNING"] * (FAILURES_BEFORE_BACKOFF - 1)
+    assert [record.levelname for record in caplog.records] == [*warnings, "ERROR", "ERROR"]
 
 
-def test_a_flush_tries_a_store_that_is_left_alone() -> None:
+def test_a_flush_tries_a_store_in_backoff() -> None:
     store = Turns(failures=FAILURES_BEFORE_BACKOFF)
     manager = managed([store])
 
-    turns_of(manager, *("x" * (FAILURES_BEFORE_BACKOFF - 1)))
+    run_turns(manager, *("x" * (FAILURES_BEFORE_BACKOFF - 1)))
     asyncio.run(manager.flush())
     assert (manager.pending, len(store.texts)) == (0, FAILURES_BEFORE_BACKOFF - 1)
 
 
-def test_a_failing_store_does_not_hold_up_another() -> None:
+def test_a_failing_store_does_not_block_another() -> None:
     sound, broken = Turns("sound"), Turns("broken", failures=100)
     manager = managed([sound, broken])
 
-    turns_of(manager, "a", "b")
+    run_turns(manager, "a", "b")
     broken.failures = 0
     asyncio.run(manager.flush())
     assert (sound.texts, broken.texts, manager.pending) == (["a", "b"], ["a", "b"], 0)
 
 
-# --- event loops that end, stand still, or are three
+# --- event loops that are closed, blocked, or several
 
 
-def test_a_loop_that_is_closed_in_a_save_loses_nothing() -> None:
-    store, loop = Stops(), asyncio.new_event_loop()
+def test_a_loop_that_is_closed_during_a_save_loses_nothing() -> None:
+    store, loop = StepwiseStore(), asyncio.new_event_loop()
     manager = managed([store])
     chat = manager.attach()
     say(chat, "a")
@@ -508,15 +507,15 @@ def test_a_loop_that_is_closed_in_a_save_loses_nothing() -> None:
     asyncio.run(manager.flush())
     assert (store.batches, manager.pending) == ([["a", "b"]], 0)
     del loop
-    gc.collect()  # the end of the coroutine changes nothing any more
+    gc.collect()  # the end of the coroutine changes nothing
     say(chat, "c")
     asyncio.run(manager.flush())
     assert store.batches == [["a", "b"], ["c"]]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
-def test_a_loop_that_stands_still_is_not_waited_for_and_ends_its_save_later() -> None:
-    store, loop = Stops(), asyncio.new_event_loop()
+def test_a_blocked_loop_is_not_waited_for_and_finishes_its_save_later() -> None:
+    store, loop = StepwiseStore(), asyncio.new_event_loop()
     manager = managed([store])
     chat = manager.attach()
     say(chat, "a")
@@ -532,7 +531,7 @@ def test_a_loop_that_stands_still_is_not_waited_for_and_ends_its_save_later() ->
 
 
 def test_three_loops_in_three_threads_save_every_turn_once() -> None:
-    store, other = Stops("one"), Turns("two", extraction={"trigger": IntervalTrigger(3)})
+    store, other = StepwiseStore("one"), Turns("two", extraction={"trigger": IntervalTrigger(3)})
     manager = managed([store, other])
     chat = manager.attach()
 
@@ -554,7 +553,7 @@ def test_three_loops_in_three_threads_save_every_turn_once() -> None:
 @pytest.mark.parametrize("has_log", [True, False])
 @pytest.mark.parametrize("step", range(8))
 def test_a_save_that_is_cancelled_at_any_step_loses_nothing(vault: Vault, step: int, has_log: bool) -> None:
-    slow, fast = Stops("slow"), Turns("fast")
+    slow, fast = StepwiseStore("slow"), Turns("fast")
     manager = managed([slow, fast, *([VaultStore(vault)] if has_log else [])])
     chat = manager.attach()
     assert chat.coordinator is not None
@@ -573,13 +572,13 @@ def test_a_save_that_is_cancelled_at_any_step_loses_nothing(vault: Vault, step: 
         await asyncio.sleep(0)
         say(chat, "c")
 
-    asyncio.run(cut_off())  # the end of which cancels what still runs
+    asyncio.run(cut_off())  # its end cancels the running tasks
     asyncio.run(asyncio.wait_for(manager.flush(), LIMIT))
     assert set(slow.texts) == set(fast.texts) == {"a", "b", "c"}
     assert manager.pending == 0
 
 
-def test_a_save_that_was_cancelled_before_it_began_holds_up_no_other_loop() -> None:
+def test_a_save_cancelled_before_it_started_blocks_no_other_loop() -> None:
     store = Turns()
     manager = managed([store])
     chat = manager.attach()

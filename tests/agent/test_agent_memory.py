@@ -1,4 +1,4 @@
-"""AgentMemory: a conversation, experiences that last, and recall by words and by meaning."""
+"""AgentMemory: the conversation, persistent experiences, and recall by words and by meaning."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def texts(memory: AgentMemory, query: str, k: int = 5) -> list[str]:
 
 @pytest.fixture
 def memory() -> AgentMemory:
-    """By words alone, in RAM."""
+    """Return a memory in RAM that recalls by words only."""
     return AgentMemory(vector=False)
 
 
@@ -44,14 +44,14 @@ def test_recent_messages_are_lines_of_role_and_content(memory: AgentMemory) -> N
 
 
 @pytest.mark.parametrize("n", [0, -2])
-def test_no_message_and_less_than_none_are_refused(memory: AgentMemory, n: int) -> None:
+def test_a_count_below_one_is_refused(memory: AgentMemory, n: int) -> None:
     memory.add_message("user", "Hello.")
 
     with pytest.raises(ValueError, match="is not a whole number from 1"):
         memory.get_recent_messages(n)
 
 
-def test_a_message_of_nobody_is_refused(memory: AgentMemory) -> None:
+def test_a_message_with_an_unknown_role_is_refused(memory: AgentMemory) -> None:
     with pytest.raises(ValueError, match=r"^role: 'robot' is none of user, assistant, system, tool$"):
         memory.add_message("robot", "Beep.")
     with pytest.raises(ValueError, match=r"^content: ' ' is not a text"):
@@ -59,19 +59,19 @@ def test_a_message_of_nobody_is_refused(memory: AgentMemory) -> None:
     assert memory.get_recent_messages() == ""
 
 
-def test_a_summary_tells_of_the_whole_conversation_and_folds_nothing() -> None:
+def test_a_summary_covers_the_whole_conversation_and_folds_nothing() -> None:
     plain = AgentMemory(vector=False)
-    asked = AgentMemory(vector=False, model=ScriptedModel(["They book a flight."]))
-    for memory in (plain, asked):
+    summarizing = AgentMemory(vector=False, model=ScriptedModel(["They book a flight."]))
+    for memory in (plain, summarizing):
         memory.add_message("user", "Book the flight to Lisbon on 3 December.")
 
     assert plain.summary() == "- user: Book the flight to Lisbon on 3 December."
-    assert asked.summary() == "They book a flight."
+    assert summarizing.summary() == "They book a flight."
     assert AgentMemory(vector=False).summary() == ""
     assert len(plain.working) == 1
 
 
-def test_a_working_memory_of_ones_own_is_used() -> None:
+def test_a_given_working_memory_is_used() -> None:
     memory = AgentMemory(vector=False, working=WorkingMemory(max_messages=4, keep=2))
     for count in range(5):
         memory.add_message("user", f"The number {count} bus is late again.")
@@ -82,7 +82,7 @@ def test_a_working_memory_of_ones_own_is_used() -> None:
     assert "The number 0 bus is late again." in memory.summary()
 
 
-def test_calls_of_tools_are_a_history_and_messages(memory: AgentMemory) -> None:
+def test_tool_calls_are_in_the_history_and_in_the_messages(memory: AgentMemory) -> None:
     memory.add_tool_call("menu", {"place": "Chez Lin"}, "tuna sushi")
     memory.add_tool_call("clock")
 
@@ -111,7 +111,7 @@ def test_an_experience_is_recalled_by_its_words(memory: AgentMemory) -> None:
     assert memory.recall("lemonade") == memory.recall("") == []
 
 
-def test_scores_tell_near_from_far(memory: AgentMemory) -> None:
+def test_scores_separate_near_from_far(memory: AgentMemory) -> None:
     memory.add_experience(PEANUTS)
     memory.add_experience(SENCHA)
 
@@ -122,7 +122,7 @@ def test_scores_tell_near_from_far(memory: AgentMemory) -> None:
     assert memory.recall("Bob sencha morning", min_score=(near[2] + far[2]) / 2) == [near]
 
 
-def test_the_same_text_is_there_once_with_the_higher_importance(memory: AgentMemory) -> None:
+def test_the_same_text_is_stored_once_with_the_higher_importance(memory: AgentMemory) -> None:
     keys = {memory.add_experience(PEANUTS, importance) for importance in (2, 7, 3)}
 
     [key] = keys
@@ -130,8 +130,8 @@ def test_the_same_text_is_there_once_with_the_higher_importance(memory: AgentMem
     assert memory.long_term.meta(key) == {"importance": 7}
 
 
-def test_no_key_is_given_to_another_text_after_a_forget(memory: AgentMemory) -> None:
-    """The guide's `len()` keys overwrite the last memory then."""
+def test_no_key_is_reused_for_another_text_after_a_forget(memory: AgentMemory) -> None:
+    """Keys from `len()`, as in the guide, would overwrite the last memory."""
     first, second = memory.add_experience(PEANUTS), memory.add_experience(SENCHA)
     assert memory.forget(first)
     third = memory.add_experience(SUSHI)
@@ -141,14 +141,14 @@ def test_no_key_is_given_to_another_text_after_a_forget(memory: AgentMemory) -> 
     assert not memory.forget(first)
 
 
-def test_a_forget_takes_messages_too(memory: AgentMemory) -> None:
+def test_forget_deletes_messages_too(memory: AgentMemory) -> None:
     key = memory.add_message("user", "My card is 1234.")
 
     assert memory.forget(key)
     assert memory.get_recent_messages() == ""
 
 
-def test_what_should_not_be_kept_is_neither_in_the_memory_nor_in_its_name_nor_in_vectors() -> None:
+def test_redacted_text_is_neither_in_the_memory_nor_in_its_name_nor_in_vectors() -> None:
     memory = AgentMemory()
     assert memory.vector is not None
 
@@ -156,13 +156,13 @@ def test_what_should_not_be_kept_is_neither_in_the_memory_nor_in_its_name_nor_in
     with pytest.raises(SecretRefusedError, match=r"^text: holds github-token on line 1, which is not stored$"):
         memory.add_experience(f"Her token is ghp_{'a1B2c3D4' * 4}e5F6.")
 
-    kept = [f"{found} {store.get(found)}" for store in (memory.long_term, memory.vector) for found in store.keys()]  # noqa: SIM118
-    assert kept == [f"{key} Alice pays by [redacted: card]."] * 2
+    stored = [f"{found} {store.get(found)}" for store in (memory.long_term, memory.vector) for found in store.keys()]  # noqa: SIM118
+    assert stored == [f"{key} Alice pays by [redacted: card]."] * 2
     assert "4111" not in key
 
 
 @pytest.mark.parametrize("importance", [0, 11, -1, 2.5, True, None, "5"])
-def test_an_importance_that_cannot_be_is_refused(memory: AgentMemory, importance: int) -> None:
+def test_an_invalid_importance_is_refused(memory: AgentMemory, importance: int) -> None:
     with pytest.raises(ValueError, match=r"^importance: .* is not a whole number from 1 to 10$"):
         memory.add_experience(PEANUTS, importance)
     assert memory.recall("peanuts") == []
@@ -175,12 +175,12 @@ def test_an_experience_without_words_is_refused(memory: AgentMemory, text: str) 
 
 
 @pytest.mark.parametrize("arguments", [{"k": 0}, {"k": -1}, {"k": True}, {"min_score": 2}, {"min_score": "a"}])
-def test_a_recall_that_cannot_be_is_refused(memory: AgentMemory, arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_of_recall_are_refused(memory: AgentMemory, arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^(k|min_score): "):
         memory.recall("peanuts", **arguments)
 
 
-def test_a_question_that_is_no_text_is_refused(memory: AgentMemory) -> None:
+def test_a_query_that_is_not_a_text_is_refused(memory: AgentMemory) -> None:
     with pytest.raises(ValueError, match=r"^query: None is not a text$"):
         memory.recall(None)  # type: ignore[arg-type]
 
@@ -188,7 +188,7 @@ def test_a_question_that_is_no_text_is_refused(memory: AgentMemory) -> None:
 # --- in a vault -----------------------------------------------------------------------------------------
 
 
-def test_experiences_are_files_that_last(tmp_path: Path) -> None:
+def test_experiences_are_files_that_stay(tmp_path: Path) -> None:
     with AgentMemory(vault=tmp_path / "notes", vector=False) as memory:
         key = memory.add_experience(PEANUTS, importance=9)
 
@@ -203,7 +203,7 @@ def test_experiences_are_files_that_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("vector", [False, True])
-def test_what_is_recalled_of_a_vault_is_counted_and_fades_slower(vault: Vault, vector: bool) -> None:
+def test_recalled_memories_of_a_vault_are_counted_and_decay_slower(vault: Vault, vector: bool) -> None:
     memory = AgentMemory(vault=vault, vector=vector)
     key = memory.add_experience(PEANUTS)
     memory.add_experience(SUSHI)
@@ -219,7 +219,7 @@ def test_what_is_recalled_of_a_vault_is_counted_and_fades_slower(vault: Vault, v
     assert {path: path.read_bytes() for path in (vault.root / "experiences").iterdir()} == before
 
 
-def test_persistent_is_a_folder_here_or_the_vault_of_the_environment(tmp_path: Path) -> None:
+def test_persistent_uses_a_directory_here_or_the_vault_of_the_environment(tmp_path: Path) -> None:
     code = "from memfs import AgentMemory; AgentMemory(persistent=True, vector=False).add_experience('Tea at five.')"
     named = {"MEMFS_VAULT": str(tmp_path / "named")}
 
@@ -231,7 +231,7 @@ def test_persistent_is_a_folder_here_or_the_vault_of_the_environment(tmp_path: P
     assert folders == ["agent-memory", "named"]
 
 
-def test_what_a_person_rewrote_is_not_overwritten_by_the_old_text(tmp_path: Path) -> None:
+def test_a_rewritten_memory_is_not_overwritten_by_the_old_text(tmp_path: Path) -> None:
     with AgentMemory(vault=tmp_path / "notes", vector=False) as memory:
         key = memory.add_experience(PEANUTS)
         [file] = (tmp_path / "notes" / "experiences").iterdir()
@@ -245,15 +245,15 @@ def test_what_a_person_rewrote_is_not_overwritten_by_the_old_text(tmp_path: Path
 
 
 class Edited(VaultKeyedStore):
-    """The vault of a person who saves a file just when the agent has looked at its header."""
+    """A vault store in which a person saves a file right after the agent has read its header."""
 
     def meta(self, key: str) -> dict[str, Any]:
-        told = super().meta(key)
+        meta = super().meta(key)
         (self.vault.root / "experiences" / f"{key}.md").write_text("Bob is allergic to hazelnuts.\n")
-        return told
+        return meta
 
 
-def test_a_save_in_the_middle_of_an_experience_is_not_written_over(vault: Vault) -> None:
+def test_an_edit_during_add_experience_is_not_overwritten(vault: Vault) -> None:
     memory = AgentMemory(long_term=Edited(vault, "/experiences"), vector=False)
     key = memory.add_experience(PEANUTS)
 
@@ -272,7 +272,7 @@ def test_an_open_vault_and_a_namespace_may_be_given(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reason"),
     [
         ({"vault": "x", "long_term": InMemoryKeyedStore()}, "vault and long_term are both given"),
         ({"vector": False, "vector_store": InMemoryKeyedStore()}, "vector is False, and a vector_store is given"),
@@ -280,8 +280,8 @@ def test_an_open_vault_and_a_namespace_may_be_given(vault: Vault) -> None:
         ({"vector_store": "redis://"}, "vector_store: 'redis://' is not a KeyedStore"),
     ],
 )
-def test_a_setup_that_cannot_be_is_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSetupError, match=f"^AgentMemory: {said}"):
+def test_an_invalid_setup_is_refused(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidSetupError, match=f"^AgentMemory: {reason}"):
         AgentMemory(**arguments)
 
 
@@ -299,7 +299,7 @@ def test_any_store_and_the_address_of_one_may_be_the_long_term_memory(tmp_path: 
 # --- by meaning -----------------------------------------------------------------------------------------
 
 
-def test_vectors_find_what_no_word_does() -> None:
+def test_vectors_find_memories_without_a_common_word() -> None:
     memory = AgentMemory(vector_store=VectorStore())
     key = memory.add_experience("Alice takes the railway rather than an aircraft.")
     memory.add_experience("The invoice of the third quarter was paid.")
@@ -324,7 +324,7 @@ def test_the_score_is_the_mean_of_words_and_meaning() -> None:
     assert score == pytest.approx(sum(parts) / 2)
 
 
-def test_hits_of_two_kinds_become_one_list() -> None:
+def test_hits_by_words_and_by_meaning_are_fused() -> None:
     words = [("a", "A", 1.0), ("b", "B", 0.5)]
     meaning = [("c", "C", 0.9), ("a", "A", 0.4), ("b", "old", 0.5)]
 
@@ -332,7 +332,7 @@ def test_hits_of_two_kinds_become_one_list() -> None:
     assert fuse([], []) == []
 
 
-def test_a_forget_takes_the_vector_too() -> None:
+def test_forget_deletes_the_vector_too() -> None:
     vectors = VectorStore()
     memory = AgentMemory(vector_store=vectors)
     key = memory.add_experience(PEANUTS)
@@ -344,7 +344,7 @@ def test_a_forget_takes_the_vector_too() -> None:
     assert (vectors.keys(), memory.recall("peanuts")) == ([], [])
 
 
-def test_a_new_process_recalls_by_meaning_what_an_earlier_one_learnt(tmp_path: Path) -> None:
+def test_a_new_process_recalls_by_meaning_what_an_earlier_one_stored(tmp_path: Path) -> None:
     with AgentMemory(vault=tmp_path, vector=False) as memory:
         memory.add_experience("Alice takes the railway rather than an aircraft.")
 
@@ -352,7 +352,7 @@ def test_a_new_process_recalls_by_meaning_what_an_earlier_one_learnt(tmp_path: P
         assert texts(memory, "train or plane") == ["Alice takes the railway rather than an aircraft."]
 
 
-def test_what_a_person_changes_is_recalled_as_it_is(tmp_path: Path) -> None:
+def test_an_edited_memory_is_recalled_with_its_new_text(tmp_path: Path) -> None:
     with AgentMemory(vault=tmp_path) as memory:
         keys = [memory.add_experience(text) for text in (PEANUTS, SENCHA, SUSHI)]
         assert len(memory.recall("what about Bob and Alice?")) == 3
@@ -388,7 +388,7 @@ def test_vectors_over_the_long_term_memory_itself_change_nothing_in_it(tmp_path:
 
 
 class Broken(InMemoryKeyedStore):
-    """A store whose server is away."""
+    """A store whose server is unavailable."""
 
     is_away = True
 
@@ -398,7 +398,7 @@ class Broken(InMemoryKeyedStore):
         super().add(key, value, meta)
 
 
-def test_where_vectors_fail_words_are_recalled_and_nothing_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+def test_if_vectors_fail_recall_uses_words_and_nothing_is_lost(caplog: pytest.LogCaptureFixture) -> None:
     vectors = Broken()
     memory = AgentMemory(vector_store=vectors)
 
@@ -412,8 +412,8 @@ def test_where_vectors_fail_words_are_recalled_and_nothing_is_lost(caplog: pytes
     assert vectors.keys() == [key]
 
 
-def test_without_the_extra_words_alone_are_recalled_and_that_is_said_once(tmp_path: Path) -> None:
-    """The packages of this environment, but those of the extra."""
+def test_without_the_extra_recall_uses_words_only_and_warns_once(tmp_path: Path) -> None:
+    """Run with the packages of this environment except those of the extra."""
     for package in Path(sysconfig.get_path("platlib")).iterdir():
         if not package.name.startswith(("wordllama", "tokenizers", "numpy")):
             (tmp_path / package.name).symlink_to(package)
@@ -438,7 +438,7 @@ def test_without_the_extra_words_alone_are_recalled_and_that_is_said_once(tmp_pa
 # --- threads, and names ---------------------------------------------------------------------------------
 
 
-def test_many_threads_remember_and_lose_nothing() -> None:
+def test_many_threads_add_experiences_and_lose_nothing() -> None:
     memory = AgentMemory()
     errors: list[BaseException] = []
 
@@ -464,6 +464,6 @@ def test_many_threads_remember_and_lose_nothing() -> None:
     assert len(memory.long_term.keys()) == len(memory.vector.keys()) == 80
 
 
-def test_the_guides_name_is_the_same_class() -> None:
+def test_enhanced_agent_memory_is_the_same_class() -> None:
     assert EnhancedAgentMemory is AgentMemory
     assert isinstance(EnhancedAgentMemory(vector=False).long_term, KeyedStore)

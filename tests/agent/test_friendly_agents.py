@@ -1,4 +1,4 @@
-"""What the builder of an agent may do wrong: nothing is lost, doubled, or told to another person."""
+"""Mistakes of an agent's author: nothing is lost, duplicated, or shown to another person."""
 
 import asyncio
 import json
@@ -28,8 +28,8 @@ def bodies(vault: Vault, namespace: str = "/") -> set[str]:
     return {memory.body.strip() for memory in vault.list(namespace)}
 
 
-class Box:
-    """A store of somebody's own, that keeps what it is given as often as it is given it."""
+class ListStore:
+    """A custom store that keeps every added text, also duplicates."""
 
     name, description, max_search_results, writable, extraction = "box", None, None, True, None
 
@@ -65,7 +65,7 @@ asyncio.run(main())
 """
 
 
-def test_turns_that_one_person_left_pending_never_reach_another(vault: Vault) -> None:
+def test_pending_turns_of_one_person_never_reach_another(vault: Vault) -> None:
     crashed = subprocess.run([sys.executable, "-c", CRASH, str(vault.root)], timeout=LIMIT)
     assert crashed.returncode == 7
     models = {"bob": ScriptedModel([[], []]), "alice": ScriptedModel([[], []])}
@@ -80,7 +80,7 @@ def test_turns_that_one_person_left_pending_never_reach_another(vault: Vault) ->
     assert "I am alice." in asyncio.run(talk("alice"))
 
 
-def test_a_memory_that_was_shown_in_part_is_not_cut_down_to_it(vault: Vault) -> None:
+def test_a_memory_that_was_shown_in_part_is_not_truncated(vault: Vault) -> None:
     whole = "\n".join(f"Line {number} of the plan of the garden." for number in range(800))
     (vault.root / "facts").mkdir()
     (vault.root / "facts" / "plan.md").write_text(whole, encoding="utf-8")
@@ -96,8 +96,8 @@ def test_a_memory_that_was_shown_in_part_is_not_cut_down_to_it(vault: Vault) -> 
     assert (vault.root / "facts" / "plan.md").read_text(encoding="utf-8") == whole
 
 
-def test_an_accepted_fact_is_written_once_however_many_flush() -> None:
-    box = Box(failures=1)
+def test_an_accepted_fact_is_written_once_by_concurrent_flushes() -> None:
+    box = ListStore(failures=1)
 
     async def main() -> None:
         manager = MemoryManager([box], add_tool_config={"wait_for_writes": False})
@@ -111,21 +111,21 @@ def test_an_accepted_fact_is_written_once_however_many_flush() -> None:
 
 
 def test_stores_may_come_from_a_generator() -> None:
-    manager = MemoryManager(store for store in [Box()])  # type: ignore[arg-type]
+    manager = MemoryManager(store for store in [ListStore()])  # type: ignore[arg-type]
 
     asyncio.run(manager.add("Alice likes tea."))
 
 
-def test_a_tool_is_called_with_arguments_as_openai_gives_them() -> None:
-    box = Box()
+def test_a_tool_accepts_arguments_as_openai_sends_them() -> None:
+    box = ListStore()
     manager = MemoryManager([box], add_tool_config=True)
 
     asyncio.run(manager.call_tool("add_memory", json.dumps({"entries": ["Alice likes tea."]})))
     assert box.added == ["Alice likes tea."]
 
 
-@pytest.mark.parametrize("odd", ["hello", None, ("user", "hi"), {"role": "user", "content": 5}])
-def test_an_odd_message_does_not_stop_a_conversation_from_being_remembered(vault: Vault, odd: Any) -> None:
+@pytest.mark.parametrize("message", ["hello", None, ("user", "hi"), {"role": "user", "content": 5}])
+def test_an_invalid_message_does_not_stop_the_extraction_of_a_conversation(vault: Vault, message: Any) -> None:
     def model(messages: Any) -> Any:
         return [{"content": "Alice likes tea."}]
 
@@ -133,7 +133,7 @@ def test_an_odd_message_does_not_stop_a_conversation_from_being_remembered(vault
         manager = MemoryManager([VaultStore(vault, "/facts", extraction=EACH_TURN)], model=model)
         chat = manager.attach()
         with suppress(MemfsError):
-            chat.record(odd)
+            chat.record(message)
         chat.record(user("I like tea."))
         await manager.flush()
         assert manager.pending == 0
@@ -142,7 +142,7 @@ def test_an_odd_message_does_not_stop_a_conversation_from_being_remembered(vault
     assert bodies(vault) == {"Alice likes tea."}
 
 
-def test_a_turn_too_long_for_the_model_does_not_hold_up_the_rest(vault: Vault) -> None:
+def test_a_turn_too_long_for_the_model_does_not_block_the_rest(vault: Vault) -> None:
     async def model(messages: Any) -> Any:
         if len(messages[-1]["content"]) > 400_000:
             raise RuntimeError("context length exceeded")
@@ -161,7 +161,7 @@ def test_a_turn_too_long_for_the_model_does_not_hold_up_the_rest(vault: Vault) -
 
 
 @pytest.mark.parametrize("action", ["update", "supersede"])
-def test_what_was_forgotten_does_not_come_back_in_the_place_of_another(vault: Vault, action: str) -> None:
+def test_a_forgotten_fact_does_not_return_in_place_of_another(vault: Vault, action: str) -> None:
     vault.forget(vault.add("Alice lives at 5 Elm Street.", namespace="/facts").id)
     vault.add("Alice lives in Springfield.", namespace="/facts")
     model = ScriptedModel([[{"content": "Alice lives at 5 Elm Street.", "action": action, "target": 1}]])
@@ -174,7 +174,7 @@ def test_what_was_forgotten_does_not_come_back_in_the_place_of_another(vault: Va
     assert bodies(vault) == {"Alice lives in Springfield."}
 
 
-def test_pinned_memories_of_several_stores_leave_room_for_the_answer(vault: Vault) -> None:
+def test_pinned_memories_of_several_stores_leave_entries_for_search_results(vault: Vault) -> None:
     for namespace in ("/a", "/b", "/c"):
         for number in range(4):
             vault.add(f"Pinned {namespace} {number}.", namespace=namespace, pinned=True)
@@ -185,7 +185,7 @@ def test_pinned_memories_of_several_stores_leave_room_for_the_answer(vault: Vaul
     assert "Alice likes green tea." in seen[-1]["content"]
 
 
-def test_a_fact_that_becomes_true_again_is_remembered_again(vault: Vault) -> None:
+def test_a_fact_that_becomes_true_again_is_stored_again(vault: Vault) -> None:
     vault.add("Alice lives in Berlin.", namespace="/facts")
     paris = [{"content": "Alice lives in Paris.", "action": "supersede", "target": 1}]
     model = ScriptedModel([paris, [{"content": "Alice lives in Berlin."}]])
@@ -202,7 +202,7 @@ def test_a_fact_that_becomes_true_again_is_remembered_again(vault: Vault) -> Non
     assert "Alice lives in Berlin." in {found.content for found in asyncio.run(asyncio.wait_for(talk(), LIMIT))}
 
 
-def test_a_message_is_remembered_as_it_was_when_it_was_recorded(vault: Vault) -> None:
+def test_a_message_is_extracted_as_it_was_when_recorded(vault: Vault) -> None:
     model = ScriptedModel([[]])
 
     async def talk() -> None:
@@ -215,7 +215,7 @@ def test_a_message_is_remembered_as_it_was_when_it_was_recorded(vault: Vault) ->
     assert "coffee" not in model.last_prompt
 
 
-def test_people_at_once_each_with_a_manager_of_their_own_are_told_their_own_only(vault: Vault) -> None:
+def test_concurrent_people_with_separate_managers_get_only_their_own_memories(vault: Vault) -> None:
     async def talk(number: int) -> str:
         who = f"user-{number}"
         store = VaultStore(vault, "/facts/{actorId}", actor=who, extraction=EACH_TURN)
@@ -230,12 +230,12 @@ def test_people_at_once_each_with_a_manager_of_their_own_are_told_their_own_only
     async def all_of_them() -> list[str]:
         return await asyncio.gather(*(talk(number) for number in range(20)))
 
-    for number, told in enumerate(asyncio.run(asyncio.wait_for(all_of_them(), LIMIT))):
-        assert told.count("The number of") == 1
-        assert f"The number of user-{number} is {number}." in told
+    for number, text in enumerate(asyncio.run(asyncio.wait_for(all_of_them(), LIMIT))):
+        assert text.count("The number of") == 1
+        assert f"The number of user-{number} is {number}." in text
 
 
-def test_the_state_directory_can_go_between_two_turns(vault: Vault) -> None:
+def test_the_state_directory_can_be_deleted_between_two_turns(vault: Vault) -> None:
     model = ScriptedModel([[{"content": "Alice likes tea."}]])
 
     async def talk() -> None:

@@ -1,4 +1,4 @@
-"""What a model sees of the manager: its tools, and what it is told before a call. And what telemetry sees of both."""
+"""The tools of the manager, injection before a model call, the echo filter, and telemetry."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from test_agent import LIMIT, Facts, Shelf, Turns, managed, turns_of, user
+from test_agent import LIMIT, Facts, SearchableStore, Turns, managed, run_turns, user
 
 from memfs import Vault
 from memfs.agent import EvictionTrigger, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
@@ -44,13 +44,13 @@ ANTHROPIC_RESULT = {"role": "user", "content": [{"type": "tool_result", "content
 SHAPES = [(STRANDS_CALL, STRANDS_RESULT), (OPENAI_CALL, OPENAI_RESULT), (ANTHROPIC_CALL, ANTHROPIC_RESULT)]
 
 
-def told(manager: MemoryManager, *messages: Any, agent: Any = None) -> str | None:
-    """What a model is told before it answers these messages."""
+def injected_text(manager: MemoryManager, *messages: Any, agent: Any = None) -> str | None:
+    """Return the text that is injected into a model call with these messages."""
     return asyncio.run(manager.attach(agent).context(messages))
 
 
 def block_of(text: str | None) -> list[tuple[str | None, str]]:
-    """Source and text of each entry of a block, which must be well-formed."""
+    """Return source and text of each entry of a block; the block must be well-formed."""
     assert text is not None
     return [(entry.get("source"), entry.text or "") for entry in ElementTree.fromstring(text)]
 
@@ -59,7 +59,7 @@ def block_of(text: str | None) -> list[tuple[str | None, str]]:
 
 
 @pytest.mark.parametrize(("call", "result"), SHAPES)
-def test_a_message_is_understood_in_each_shape(call: Any, result: Any) -> None:
+def test_a_message_is_parsed_in_each_shape(call: Any, result: Any) -> None:
     assert text_of(call) == "let me see"
     assert text_of(result) == ""
     assert text_of(without_kinds(call, TOOLS) or {}) == "let me see"
@@ -85,7 +85,7 @@ def test_a_message_is_understood_in_each_shape(call: Any, result: Any) -> None:
         (ANTHROPIC_RESULT, {"type": "text", "text": "M"}),
     ],
 )
-def test_what_is_told_stands_after_the_words_of_the_user(message: Any, last: Any) -> None:
+def test_injected_text_follows_the_text_of_the_user(message: Any, last: Any) -> None:
     before = str(message)
 
     shown = append_text([message, OPENAI_CALL, OPENAI_RESULT], "M")
@@ -95,18 +95,18 @@ def test_what_is_told_stands_after_the_words_of_the_user(message: Any, last: Any
     assert str(message) == before
 
 
-def test_nobody_to_tell_is_told_nothing() -> None:
+def test_a_conversation_without_a_user_gets_no_text() -> None:
     assert append_text([OPENAI_CALL], "M") == [OPENAI_CALL]
     assert search_query([]) is None
     assert search_query([{"role": "user", "content": [{"image": {}}]}]) is None
 
 
-def test_the_objects_of_clients_are_messages_too() -> None:
+def test_objects_of_clients_are_accepted_as_messages() -> None:
     answer = ChatCompletionMessage(role="assistant", content="Rome it is")
     blocks = [TextBlock(type="text", text="let me see"), ToolUseBlock(type="tool_use", id="1", name="t", input={})]
     turn = {"role": "assistant", "content": blocks}
     store = Turns()
-    manager = managed([store, Shelf("shelf", "Alice drinks tea.")])
+    manager = managed([store, SearchableStore("shelf", "Alice drinks tea.")])
 
     async def talk() -> list[Any]:
         chat = manager.attach()
@@ -123,17 +123,17 @@ def test_the_objects_of_clients_are_messages_too() -> None:
     assert as_mappings(turn)["content"][1]["type"] == "tool_use"
 
 
-def test_tokens_are_about_right_for_any_script() -> None:
+def test_token_estimates_work_for_any_script() -> None:
     assert estimate_tokens("") == 0
     assert estimate_tokens("four") == 1
     assert estimate_tokens("東京タワー") == 5
 
 
-# --- 8: tools
+# --- tools
 
 
-def test_the_search_tool_tells_what_was_found() -> None:
-    manager = managed([Shelf("a", "tea", description="Drinks."), Shelf("b", "cake")])
+def test_the_search_tool_returns_what_was_found() -> None:
+    manager = managed([SearchableStore("a", "tea", description="Drinks."), SearchableStore("b", "cake")])
     (tool,) = manager.tools
 
     assert asyncio.run(tool(query="?", stores=["a", "z"], max_search_results=None)) == [
@@ -173,14 +173,14 @@ def test_the_add_tool_stores_facts_in_the_stores_of_its_scope(caplog: pytest.Log
         ("serch_memory", {"query": "x"}, "no such tool; there are: search_memory, add_memory"),
     ],
 )
-def test_a_call_that_a_tool_does_not_know_is_refused(name: str, arguments: dict[str, Any], reason: str) -> None:
+def test_an_invalid_tool_call_is_refused(name: str, arguments: dict[str, Any], reason: str) -> None:
     manager = managed([InMemoryStore()], add_tool_config=True)
 
     with pytest.raises(InvalidArgumentsError, match=reason):
         asyncio.run(manager.call_tool(name, arguments))
 
 
-def test_the_add_tool_says_each_error_once() -> None:
+def test_the_add_tool_reports_each_error_once() -> None:
     manager = managed([Facts("a", fails=True), Facts("b", fails=True)], add_tool_config=True)
 
     with pytest.raises(AggregateMemoryError, match="failed to add 2 of 2 entries") as caught:
@@ -202,7 +202,7 @@ def test_a_tool_is_described_in_the_shape_of_each_framework() -> None:
         manager.tool_specs("gemini")
 
 
-def test_one_tool_can_stand_for_all() -> None:
+def test_one_tool_can_combine_all() -> None:
     store = InMemoryStore()
     manager = managed([store], True, True, read_tools=["get", "list"], write_tools=["forget"], tools="single")
     (tool,) = manager.tools
@@ -230,54 +230,54 @@ def test_an_interval_is_a_positive_whole_number(turns: Any) -> None:
         EvictionTrigger(turns)
 
 
-# --- when, and with what question
+# --- trigger and query
 
 
-def test_memories_are_told_on_turns_of_the_user_only() -> None:
-    shelf = Shelf("shelf", "tea")
-    manager = managed([shelf])
+def test_memories_are_injected_on_user_turns_only() -> None:
+    store = SearchableStore("shelf", "tea")
+    manager = managed([store])
 
-    assert block_of(told(manager, user("drinks?"))) == [("shelf", "tea")]
-    assert told(manager, user("drinks?"), STRANDS_CALL, STRANDS_RESULT) is None
-    assert told(manager, user("drinks?"), OPENAI_CALL, OPENAI_RESULT) is None
-    assert told(manager) is None
-    assert shelf.asked == [("drinks?", {"max_search_results": 5})]
+    assert block_of(injected_text(manager, user("drinks?"))) == [("shelf", "tea")]
+    assert injected_text(manager, user("drinks?"), STRANDS_CALL, STRANDS_RESULT) is None
+    assert injected_text(manager, user("drinks?"), OPENAI_CALL, OPENAI_RESULT) is None
+    assert injected_text(manager) is None
+    assert store.searches == [("drinks?", {"max_search_results": 5})]
 
 
-def test_every_turn_asks_by_the_words_of_the_agent_where_the_user_said_none() -> None:
-    shelf = Shelf("shelf", "tea")
-    manager = managed([shelf], injection={"trigger": "everyTurn", "max_entries": 2})
+def test_every_turn_searches_with_the_agents_text_if_the_user_wrote_none() -> None:
+    store = SearchableStore("shelf", "tea")
+    manager = managed([store], injection={"trigger": "everyTurn", "max_entries": 2})
 
-    assert told(manager, user("drinks?"), STRANDS_CALL, STRANDS_RESULT) is not None
-    assert shelf.asked == [("let me see", {"max_search_results": 2})]
+    assert injected_text(manager, user("drinks?"), STRANDS_CALL, STRANDS_RESULT) is not None
+    assert store.searches == [("let me see", {"max_search_results": 2})]
 
 
 def test_injection_can_be_off() -> None:
-    manager = managed([Shelf("shelf", "tea")], injection=False)
+    manager = managed([SearchableStore("shelf", "tea")], injection=False)
     messages = [user("drinks?")]
 
     assert asyncio.run(manager.attach().inject(messages)) == messages
 
 
-def test_callbacks_of_ones_own_decide_when_and_ask_and_render() -> None:
-    shelf = Shelf("shelf", "tea", "cake")
+def test_custom_callbacks_trigger_query_and_format() -> None:
+    store = SearchableStore("shelf", "tea", "cake")
     agent = SimpleNamespace(state={"is_shy": True})
     config = {
         "trigger": lambda context: context.agent is agent and context.state["is_shy"],
         "query": lambda context: context.messages[-1]["content"].upper(),
         "format": lambda context: " | ".join(entry.content for entry in context.entries),
     }
-    manager = managed([shelf], injection=config)
+    manager = managed([store], injection=config)
 
-    assert told(manager, user("drinks?"), agent=agent) == "tea | cake"
-    assert shelf.asked[0][0] == "DRINKS?"
+    assert injected_text(manager, user("drinks?"), agent=agent) == "tea | cake"
+    assert store.searches[0][0] == "DRINKS?"
     agent.state["is_shy"] = False
-    assert told(manager, user("drinks?"), agent=agent) is None
+    assert injected_text(manager, user("drinks?"), agent=agent) is None
 
 
 @pytest.mark.parametrize("key", ["trigger", "query", "format"])
 def test_a_callback_that_raises_skips_injection(key: str, caplog: pytest.LogCaptureFixture) -> None:
-    manager = managed([Shelf("shelf", "tea")], injection={key: lambda _: 1 // 0})
+    manager = managed([SearchableStore("shelf", "tea")], injection={key: lambda _: 1 // 0})
     messages = [user("drinks?")]
 
     assert asyncio.run(manager.attach().inject(messages)) == messages
@@ -285,8 +285,8 @@ def test_a_callback_that_raises_skips_injection(key: str, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("message", [None, 5, {}, {"role": "user"}, object()])
-def test_a_message_that_is_none_skips_injection(message: Any) -> None:
-    manager = managed([Shelf("shelf", "tea")])
+def test_an_invalid_message_skips_injection(message: Any) -> None:
+    manager = managed([SearchableStore("shelf", "tea")])
 
     assert asyncio.run(manager.attach().inject([user("x"), message])) == [user("x"), message]
 
@@ -297,30 +297,31 @@ def test_an_agent_that_raises_skips_injection() -> None:
         def state(self) -> Any:
             raise OSError("no state")
 
-    manager = managed([Shelf("shelf", "tea")])
+    manager = managed([SearchableStore("shelf", "tea")])
 
-    assert told(manager, user("drinks?"), agent=Agent()) is None
+    assert injected_text(manager, user("drinks?"), agent=Agent()) is None
 
 
-def test_a_store_that_fails_leaves_the_others_to_tell() -> None:
-    class Pins(Shelf):
+def test_a_failing_store_does_not_stop_the_injection_of_others() -> None:
+    class Pins(SearchableStore):
         async def pinned(self, limit: int = 5) -> Sequence[Any]:
             raise OSError("no pins")
 
-    assert block_of(told(managed([Shelf("a", fails=True), Pins("b", "tea")]), user("drinks?"))) == [("b", "tea")]
-    assert told(managed([Shelf("a", fails=True)]), user("drinks?")) is None
+    text = injected_text(managed([SearchableStore("a", fails=True), Pins("b", "tea")]), user("drinks?"))
+    assert block_of(text) == [("b", "tea")]
+    assert injected_text(managed([SearchableStore("a", fails=True)]), user("drinks?")) is None
 
 
 def test_a_store_that_hangs_skips_injection() -> None:
-    class Hangs(Shelf):
+    class Hangs(SearchableStore):
         async def search(self, query: str, options: Any = None) -> Sequence[Any]:
             await asyncio.Event().wait()
             return []
 
-    assert told(managed([Hangs("a")], injection={"max_seconds": 0.01}), user("drinks?")) is None
+    assert injected_text(managed([Hangs("a")], injection={"max_seconds": 0.01}), user("drinks?")) is None
 
 
-def test_history_never_sees_what_is_told(vault: Vault) -> None:
+def test_injected_text_never_enters_the_history(vault: Vault) -> None:
     vault.add("Alice drinks tea.")
     manager = MemoryManager([VaultStore(vault)])
     messages = [{"role": "user", "content": [{"text": "What tea does Alice drink?"}]}]
@@ -330,7 +331,7 @@ def test_history_never_sees_what_is_told(vault: Vault) -> None:
     assert block_of(shown[0]["content"][1]["text"].strip()) == [("vault", "Alice drinks tea.")]
 
 
-# --- what is told
+# --- the injected entries
 
 
 @pytest.mark.parametrize(
@@ -344,7 +345,7 @@ def test_history_never_sees_what_is_told(vault: Vault) -> None:
         "two\nlines\tand a tab",
     ],
 )
-def test_no_memory_gets_out_of_its_entry(text: str) -> None:
+def test_no_memory_can_end_its_entry(text: str) -> None:
     rendered = render([Found(text, store_name="a\"><b x='", id="m<1>"), Found("tea")])
 
     block = ElementTree.fromstring(rendered)
@@ -354,14 +355,14 @@ def test_no_memory_gets_out_of_its_entry(text: str) -> None:
     rendered.encode()
 
 
-def test_what_is_hardly_relevant_is_not_told() -> None:
+def test_hardly_relevant_memories_are_not_injected() -> None:
     found = [Found("far", relevance=0.1), Found("near", relevance=0.3), Found("unknown"), Found("pin", pinned=True)]
 
     assert [entry.content for entry in select(found, 0.2)] == ["near", "unknown", "pin"]
     assert [entry.content for entry in select([Found("pin", relevance=0.0, pinned=True)], 0.2)] == ["pin"]
 
 
-def test_a_memory_is_told_once() -> None:
+def test_a_memory_is_injected_once() -> None:
     found = [Found("tea", id="1", pinned=True), Found("tea…", id="1"), Found("cake"), Found("cake")]
 
     assert [entry.content for entry in select(found, 0.2)] == ["tea", "cake"]
@@ -374,47 +375,48 @@ def test_stores_take_turns_and_the_most_relevant_is_first() -> None:
     assert [entry.content for entry in interleave([one, two, []])] == ["c", "a", "b"]
 
 
-def test_what_is_pinned_is_told_whatever_is_asked(vault: Vault) -> None:
+def test_pinned_memories_are_injected_for_any_query(vault: Vault) -> None:
     vault.add("Alice is allergic to peanuts.", pinned=True)
     vault.add("Bob likes jazz.")
 
-    told_of = told(MemoryManager([VaultStore(vault)]), user("When does the train leave?"))
-    assert block_of(told_of) == [("vault", "Alice is allergic to peanuts.")]
-    assert told(MemoryManager([VaultStore(vault)], injection={"pinned": False}), user("When does it leave?")) is None
+    text = injected_text(MemoryManager([VaultStore(vault)]), user("When does the train leave?"))
+    assert block_of(text) == [("vault", "Alice is allergic to peanuts.")]
+    without_pins = MemoryManager([VaultStore(vault)], injection={"pinned": False})
+    assert injected_text(without_pins, user("When does it leave?")) is None
 
 
 @pytest.mark.parametrize("text", ["word " * 120_000, "<" * 600_000, "&" * 600_000, "字" * 600_000, "x" * 600_000])
 @pytest.mark.parametrize("budget", [60, DEFAULT_MAX_TOKENS])
-def test_a_long_memory_is_cut_to_the_budget_and_says_so(text: str, budget: int) -> None:
+def test_a_long_memory_is_cut_to_the_budget_and_marked(text: str, budget: int) -> None:
     entries = [Found(text, id=f"m-{number}") for number in range(5)]
 
-    kept = fit_budget(entries, budget)
-    assert kept[0].content.endswith(" [cut: 600,000 characters; the whole is memory m-0]")
-    assert sum(estimate_tokens(text) for _, text in block_of(render(kept))) <= budget
-    assert sum(estimate_tokens(line.partition(">")[2]) for line in render(kept).splitlines()[1:-1]) <= budget + 5 * 3
-    assert len(kept) == (1 if budget == 60 else 5)
+    fitted = fit_budget(entries, budget)
+    assert fitted[0].content.endswith(" [cut: 600,000 characters; the whole is memory m-0]")
+    assert sum(estimate_tokens(text) for _, text in block_of(render(fitted))) <= budget
+    assert sum(estimate_tokens(line.partition(">")[2]) for line in render(fitted).splitlines()[1:-1]) <= budget + 5 * 3
+    assert len(fitted) == (1 if budget == 60 else 5)
 
 
-def test_short_memories_leave_their_room_to_long_ones() -> None:
-    kept = fit_budget([Found("short"), Found("x" * 10_000)], 100)
+def test_short_memories_leave_their_budget_to_long_ones() -> None:
+    entries = fit_budget([Found("short"), Found("x" * 10_000)], 100)
 
-    assert kept[0].content == "short"
-    assert estimate_tokens(kept[1].content) > 90
+    assert entries[0].content == "short"
+    assert estimate_tokens(entries[1].content) > 90
     assert fit_budget([Found("x" * 100)], 3) == []
 
 
-def test_a_vault_with_a_huge_memory_tells_a_piece_of_it(vault: Vault) -> None:
+def test_a_piece_of_a_huge_memory_is_injected(vault: Vault) -> None:
     written = vault.add("Alice drinks green tea. " * 25_000)
 
-    ((_, text),) = block_of(told(MemoryManager([VaultStore(vault)]), user("What tea does Alice drink?")))
+    ((_, text),) = block_of(injected_text(MemoryManager([VaultStore(vault)]), user("What tea does Alice drink?")))
     assert estimate_tokens(text) <= DEFAULT_MAX_TOKENS
     assert f"memory {written.id}]" in text
 
 
-# --- the ledger: nothing is remembered for having been told
+# --- the echo filter: injected text is not extracted again
 
 
-def test_what_was_told_is_an_echo() -> None:
+def test_a_recorded_text_is_an_echo() -> None:
     echo_filter = EchoFilter()
     echo_filter.record(["Alice lives in Rome. She drinks tea!\nHer dog is called Rex."])
 
@@ -447,7 +449,7 @@ def test_a_correction_is_no_echo(before: str, after: str) -> None:
     assert not echo_filter.is_echo(after)
 
 
-def test_the_ledger_holds_what_was_told_last() -> None:
+def test_the_echo_filter_holds_the_last_texts() -> None:
     echo_filter = EchoFilter()
     echo_filter.record(f"Fact {number}." for number in range(MAX_TEXTS + 1))
 
@@ -456,7 +458,7 @@ def test_the_ledger_holds_what_was_told_last() -> None:
 
 
 @pytest.mark.parametrize("way", ["inject", "search"])
-def test_what_the_model_was_told_is_not_extracted_again(way: str) -> None:
+def test_text_that_the_model_was_given_is_not_extracted_again(way: str) -> None:
     store = Facts("facts", "Alice drinks tea.", extraction={"trigger": InvocationTrigger()})
     model = ScriptedModel([[{"content": "Alice drinks tea."}, {"content": "Alice is on holiday."}]])
     manager = managed([store], model=model)
@@ -474,7 +476,7 @@ def test_what_the_model_was_told_is_not_extracted_again(way: str) -> None:
     assert [content for content, _ in store.added] == ["Alice is on holiday."]
 
 
-def test_a_memory_that_is_put_back_in_force_is_no_echo() -> None:
+def test_a_memory_that_is_valid_again_is_no_echo() -> None:
     class Corrects:
         async def extract(self, messages: Any, context: Any = None) -> Sequence[Any]:
             (now,) = context.similar
@@ -495,12 +497,12 @@ def test_a_memory_that_is_put_back_in_force_is_no_echo() -> None:
     assert [found.content for found in store.memories] == ["Alice lives in Rome."]
 
 
-# --- 16: telemetry
+# --- telemetry
 
 
 @pytest.fixture
 def spans() -> Iterator[Callable[[str], Sequence[ReadableSpan]]]:
-    """The spans of a kind that have ended."""
+    """Return a function that returns the ended spans of a kind."""
     provider = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
         provider = TracerProvider()
@@ -511,11 +513,11 @@ def spans() -> Iterator[Callable[[str], Sequence[ReadableSpan]]]:
     exporter.shutdown()
 
 
-def test_spans_tell_counts_and_names_and_no_words(spans: Callable[[str], Sequence[ReadableSpan]]) -> None:
+def test_spans_hold_counts_and_names_and_no_texts(spans: Callable[[str], Sequence[ReadableSpan]]) -> None:
     facts = Facts("facts", "Alice drinks tea.", extraction={"trigger": InvocationTrigger()})
-    manager = managed([facts, Shelf("b", fails=True)], model=ScriptedModel([[{"content": "secret fact"}]]))
+    manager = managed([facts, SearchableStore("b", fails=True)], model=ScriptedModel([[{"content": "secret fact"}]]))
 
-    turns_of(manager, "secret turn")
+    run_turns(manager, "secret turn")
     asyncio.run(manager.add("secret text"))
     asyncio.run(manager.attach().inject([user("secret question")]))
     (search,), (add,), (inject,), (extract,) = map(spans, ("search", "add", "inject", "extract"))
@@ -534,19 +536,19 @@ def test_spans_tell_counts_and_names_and_no_words(spans: Callable[[str], Sequenc
     assert search.parent == inject.context
 
 
-def test_spans_hold_words_where_they_are_asked_for(
+def test_spans_hold_texts_if_content_is_captured(
     spans: Callable[[str], Sequence[ReadableSpan]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
 
-    asyncio.run(managed([Shelf("a")]).search("the question"))
+    asyncio.run(managed([SearchableStore("a")]).search("the question"))
     assert (spans("search")[0].attributes or {})["memory.content"] == "the question"
 
 
-# --- from code that is not asynchronous
+# --- from synchronous code
 
 
-def test_wait_runs_all_that_was_begun_from_anywhere() -> None:
+def test_wait_runs_all_started_tasks_from_any_thread() -> None:
     async def begin(done: list[str]) -> str:
         async def later() -> None:
             await asyncio.sleep(0)
@@ -575,22 +577,22 @@ def test_wait_runs_all_that_was_begun_from_anywhere() -> None:
 
 
 @pytest.mark.parametrize("has_vault", [True, False])
-def test_a_block_ends_while_its_own_loop_stands_still(vault: Vault, has_vault: bool) -> None:
+def test_a_block_ends_while_its_own_loop_is_blocked(vault: Vault, has_vault: bool) -> None:
     store = Turns()
-    kept: list[Any] = [VaultStore(vault)] if has_vault else []
+    vault_stores: list[Any] = [VaultStore(vault)] if has_vault else []
 
     async def main() -> None:
-        with managed([store, *kept]) as manager:
+        with managed([store, *vault_stores]) as manager:
             chat = manager.attach()
             chat.record(user("a"))
             await chat.end_turn()
-            await asyncio.sleep(0)  # begins a save in this loop, which the end of the block holds up
+            await asyncio.sleep(0)  # starts a save in this loop, which the end of the block blocks
         await manager.flush()
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
     thread.start()
     thread.join(LIMIT)
     assert not thread.is_alive()
-    with managed([store, *kept]) as successor:
+    with managed([store, *vault_stores]) as successor:
         successor.attach()
     assert store.texts == ["a"]

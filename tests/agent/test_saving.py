@@ -1,4 +1,4 @@
-"""What is saved of a conversation, in which portions, and when."""
+"""Saving of conversations: batches, adopted logs, accepted facts, and several conversations per manager."""
 
 import asyncio
 import gc
@@ -18,28 +18,28 @@ from memfs.agent.extraction_queue.turns import BATCH_TOKENS
 from memfs.agent.messages import estimate_tokens, text_of
 from memfs.stores import Found, InMemoryStore, VaultStore
 
-LIMIT = 30  # seconds that any wait may take
+LIMIT = 30  # seconds for any wait
 
 
-class Portions:
-    """An extractor that keeps what it was given at once, and makes a fact of each turn; it can be made to fail."""
+class BatchRecorder:
+    """An extractor that records each batch and makes one fact per turn; its first `fails` calls fail."""
 
     def __init__(self, fails: int = 0) -> None:
-        self.portions: list[list[str]] = []
+        self.batches: list[list[str]] = []
         self._fails = fails
 
     async def extract(self, messages: Any, context: Any = None) -> list[Fact]:
-        self.portions.append([text_of(message) for message in messages])
-        if len(self.portions) <= self._fails:
+        self.batches.append([text_of(message) for message in messages])
+        if len(self.batches) <= self._fails:
             raise RuntimeError("the model is down")
-        return [Fact(text[:40]) for text in self.portions[-1]]
+        return [Fact(text[:40]) for text in self.batches[-1]]
 
 
-def store_of(vault: Vault, extractor: Any, trigger: Any = None) -> VaultStore:
+def make_store(vault: Vault, extractor: Any, trigger: Any = None) -> VaultStore:
     return VaultStore(vault, "/facts", extraction={"trigger": trigger or InvocationTrigger(), "extractor": extractor})
 
 
-def said(chat: Any, *texts: str) -> None:
+def record_turns(chat: Any, *texts: str) -> None:
     for text in texts:
         chat.record({"role": "user", "content": text})
 
@@ -48,69 +48,71 @@ def bodies(vault: Vault) -> list[str]:
     return sorted(memory.body.strip() for memory in vault.list())
 
 
-def left_behind(vault: Vault, store: VaultStore, *records: dict[str, Any]) -> None:
-    """The log of a process that is gone."""
+def write_orphan_log(vault: Vault, store: VaultStore, *records: dict[str, Any]) -> None:
+    """Write the log of a process that is gone."""
     log = PendingLog(vault.root, [store.place])
     log.append(*records)
     log.close()
 
 
-def test_a_long_backlog_is_saved_in_portions_that_a_model_can_take(vault: Vault) -> None:
-    portions = Portions(fails=1)
+def test_a_long_backlog_is_saved_in_batches_that_a_model_can_read(vault: Vault) -> None:
+    recorder = BatchRecorder(fails=1)
     words = [f"turn {number} " + "tea " * 5_000 for number in range(12)]
 
     async def main() -> None:
-        async with MemoryManager([store_of(vault, portions)]) as manager:
+        async with MemoryManager([make_store(vault, recorder)]) as manager:
             chat = manager.attach()
-            said(chat, *words)
+            record_turns(chat, *words)
             await chat.end_turn()
 
     asyncio.run(main())
 
-    assert [text for portion in portions.portions[1:] for text in portion] == [word.strip() for word in words]
-    assert len(portions.portions) > 3
-    assert max(sum(estimate_tokens(text) for text in portion) for portion in portions.portions) <= BATCH_TOKENS
+    assert [text for batch in recorder.batches[1:] for text in batch] == [word.strip() for word in words]
+    assert len(recorder.batches) > 3
+    assert max(sum(estimate_tokens(text) for text in batch) for batch in recorder.batches) <= BATCH_TOKENS
     assert len(bodies(vault)) == 12
 
 
-def test_a_turn_that_is_longer_than_a_portion_is_one(vault: Vault) -> None:
-    portions = Portions()
+def test_a_turn_longer_than_a_batch_is_a_batch_of_its_own(vault: Vault) -> None:
+    recorder = BatchRecorder()
 
     async def main() -> None:
-        async with MemoryManager([store_of(vault, portions)]) as manager:
-            said(manager.attach(), "short", "tea " * BATCH_TOKENS, "short again")
+        async with MemoryManager([make_store(vault, recorder)]) as manager:
+            record_turns(manager.attach(), "short", "tea " * BATCH_TOKENS, "short again")
 
     asyncio.run(main())
 
-    assert [len(portion) for portion in portions.portions] == [1, 1, 1]
+    assert [len(batch) for batch in recorder.batches] == [1, 1, 1]
 
 
-def test_what_another_agent_left_is_tried_once_and_then_with_every_save(vault: Vault) -> None:
-    portions = Portions(fails=1)
-    store = store_of(vault, portions, IntervalTrigger(3))
-    left_behind(vault, store, {"turn": 0, "message": {"role": "user", "content": "left behind"}})
+def test_adopted_turns_are_tried_once_and_then_with_every_save(vault: Vault) -> None:
+    recorder = BatchRecorder(fails=1)
+    store = make_store(vault, recorder, IntervalTrigger(3))
+    write_orphan_log(vault, store, {"turn": 0, "message": {"role": "user", "content": "left behind"}})
 
     async def main() -> None:
         manager = MemoryManager([store])
         chat = manager.attach()
         for number in range(2):
-            said(chat, f"turn {number}")
+            record_turns(chat, f"turn {number}")
             await chat.end_turn()
             await manager.settle()
-        assert portions.portions == [["left behind"]]
-        said(chat, "turn 2")
+        assert recorder.batches == [["left behind"]]
+        record_turns(chat, "turn 2")
         await chat.end_turn()
         await manager.settle()
 
     asyncio.run(asyncio.wait_for(main(), LIMIT))
 
-    assert portions.portions == [["left behind"], ["left behind"], ["turn 0", "turn 1", "turn 2"]]
+    assert recorder.batches == [["left behind"], ["left behind"], ["turn 0", "turn 1", "turn 2"]]
     assert bodies(vault) == ["left behind", "turn 0", "turn 1", "turn 2"]
 
 
-def test_facts_that_a_dead_process_had_accepted_are_written_when_a_turn_ends(vault: Vault) -> None:
+def test_accepted_facts_of_a_dead_process_are_written_when_a_turn_ends(vault: Vault) -> None:
     store = VaultStore(vault, "/facts")
-    left_behind(vault, store, {"fact": "k", "content": "Alice likes tea.", "stores": [store.place], "metadata": None})
+    write_orphan_log(
+        vault, store, {"fact": "k", "content": "Alice likes tea.", "stores": [store.place], "metadata": None}
+    )
 
     async def main() -> None:
         manager = MemoryManager([store])
@@ -125,7 +127,7 @@ def test_facts_that_a_dead_process_had_accepted_are_written_when_a_turn_ends(vau
     assert bodies(vault) == ["Alice likes tea."]
 
 
-def test_an_accepted_fact_that_no_store_takes_is_dropped_and_said(
+def test_an_accepted_fact_that_every_store_refuses_is_dropped_and_logged(
     vault: Vault, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = MemoryManager([VaultStore(vault, "/facts")], add_tool_config={"wait_for_writes": False})
@@ -142,7 +144,7 @@ def test_an_accepted_fact_that_no_store_takes_is_dropped_and_said(
     assert "dropped" in caplog.text
 
 
-def test_closing_a_manager_publishes_the_index_of_a_vault_it_was_given_by_path(tmp_path: Path) -> None:
+def test_closing_a_manager_publishes_the_index_of_a_vault_given_by_path(tmp_path: Path) -> None:
     root = tmp_path / "vault"
     Vault.init(root)
 
@@ -162,7 +164,7 @@ class Hanging(InMemoryStore):
         return []
 
 
-def test_a_store_that_hangs_does_not_hold_up_the_call() -> None:
+def test_a_hanging_store_does_not_block_the_model_call() -> None:
     chat = MemoryManager([Hanging()], injection={"max_seconds": 0.01}).attach()
     messages = [{"role": "user", "content": "Hello?"}]
 
@@ -170,21 +172,21 @@ def test_a_store_that_hangs_does_not_hold_up_the_call() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, "5", True])
-def test_a_limit_of_time_is_a_number_above_0(seconds: Any) -> None:
+def test_max_seconds_is_a_number_above_0(seconds: Any) -> None:
     with pytest.raises(ValueError, match="max_seconds must be a number above 0"):
         MemoryManager([InMemoryStore()], injection={"max_seconds": seconds})
 
 
-def test_pinned_memories_leave_room_for_what_was_asked_for(vault: Vault) -> None:
+def test_pinned_memories_leave_entries_for_search_results(vault: Vault) -> None:
     for number in range(7):
         vault.add(f"Rule {number} of the house.", pinned=True)
     vault.add("Alice likes green tea.")
     chat = MemoryManager([VaultStore(vault)]).attach()
 
-    told = asyncio.run(chat.inject([{"role": "user", "content": "Which tea does Alice like?"}]))[-1]["content"]
+    injected = asyncio.run(chat.inject([{"role": "user", "content": "Which tea does Alice like?"}]))[-1]["content"]
 
-    assert told.count("of the house") == 3
-    assert "Alice likes green tea." in told
+    assert injected.count("of the house") == 3
+    assert "Alice likes green tea." in injected
 
 
 def test_two_stores_may_use_the_same_ids() -> None:
@@ -199,16 +201,16 @@ def test_two_stores_may_use_the_same_ids() -> None:
 
     chat = MemoryManager([Numbered("a", "tea"), Numbered("b", "cake")]).attach()
 
-    told = asyncio.run(chat.inject([{"role": "user", "content": "What is there?"}]))[-1]["content"]
+    injected = asyncio.run(chat.inject([{"role": "user", "content": "What is there?"}]))[-1]["content"]
 
-    assert ">tea<" in told
-    assert ">cake<" in told
+    assert ">tea<" in injected
+    assert ">cake<" in injected
 
 
-def test_a_tool_of_another_framework_is_described_too() -> None:
+def test_a_tool_of_another_framework_has_a_spec_too() -> None:
     class Foreign:
         tool_name = "look_up"
-        tool_spec = {  # noqa: RUF012  as frameworks have it
+        tool_spec = {  # noqa: RUF012  as in frameworks
             "name": "look_up",
             "description": "Look something up.",
             "inputSchema": {"json": {"type": "object", "properties": {}, "required": []}},
@@ -223,47 +225,47 @@ def test_a_tool_of_another_framework_is_described_too() -> None:
     assert [spec["function"]["name"] for spec in specs] == ["search_memory", "look_up"]
 
 
-def test_many_conversations_of_one_manager_keep_to_themselves(vault: Vault) -> None:
-    portions = Portions()
+def test_many_conversations_of_one_manager_stay_separate(vault: Vault) -> None:
+    recorder = BatchRecorder()
 
     async def main() -> None:
-        async with MemoryManager([store_of(vault, portions, IntervalTrigger(100))]) as manager:
+        async with MemoryManager([make_store(vault, recorder, IntervalTrigger(100))]) as manager:
             chats = [manager.attach() for _ in range(50)]
             for number, (turn, chat) in enumerate(itertools.product(range(3), chats)):
-                said(chat, f"conversation {number % 50}, turn {turn}")
+                record_turns(chat, f"conversation {number % 50}, turn {turn}")
 
     asyncio.run(main())
 
-    assert len(portions.portions) == 50
-    assert all(len({text.partition(",")[0] for text in portion}) == 1 for portion in portions.portions)
+    assert len(recorder.batches) == 50
+    assert all(len({text.partition(",")[0] for text in batch}) == 1 for batch in recorder.batches)
     assert len(bodies(vault)) == 150
 
 
-def test_a_handle_on_a_subtree_never_takes_over_the_turns_of_another(vault: Vault) -> None:
-    portions = Portions()
+def test_a_scope_never_adopts_the_turns_of_another_scope(vault: Vault) -> None:
+    recorder = BatchRecorder()
     for who in ("alice", "bob"):
-        extraction = {"trigger": IntervalTrigger(100), "extractor": portions}
+        extraction = {"trigger": IntervalTrigger(100), "extractor": recorder}
         store = VaultStore(vault.scope(f"/facts/{who}"), extraction=extraction)
         chat = MemoryManager([store]).attach()
         if who == "alice":
-            said(chat, "my secret is 4711")
+            record_turns(chat, "my secret is 4711")
             chat.coordinator._log.close()  # type: ignore[union-attr]  # as if the process were gone
         else:
             asyncio.run(asyncio.wait_for(chat.flush(), LIMIT))
 
-    assert portions.portions == []
+    assert recorder.batches == []
     assert bodies(vault) == []
 
 
-def test_a_store_that_does_not_say_where_it_is_leaves_nothing_for_others(vault: Vault) -> None:
-    """Two people's stores may have one name."""
+def test_a_store_without_a_place_leaves_no_pending_turns(vault: Vault) -> None:
+    """The stores of two people may have the same name."""
 
     class Own:
         description, max_search_results, writable = None, None, True
         name = "own"
 
         def __init__(self, trigger: Any) -> None:
-            self.extraction = {"trigger": trigger, "extractor": Portions()}
+            self.extraction = {"trigger": trigger, "extractor": BatchRecorder()}
             self.added: list[str] = []
 
         async def search(self, query: str, options: Any = None) -> list[Found]:
@@ -272,13 +274,13 @@ def test_a_store_that_does_not_say_where_it_is_leaves_nothing_for_others(vault: 
         async def add(self, content: str, metadata: Any = None) -> None:
             self.added.append(content)
 
-    kept, seen = VaultStore(vault, "/facts/shared"), []
+    shared, seen = VaultStore(vault, "/facts/shared"), []
     for text in ("of alice", ""):
         own = Own(IntervalTrigger(100))
-        manager = MemoryManager([kept, own])
+        manager = MemoryManager([shared, own])
         chat = manager.attach()
         if text:
-            said(chat, text)
+            record_turns(chat, text)
         else:
             asyncio.run(asyncio.wait_for(manager.flush(), LIMIT))
         seen.append(own)
@@ -286,27 +288,27 @@ def test_a_store_that_does_not_say_where_it_is_leaves_nothing_for_others(vault: 
     assert [own.added for own in seen] == [[], []]
 
 
-def test_a_conversation_can_be_ended_by_itself(vault: Vault) -> None:
-    portions = Portions()
+def test_one_conversation_can_be_closed_alone(vault: Vault) -> None:
+    recorder = BatchRecorder()
 
     async def main() -> None:
-        manager = MemoryManager([store_of(vault, portions, IntervalTrigger(100))])
+        manager = MemoryManager([make_store(vault, recorder, IntervalTrigger(100))])
         other = manager.attach()
-        said(other, "another one")
+        record_turns(other, "another one")
         async with manager.attach() as chat:
-            said(chat, "this one")
-        assert portions.portions == [["this one"]]
+            record_turns(chat, "this one")
+        assert recorder.batches == [["this one"]]
         assert manager.pending == 1
 
     asyncio.run(asyncio.wait_for(main(), LIMIT))
 
 
-def test_a_conversation_that_nobody_holds_any_more_is_saved_when_another_begins(vault: Vault) -> None:
-    portions = Portions()
+def test_a_deleted_conversation_is_saved_when_another_begins(vault: Vault) -> None:
+    recorder = BatchRecorder()
 
     async def main() -> None:
-        manager = MemoryManager([store_of(vault, portions, IntervalTrigger(100))])
-        said(manager.attach(), "left alone")
+        manager = MemoryManager([make_store(vault, recorder, IntervalTrigger(100))])
+        record_turns(manager.attach(), "left alone")
         gc.collect()
         manager.attach()
         while manager.pending:
@@ -314,10 +316,10 @@ def test_a_conversation_that_nobody_holds_any_more_is_saved_when_another_begins(
 
     asyncio.run(asyncio.wait_for(main(), LIMIT))
 
-    assert portions.portions == [["left alone"]]
+    assert recorder.batches == [["left alone"]]
 
 
-def test_flushes_at_once_write_an_accepted_fact_once() -> None:
+def test_concurrent_flushes_write_an_accepted_fact_once() -> None:
     class Slow(InMemoryStore):
         added: ClassVar[list[str]] = []
 
@@ -338,19 +340,19 @@ def test_flushes_at_once_write_an_accepted_fact_once() -> None:
     assert Slow.added == ["Alice likes tea."]
 
 
-def test_a_message_is_taken_down_as_it_was(vault: Vault) -> None:
-    portions = Portions()
+def test_a_message_is_recorded_as_it_was(vault: Vault) -> None:
+    recorder = BatchRecorder()
     message: dict[str, Any] = {"role": "user", "content": [{"text": "I like tea."}]}
 
     async def main() -> None:
-        async with MemoryManager([store_of(vault, portions, IntervalTrigger(100))]) as manager:
+        async with MemoryManager([make_store(vault, recorder, IntervalTrigger(100))]) as manager:
             manager.attach().record(message)
             message["content"][0]["text"] += " <memory>told</memory>"
             message["content"].append({"text": "more"})
 
     asyncio.run(main())
 
-    assert portions.portions == [["I like tea."]]
+    assert recorder.batches == [["I like tea."]]
 
 
 def test_a_fact_that_is_true_again_is_no_echo(vault: Vault) -> None:
@@ -368,7 +370,7 @@ def test_a_fact_that_is_true_again_is_no_echo(vault: Vault) -> None:
             chat = manager.attach()
             for text in ("Where does Alice live? She moved to Paris.", "Alice moved back to Berlin."):
                 await chat.inject([{"role": "user", "content": text}])
-                said(chat, text)
+                record_turns(chat, text)
                 await chat.end_turn()
                 await manager.flush()
 
@@ -377,7 +379,7 @@ def test_a_fact_that_is_true_again_is_no_echo(vault: Vault) -> None:
     assert "Alice lives in Berlin." in [hit.memory.body.strip() for hit in vault.search("where does Alice live")]
 
 
-def test_what_was_forgotten_does_not_come_back_in_the_place_of_another(vault: Vault) -> None:
+def test_a_forgotten_fact_does_not_return_as_an_update_of_another(vault: Vault) -> None:
     vault.forget(vault.add("Alice smokes.", namespace="/facts").id)
     vault.add("Alice lives well.", namespace="/facts")
     answer = [{"content": "Alice smokes.", "action": "supersede", "target": 1}]
@@ -385,7 +387,7 @@ def test_what_was_forgotten_does_not_come_back_in_the_place_of_another(vault: Va
 
     async def main() -> None:
         async with MemoryManager([store], model=ScriptedModel([answer])) as manager:
-            said(manager.attach(), "How does Alice live?")
+            record_turns(manager.attach(), "How does Alice live?")
 
     asyncio.run(main())
 
@@ -398,7 +400,7 @@ def test_a_turn_that_is_too_long_for_any_model_is_shown_in_part(vault: Vault) ->
 
     async def main() -> None:
         async with MemoryManager([store], model=model) as manager:
-            said(manager.attach(), "the beginning " + "x" * 10_000_000 + " the end")
+            record_turns(manager.attach(), "the beginning " + "x" * 10_000_000 + " the end")
 
     asyncio.run(main())
 
@@ -422,7 +424,7 @@ def test_synchronous_models_leave_the_threads_of_the_loop_to_stores(vault: Vault
         async with MemoryManager([store], model=model) as manager:
             for number in range(40):
                 chat = manager.attach()
-                said(chat, f"turn {number}")
+                record_turns(chat, f"turn {number}")
                 await chat.end_turn()
             await asyncio.sleep(0.05)
             shown = await chat.inject([{"role": "user", "content": "Does Alice like tea?"}])
@@ -435,7 +437,7 @@ def test_synchronous_models_leave_the_threads_of_the_loop_to_stores(vault: Vault
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "reason"),
     [
         (lambda: MemoryManager(InMemoryStore()), r"stores: .* is not a list; give \[store\]"),  # type: ignore[arg-type]
         (lambda: MemoryManager("notes"), "stores: 'notes' is not a list"),
@@ -446,7 +448,7 @@ def test_synchronous_models_leave_the_threads_of_the_loop_to_stores(vault: Vault
         (lambda: MemoryManager([InMemoryStore(extraction={"trigger": 5})]), "trigger: 5 is not a trigger"),
         (lambda: MemoryManager([InMemoryStore(extraction={"trigger": IntervalTrigger})]), "is not a trigger such as"),
         (
-            lambda: MemoryManager([InMemoryStore(extraction={"extractor": Portions})]),
+            lambda: MemoryManager([InMemoryStore(extraction={"extractor": BatchRecorder})]),
             "extractor: .* is not one such as",
         ),
         (lambda: MemoryManager([InMemoryStore(extraction={"filter": ["text"]})]), "filter: .* is not a MessageFilter"),
@@ -462,8 +464,8 @@ def test_synchronous_models_leave_the_threads_of_the_loop_to_stores(vault: Vault
         (lambda: wait(MemoryManager([InMemoryStore()]).call_tool("search_memory")), "'query' is missing"),
     ],
 )
-def test_a_likely_mistake_is_named(wrong: Callable[[], object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_likely_mistake_is_named_in_the_error(wrong: Callable[[], object], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
         wrong()
 
 
@@ -473,13 +475,13 @@ def test_stores_may_come_from_a_generator(vault: Vault) -> None:
     assert len(wait(MemoryManager(store for store in [VaultStore(vault)]).search("tea"))) == 1  # type: ignore[arg-type]
 
 
-def test_a_memory_longer_than_a_search_shows_is_not_cut_down_by_an_update(vault: Vault) -> None:
+def test_an_update_does_not_truncate_a_memory_that_was_shown_in_part(vault: Vault) -> None:
     long = vault.add("Tea. " * 2_000)
     manager = MemoryManager([VaultStore(vault)], read_tools=["get"], write_tools=["update"])
-    told = wait(manager.search("tea"))[0]
+    found = wait(manager.search("tea"))[0]
 
     with pytest.raises(ValueError, match="longer than what a search shows"):
-        wait(manager.call_tool("update_memory", {"memory_id": long.id, "content": told.content + " Coffee."}))
+        wait(manager.call_tool("update_memory", {"memory_id": long.id, "content": found.content + " Coffee."}))
     whole = wait(manager.call_tool("get_memory", {"memory_id": long.id}))
     arguments = {"memory_id": long.id, "content": whole["content"] + " Coffee.", "seen": whole["seen"]}
     wait(manager.call_tool("update_memory", arguments))
@@ -487,7 +489,7 @@ def test_a_memory_longer_than_a_search_shows_is_not_cut_down_by_an_update(vault:
     assert vault.read(long.id).body.strip() == ("Tea. " * 2_000).strip() + " Coffee."
 
 
-def test_what_a_tool_told_is_not_remembered_once_more(vault: Vault) -> None:
+def test_the_result_of_a_tool_is_not_extracted_again(vault: Vault) -> None:
     memory = vault.add("Alice likes tea in the morning. She takes no sugar.", namespace="/facts")
     store = VaultStore(vault, "/facts", extraction={"trigger": InvocationTrigger()})
 
@@ -495,7 +497,7 @@ def test_what_a_tool_told_is_not_remembered_once_more(vault: Vault) -> None:
         model = ScriptedModel([[{"content": "She takes no sugar."}]])
         async with MemoryManager([store], model=model, read_tools=["get"]) as manager:
             await manager.call_tool("get_memory", {"memory_id": memory.id})
-            said(manager.attach(), "How does Alice take her tea?")
+            record_turns(manager.attach(), "How does Alice take her tea?")
 
     asyncio.run(main())
 
@@ -503,51 +505,51 @@ def test_what_a_tool_told_is_not_remembered_once_more(vault: Vault) -> None:
 
 
 def test_turns_that_a_conversation_could_not_save_are_saved_once_by_the_next(vault: Vault) -> None:
-    portions = Portions(fails=1)
+    recorder = BatchRecorder(fails=1)
 
     async def main() -> None:
-        manager = MemoryManager([store_of(vault, portions, IntervalTrigger(100))])
+        manager = MemoryManager([make_store(vault, recorder, IntervalTrigger(100))])
         async with manager.attach() as chat:
-            said(chat, "said once")
+            record_turns(chat, "said once")
         assert bodies(vault) == []
         manager.attach()
         await manager.flush()
 
     asyncio.run(asyncio.wait_for(main(), LIMIT))
 
-    assert portions.portions == [["said once"], ["said once"]]
+    assert recorder.batches == [["said once"], ["said once"]]
     assert bodies(vault) == ["said once"]
 
 
-def test_conversations_that_are_gone_are_tried_once_while_a_model_is_down(vault: Vault) -> None:
-    portions = Portions(fails=1_000)
+def test_deleted_conversations_are_tried_once_while_a_model_is_down(vault: Vault) -> None:
+    recorder = BatchRecorder(fails=1_000)
 
     async def main() -> None:
-        manager = MemoryManager([store_of(vault, portions, IntervalTrigger(100))])
+        manager = MemoryManager([make_store(vault, recorder, IntervalTrigger(100))])
         for number in range(20):
-            said(manager.attach(), f"turn {number}")
+            record_turns(manager.attach(), f"turn {number}")
             gc.collect()
             await asyncio.sleep(0)
         assert manager.pending == 20
 
     asyncio.run(asyncio.wait_for(main(), LIMIT))
 
-    assert len(portions.portions) <= 20
+    assert len(recorder.batches) <= 20
 
 
-def test_what_was_left_is_saved_once_while_its_loop_is_held_up(vault: Vault) -> None:
+def test_adopted_turns_are_saved_once_while_their_loop_is_blocked(vault: Vault) -> None:
     held = threading.Event()
 
-    class Slow(Portions):
+    class Slow(BatchRecorder):
         async def extract(self, messages: Any, context: Any = None) -> list[Fact]:
             await asyncio.sleep(0)
             held.set()
             await asyncio.sleep(0.01)
             return await super().extract(messages, context)
 
-    portions = Slow()
-    store = store_of(vault, portions, IntervalTrigger(100))
-    left_behind(vault, store, {"turn": 0, "message": {"role": "user", "content": "left behind"}})
+    recorder = Slow()
+    store = make_store(vault, recorder, IntervalTrigger(100))
+    write_orphan_log(vault, store, {"turn": 0, "message": {"role": "user", "content": "left behind"}})
 
     async def main() -> None:
         manager = MemoryManager([store])
@@ -555,21 +557,21 @@ def test_what_was_left_is_saved_once_while_its_loop_is_held_up(vault: Vault) -> 
         await chat.end_turn()
         while not held.is_set():
             await asyncio.sleep(0)
-        wait(manager.flush())  # this loop stands still meanwhile
+        wait(manager.flush())  # this loop is blocked meanwhile
         await manager.flush()
 
     asyncio.run(asyncio.wait_for(main(), LIMIT))
 
-    assert portions.portions == [["left behind"]]
+    assert recorder.batches == [["left behind"]]
 
 
-def test_an_odd_list_of_tool_calls_stops_nothing(vault: Vault) -> None:
-    portions = Portions()
+def test_an_invalid_list_of_tool_calls_stops_nothing(vault: Vault) -> None:
+    recorder = BatchRecorder()
 
     async def main() -> None:
-        async with MemoryManager([store_of(vault, portions)]) as manager:
+        async with MemoryManager([make_store(vault, recorder)]) as manager:
             manager.attach().record({"role": "assistant", "content": "fine", "tool_calls": 5})
 
     asyncio.run(main())
 
-    assert portions.portions == [["fine"]]
+    assert recorder.batches == [["fine"]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import Memfs, Snapshot
 from test_agent import say, user
-from test_pending_log import crash, facts_in, log_of, room, turn
+from test_pending_log import crash, facts_in, log_of, state_dir, turn
 
 from memfs import Vault
 from memfs.agent import MemoryManager
@@ -26,7 +26,7 @@ def failed(vault: Vault, *texts: str) -> list[str]:
 
 
 def left(vault: Vault, name: str = "7-aaaaaaaaaaaa/1", *stores: str) -> str:
-    path = room(vault) / f"{name}.jsonl"
+    path = state_dir(vault) / f"{name}.jsonl"
     path.parent.mkdir(exist_ok=True)
     fact = {"fact": "k", "content": "tea", "stores": [ALICE], "metadata": None}
     mark = {"store": ALICE, "mark": 0}
@@ -91,7 +91,7 @@ def test_listing_changes_no_file(memfs: Memfs, garden: Vault, snapshot: Snapshot
     left(garden)
     left(garden, "8-b")
     for name in (".new-9-aaaaaaaaaaaa", "9-bbbbbbbbbbbb"):
-        (room(garden) / name).mkdir()
+        (state_dir(garden) / name).mkdir()
     before = snapshot(garden.root)
 
     assert memfs("retry").code == 0
@@ -133,7 +133,7 @@ def test_failed_batches_and_pending_logs_can_be_dropped(memfs: Memfs, garden: Va
 
     assert memfs("retry", "--drop", first, "7-", "8-b", "8-b").out == "3 batches dropped\n"
     assert [one.name for one in list_failed(garden.root)] == [f"{second}.json"]
-    assert list(room(garden).iterdir()) == []
+    assert list(state_dir(garden).iterdir()) == []
     left(garden)
     assert memfs("retry", "--drop", "--all").out == "1 batch dropped\n"
     assert len(list_pending(garden.root)) == 1
@@ -163,12 +163,12 @@ def test_an_unknown_or_ambiguous_batch_name_is_refused(
 
 
 def test_impossible_times_and_control_characters_do_not_hide_entries(memfs: Memfs, garden: Vault) -> None:
-    place = room(garden, "failed")
+    place = state_dir(garden, "failed")
     for number, time in enumerate(("1e300", "NaN", "-1e300")):
         (place / f"{number}.json").write_text(
             f'{{"store": "s\\u001b[2J", "reason": "r", "time": {time}, "messages": []}}'
         )
-    (room(garden) / "5-headless.jsonl").write_bytes(log_of(turn(0, "whose?")).partition(b"\n")[2])
+    (state_dir(garden) / "5-headless.jsonl").write_bytes(log_of(turn(0, "whose?")).partition(b"\n")[2])
     ran = memfs("retry")
 
     assert ran.out.count("s\\x1b[2J") == 3

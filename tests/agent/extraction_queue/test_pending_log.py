@@ -1,4 +1,4 @@
-"""What is pending is never lost: loops that end, processes that are killed, logs that are damaged."""
+"""Pending turns and facts are never lost: closed loops, killed processes, damaged logs, full disks."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 from conftest import REPOSITORY
-from test_agent import LIMIT, Facts, Shelf, Stops, Turns, managed, say, user
+from test_agent import LIMIT, Facts, SearchableStore, StepwiseStore, Turns, managed, say, user
 
 from memfs import Vault
 from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
@@ -32,19 +32,19 @@ from memfs.agent.messages import text_of
 from memfs.errors import ExtractionError
 from memfs.stores import AddMessagesContext, VaultStore
 
-Kept = TypeVar("Kept", bound=Shelf)
+StoreType = TypeVar("StoreType", bound=SearchableStore)
 NEVER = {"trigger": IntervalTrigger(10_000)}
 
 
-class Each:
-    """Makes a fact of every message."""
+class FactPerMessage:
+    """An extractor that makes one fact per message."""
 
     async def extract(self, messages: Sequence[Any], context: Any = None) -> Sequence[Any]:
         return [Fact(text_of(message)) for message in messages]
 
 
 def facts_in(vault: Vault, actor: str = "alice", **settings: Any) -> VaultStore:
-    extraction = {"extractor": Each(), **NEVER, **settings.pop("extraction", {})}
+    extraction = {"extractor": FactPerMessage(), **NEVER, **settings.pop("extraction", {})}
     return VaultStore(vault, "/facts/{actorId}", actor=actor, extraction=extraction, **settings)
 
 
@@ -52,35 +52,35 @@ def bodies(vault: Vault, namespace: str = "/") -> list[str]:
     return sorted(memory.body.strip() for memory in vault.list(namespace))
 
 
-def room(vault: Vault, name: str = "pending") -> Path:
+def state_dir(vault: Vault, name: str = "pending") -> Path:
     place = vault.root / ".memfs" / name
     place.mkdir(parents=True, exist_ok=True)
     return place
 
 
-def lasting(store: Kept) -> Kept:
-    """A store that says where its memories are, so that what it has yet to get can be handed on."""
+def with_place(store: StoreType) -> StoreType:
+    """Give a store a `place`, so that another process can adopt its pending turns."""
     cast("Any", store).place = store.name
     return store
 
 
 def open_logs() -> list[str]:
-    """The files and directories in `pending` that this process has open."""
+    """Return the files and directories in `pending` that this process has open."""
     gc.collect()
     links = (Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
     return [target for link in links if link.is_symlink() and "/pending/" in (target := os.readlink(link))]
 
 
 def crash() -> None:
-    """Let go of the rooms as the end of a process does: what is in them stays."""
-    for kept in list(process_dirs._directories.values()):
-        kept.close()
+    """Close the process directories as the end of a process does; their logs stay."""
+    for directory in list(process_dirs._directories.values()):
+        directory.close()
 
 
 # --- flush, settle, close
 
 
-def test_very_many_turns_are_saved(vault: Vault) -> None:
+def test_thousands_of_turns_are_saved(vault: Vault) -> None:
     store = Turns(extraction=NEVER)
     manager = managed([store, VaultStore(vault)])
     chat = manager.attach()
@@ -92,7 +92,7 @@ def test_very_many_turns_are_saved(vault: Vault) -> None:
     assert time.monotonic() - begin < LIMIT
 
 
-def test_a_long_backlog_is_saved_in_pieces_that_a_model_can_take() -> None:
+def test_a_long_backlog_is_saved_in_batches_that_fit_a_model() -> None:
     store = Turns()
     manager = managed([store])
     chat = manager.attach()
@@ -117,8 +117,8 @@ def test_without_a_loop_turns_wait_for_the_flush(vault: Vault) -> None:
     assert bodies(vault) == ["a", "from before"]
 
 
-def test_a_crash_while_a_loop_stands_still_loses_nothing(vault: Vault) -> None:
-    store, loop = lasting(Stops()), asyncio.new_event_loop()
+def test_a_crash_while_a_loop_is_blocked_loses_nothing(vault: Vault) -> None:
+    store, loop = with_place(StepwiseStore()), asyncio.new_event_loop()
     manager = managed([store, VaultStore(vault)])
     chat = manager.attach()
     say(chat, "a")
@@ -128,7 +128,7 @@ def test_a_crash_while_a_loop_stands_still_loses_nothing(vault: Vault) -> None:
     asyncio.run(manager.flush())
     crash()
 
-    again = lasting(Stops())
+    again = with_place(StepwiseStore())
     with managed([again, VaultStore(vault)]) as successor:
         successor.attach()
     assert again.batches == [["a", "b"]]
@@ -144,7 +144,7 @@ def test_settling_keeps_the_turns_on_disk_for_their_trigger(vault: Vault) -> Non
     assert (bodies(vault), manager.pending) == ([], 1)
     wait(manager.close())
     assert (bodies(vault), manager.pending) == (["a"], 0)
-    assert list(room(vault).iterdir()) == []
+    assert list(state_dir(vault).iterdir()) == []
 
 
 def test_a_block_saves_everything_also_when_it_raises(vault: Vault) -> None:
@@ -163,7 +163,7 @@ def test_a_block_saves_everything_also_when_it_raises(vault: Vault) -> None:
     assert bodies(vault) == ["a", "b"]
 
 
-def test_agents_that_are_gone_leave_no_file_open(vault: Vault) -> None:
+def test_deleted_agents_leave_no_file_open(vault: Vault) -> None:
     manager = MemoryManager([facts_in(vault)])
     say(manager.attach(), "kept open")
 
@@ -172,24 +172,24 @@ def test_agents_that_are_gone_leave_no_file_open(vault: Vault) -> None:
         wait(manager.flush())
     manager.attach()
     assert len(open_logs()) <= 1
-    assert list(room(vault).glob("*/*")) == []
+    assert list(state_dir(vault).glob("*/*")) == []
     assert len(bodies(vault)) == 21
 
 
-def test_very_many_conversations_have_one_file_open_and_a_log_each(vault: Vault) -> None:
+def test_many_conversations_share_one_open_file_and_have_one_log_each(vault: Vault) -> None:
     managers = [MemoryManager([facts_in(vault, actor)]) for actor in ("alice", "bob")]
     chats = [manager.attach() for manager in managers for _ in range(300)]
     for number, chat in enumerate(chats):
         say(chat, f"turn {number}")
 
     assert len(open_logs()) == 1
-    assert len(list(room(vault).glob("*/*.jsonl"))) == 600
+    assert len(list(state_dir(vault).glob("*/*.jsonl"))) == 600
     for manager in managers:
         wait(manager.close())
-    assert (len(bodies(vault)), list(room(vault).iterdir()), open_logs()) == (600, [], [])
+    assert (len(bodies(vault)), list(state_dir(vault).iterdir()), open_logs()) == (600, [], [])
 
 
-def test_a_manager_that_nobody_closed_leaves_its_turns_to_the_next(vault: Vault) -> None:
+def test_the_turns_of_an_unclosed_manager_are_adopted_by_the_next(vault: Vault) -> None:
     manager, other = MemoryManager([facts_in(vault)]), MemoryManager([facts_in(vault)])
     say(manager.attach(), "a")
     say(other.attach(), "of one that lives")
@@ -204,8 +204,8 @@ def test_a_manager_that_nobody_closed_leaves_its_turns_to_the_next(vault: Vault)
     assert other.pending == 1
 
 
-def test_who_cannot_save_turns_leaves_them_to_who_can(vault: Vault) -> None:
-    (room(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "a")))
+def test_an_agent_that_cannot_save_turns_leaves_them_to_one_that_can(vault: Vault) -> None:
+    (state_dir(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "a")))
     reader = MemoryManager([VaultStore(vault, "/facts/{actorId}", actor="alice")])
     reader.attach()
 
@@ -214,7 +214,7 @@ def test_who_cannot_save_turns_leaves_them_to_who_can(vault: Vault) -> None:
     assert bodies(vault) == ["a"]
 
 
-def test_many_agents_have_turns_of_their_own_and_are_let_go() -> None:
+def test_many_agents_have_separate_turns_and_are_released() -> None:
     store = Turns(extraction={"trigger": IntervalTrigger(2)})
     manager = managed([store])
     chats = [manager.attach() for _ in range(3)]
@@ -236,12 +236,12 @@ def test_many_agents_have_turns_of_their_own_and_are_let_go() -> None:
 # --- accepted facts
 
 
-def test_what_was_accepted_is_on_disk_before_the_model_is_told(vault: Vault) -> None:
+def test_an_accepted_fact_is_on_disk_before_the_tool_returns(vault: Vault) -> None:
     manager = MemoryManager([facts_in(vault)], add_tool_config={"wait_for_writes": False})
 
     async def accept() -> None:
         assert await manager.call_tool("add_memory", {"entries": ["tea", "cake"]}) == {"accepted": 2}
-        lines = b"".join(path.read_bytes() for path in room(vault).glob("*/*"))
+        lines = b"".join(path.read_bytes() for path in state_dir(vault).glob("*/*"))
         assert b'"tea"' in lines
         assert b'"cake"' in lines
         await manager.flush()
@@ -251,7 +251,7 @@ def test_what_was_accepted_is_on_disk_before_the_model_is_told(vault: Vault) -> 
     assert manager.pending == 0
 
 
-def test_a_flush_writes_what_a_closed_loop_did_not() -> None:
+def test_a_flush_writes_the_facts_that_a_closed_loop_did_not_write() -> None:
     class Slow(Facts):
         async def add(self, content: str, metadata: Any = None) -> None:
             await asyncio.sleep(0)
@@ -267,7 +267,7 @@ def test_a_flush_writes_what_a_closed_loop_did_not() -> None:
     assert (store.added, manager.pending) == ([("tea", None)], 0)
 
 
-def test_what_is_accepted_while_another_is_written_stays_in_the_log(vault: Vault) -> None:
+def test_a_fact_accepted_while_another_is_written_stays_in_the_log(vault: Vault) -> None:
     class Waits(Facts):
         async def add(self, content: str, metadata: Any = None) -> None:
             if content == "first":
@@ -280,7 +280,7 @@ def test_what_is_accepted_while_another_is_written_stays_in_the_log(vault: Vault
             is_fast.wait(LIMIT)
 
     is_second_down, is_fast, syncs = asyncio.Event(), threading.Event(), threading.Semaphore(0)
-    store = lasting(Waits())
+    store = with_place(Waits())
     manager = managed([store, VaultStore(vault)])
     manager._accepted_facts._log = SlowDisk(vault.root, ["facts"])
 
@@ -292,7 +292,7 @@ def test_what_is_accepted_while_another_is_written_stays_in_the_log(vault: Vault
         assert await asyncio.to_thread(lambda: syncs.acquire(timeout=LIMIT) and syncs.acquire(timeout=LIMIT))
         is_second_down.set()
         await asyncio.wait(manager._accepted_facts._tasks, timeout=LIMIT)
-        assert b'"second"' in b"".join(path.read_bytes() for path in room(vault).glob("*/*"))
+        assert b'"second"' in b"".join(path.read_bytes() for path in state_dir(vault).glob("*/*"))
         is_fast.set()
         await second
 
@@ -302,7 +302,7 @@ def test_what_is_accepted_while_another_is_written_stays_in_the_log(vault: Vault
 
 def test_a_fact_that_is_refused_for_good_is_dropped_and_one_of_an_earlier_run_is_written(vault: Vault) -> None:
     record = {"fact": "k", "content": "tea", "stores": ["facts:/facts/alice"], "metadata": None}
-    (room(vault) / "1-a.jsonl").write_bytes(log_of(record, {**record, "fact": "l", "content": " "}))
+    (state_dir(vault) / "1-a.jsonl").write_bytes(log_of(record, {**record, "fact": "l", "content": " "}))
     manager = MemoryManager([facts_in(vault)])
     chat = manager.attach()
 
@@ -310,8 +310,8 @@ def test_a_fact_that_is_refused_for_good_is_dropped_and_one_of_an_earlier_run_is
     assert (bodies(vault), manager.pending) == (["tea"], 0)
 
 
-def test_a_fact_for_nobody_is_not_accepted(vault: Vault) -> None:
-    manager = managed([facts_in(vault), Turns(), Shelf()])
+def test_a_fact_for_no_store_is_not_accepted(vault: Vault) -> None:
+    manager = managed([facts_in(vault), Turns(), SearchableStore()])
 
     for name in ("turns", "shelf", "nobody"):
         with pytest.raises(ValueError, match=f"store '{name}'"):
@@ -319,7 +319,7 @@ def test_a_fact_for_nobody_is_not_accepted(vault: Vault) -> None:
     assert manager.pending == 0
 
 
-# --- who takes over what
+# --- adoption of logs
 
 
 def test_turns_of_one_actor_are_never_taken_over_by_another(vault: Vault) -> None:
@@ -328,18 +328,18 @@ def test_turns_of_one_actor_are_never_taken_over_by_another(vault: Vault) -> Non
         say(manager.attach(), f"turn of {actor}")
         manager._accepted_facts._log = log = PendingLog(vault.root, [f"facts:/facts/{actor}"])
         log.append({"fact": "k", "content": f"fact of {actor}", "stores": [f"facts:/facts/{actor}"], "metadata": None})
-    assert len(list(room(vault).glob("*/*.jsonl"))) == 4
+    assert len(list(state_dir(vault).glob("*/*.jsonl"))) == 4
     crash()
 
     with MemoryManager([facts_in(vault, "bob")]) as manager:
         manager.attach()
     assert bodies(vault) == ["fact of bob", "turn of bob"]
-    assert len(list(room(vault).glob("*/*.jsonl"))) == 2
+    assert len(list(state_dir(vault).glob("*/*.jsonl"))) == 2
     with MemoryManager([facts_in(vault, "alice")]) as manager:
         manager.attach()
     assert bodies(vault, "/facts/alice") == ["fact of alice", "turn of alice"]
     assert bodies(vault, "/facts/bob") == ["fact of bob", "turn of bob"]
-    assert list(room(vault).iterdir()) == []
+    assert list(state_dir(vault).iterdir()) == []
 
 
 def test_a_vault_may_be_moved_between_two_runs(vault: Vault, tmp_path: Path) -> None:
@@ -355,16 +355,16 @@ def test_a_vault_may_be_moved_between_two_runs(vault: Vault, tmp_path: Path) -> 
         assert bodies(moved) == ["a"]
 
 
-def test_nothing_is_kept_in_a_vault_that_is_only_read(vault: Vault, tmp_path: Path) -> None:
+def test_a_read_only_vault_gets_no_pending_log(vault: Vault, tmp_path: Path) -> None:
     handbook = Vault.init(tmp_path / "handbook")
     manager = MemoryManager([VaultStore(handbook, name="handbook", writable=False), facts_in(vault)])
 
     say(manager.attach(), "private")
     assert not (handbook.root / ".memfs" / "pending").exists()
-    assert len(list(room(vault).iterdir())) == 1
+    assert len(list(state_dir(vault).iterdir())) == 1
 
 
-TAKES = """
+ADOPTING_PROCESS = """
 from test_pending_log import *
 vault = Vault(sys.argv[1])
 sys.stdin.readline()
@@ -372,7 +372,7 @@ with MemoryManager([facts_in(vault)]) as manager:
     manager.attach()
     print(manager.pending, flush=True)
 """
-TALKS = """
+TALKING_PROCESS = """
 from test_pending_log import *
 vault = Vault(sys.argv[1])
 store = facts_in(vault, extraction={"trigger": IntervalTrigger(3)})
@@ -400,25 +400,25 @@ def started(code: str, *arguments: object) -> "subprocess.Popen[str]":
     )
 
 
-def test_of_processes_that_start_at_once_one_takes_over_each_log(vault: Vault) -> None:
+def test_each_log_is_adopted_by_one_of_several_starting_processes(vault: Vault) -> None:
     manager = MemoryManager([facts_in(vault)])
     chats = [manager.attach() for _ in range(50)]
     for number, chat in enumerate(chats):
         say(chat, f"turn {number}")
     crash()
 
-    processes = [started(TAKES, vault.root) for _ in range(3)]
+    processes = [started(ADOPTING_PROCESS, vault.root) for _ in range(3)]
     with ThreadPoolExecutor(2) as pool:
         taken = [int(out) for out, _ in pool.map(lambda process: process.communicate("go\n", timeout=30), processes)]
     assert sum(taken) == 50
     assert len(bodies(vault)) == 50
-    assert list(room(vault).iterdir()) == []
+    assert list(state_dir(vault).iterdir()) == []
 
 
-def test_what_a_process_took_down_survives_that_it_is_killed_at_any_moment(vault: Vault) -> None:
+def test_recorded_turns_survive_a_kill_at_any_moment(vault: Vault) -> None:
     dice, taken = random.Random(7), set()
     for round_ in range(6):
-        with started(TALKS, vault.root, f"round {round_}") as process:
+        with started(TALKING_PROCESS, vault.root, f"round {round_}") as process:
             assert process.stdout is not None
             taken |= {process.stdout.readline().strip() for _ in range(dice.randint(1, 60))}
             process.kill()
@@ -426,10 +426,10 @@ def test_what_a_process_took_down_survives_that_it_is_killed_at_any_moment(vault
     with MemoryManager([facts_in(vault)]) as manager:
         manager.attach()
     assert taken <= set(bodies(vault))
-    assert list(room(vault).iterdir()) == []
+    assert list(state_dir(vault).iterdir()) == []
 
 
-def test_a_forked_child_has_a_log_of_its_own(vault: Vault) -> None:
+def test_a_forked_child_has_its_own_log(vault: Vault) -> None:
     manager = MemoryManager([facts_in(vault)])
     chat = manager.attach()
     say(chat, "of the parent")
@@ -440,14 +440,14 @@ def test_a_forked_child_has_a_log_of_its_own(vault: Vault) -> None:
         manager._accepted_facts.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    assert len(list(room(vault).iterdir())) == 2
+    assert len(list(state_dir(vault).iterdir())) == 2
     crash()
     with MemoryManager([facts_in(vault)]) as successor:
         successor.attach()
     assert bodies(vault) == ["of the child", "of the parent"]
 
 
-FORKS = """
+FORKING_PROCESS = """
 from test_pending_log import *
 chat = MemoryManager([facts_in(Vault(sys.argv[1]))]).attach()
 say(chat, "of the parent")
@@ -458,8 +458,8 @@ sys.stdin.readline()
 """
 
 
-def test_a_child_that_lives_on_does_not_hold_what_its_parent_left(vault: Vault) -> None:
-    with started(FORKS, vault.root) as process:
+def test_a_child_that_outlives_its_parent_does_not_lock_the_parents_logs(vault: Vault) -> None:
+    with started(FORKING_PROCESS, vault.root) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "the child lives\n"
         assert process.wait(timeout=30) == -9
@@ -469,7 +469,7 @@ def test_a_child_that_lives_on_does_not_hold_what_its_parent_left(vault: Vault) 
         assert bodies(vault) == ["of the parent"]
 
 
-# --- logs that are damaged, and disks that are full
+# --- damaged logs and full disks
 
 
 def log_of(*lines: object, stores: Sequence[str] = ("facts:/facts/alice",)) -> bytes:
@@ -498,17 +498,17 @@ def turn(number: int, content: object) -> dict[str, Any]:
         b"",
     ],
 )
-def test_a_line_that_is_damaged_hides_no_other(vault: Vault, damage: bytes) -> None:
-    (room(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "before")) + damage + b"\n" + log_of(turn(2, "after")))
+def test_a_damaged_line_hides_no_other(vault: Vault, damage: bytes) -> None:
+    (state_dir(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "before")) + damage + b"\n" + log_of(turn(2, "after")))
 
     with MemoryManager([facts_in(vault)]) as manager:
         manager.attach()
     assert bodies(vault)[:2] == ["after", "before"]
-    assert list(room(vault).iterdir()) == []
+    assert list(state_dir(vault).iterdir()) == []
 
 
-def test_what_is_no_log_is_left_alone_and_hides_no_log(vault: Vault, tmp_path: Path) -> None:
-    place, outside = room(vault), tmp_path / "outside.jsonl"
+def test_other_files_are_left_alone_and_hide_no_log(vault: Vault, tmp_path: Path) -> None:
+    place, outside = state_dir(vault), tmp_path / "outside.jsonl"
     outside.write_bytes(log_of(turn(0, "outside")))
     os.mkfifo(place / "1-fifo.jsonl")
     (place / "2-link.jsonl").symlink_to(outside)
@@ -526,58 +526,58 @@ def test_what_is_no_log_is_left_alone_and_hides_no_log(vault: Vault, tmp_path: P
     assert open_logs() == []
 
 
-def test_what_a_killed_process_left_empty_is_removed(vault: Vault) -> None:
-    place = room(vault)
-    for name in (".new-1-aaaaaaaaaaaa", "2-bbbbbbbbbbbb", "3-cccccccccccc", "4-no-room"):
+def test_empty_directories_of_a_killed_process_are_removed(vault: Vault) -> None:
+    place = state_dir(vault)
+    for name in (".new-1-aaaaaaaaaaaa", "2-bbbbbbbbbbbb", "3-cccccccccccc", "4-not-a-process"):
         (place / name).mkdir()
     (place / "3-cccccccccccc" / "1.jsonl").write_bytes(log_of(turn(0, "a"), {"store": "facts:/facts/alice", "mark": 0}))
 
     MemoryManager([facts_in(vault)]).attach()
-    assert [path.name for path in place.iterdir()] == ["4-no-room"]
+    assert [path.name for path in place.iterdir()] == ["4-not-a-process"]
 
 
-def test_a_line_behind_one_that_was_cut_short_counts(vault: Vault) -> None:
-    (room(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "a"), turn(1, "b")) + b'{"store": "facts:/fa')
-    (left,) = adopt_orphans(vault.root, {"facts:/facts/alice"})
-    left.log.append({"store": "facts:/facts/alice", "mark": 0})
+def test_a_line_after_a_truncated_one_is_read(vault: Vault) -> None:
+    (state_dir(vault) / "1-a.jsonl").write_bytes(log_of(turn(0, "a"), turn(1, "b")) + b'{"store": "facts:/fa')
+    (orphan,) = adopt_orphans(vault.root, {"facts:/facts/alice"})
+    orphan.log.append({"store": "facts:/facts/alice", "mark": 0})
     crash()
 
-    (left,) = adopt_orphans(vault.root, {"facts:/facts/alice"})
-    assert [number for number, _ in left.unsaved_turns("facts:/facts/alice")] == [1]
+    (orphan,) = adopt_orphans(vault.root, {"facts:/facts/alice"})
+    assert [number for number, _ in orphan.unsaved_turns("facts:/facts/alice")] == [1]
 
 
-def test_messages_of_any_kind_go_through_the_log(vault: Vault) -> None:
+def test_messages_of_any_kind_survive_the_log(vault: Vault) -> None:
     class Whole(Turns):
         async def add_messages(self, messages: Sequence[Any], context: AddMessagesContext | None = None) -> None:
-            kept.extend(messages)
+            received.extend(messages)
 
-    kept: list[Any] = []
+    received: list[Any] = []
     loop: list[Any] = []
     loop.append(loop)
     picture = {"role": "user", "content": [{"image": {"source": {"bytes": b"\x00\xff"}}}, {"text": "half \ud800"}]}
     trap = {"role": "user", "content": [{"toolUse": {"input": {"memfs:bytes": "no base64!"}}}, {"text": "t"}]}
     cycle, odd = {"role": "user", "content": [{"text": "x", "y": loop}]}, {"role": "user", "content": "z", (): 1}
-    manager = managed([lasting(Whole(extraction=NEVER)), VaultStore(vault)])
+    manager = managed([with_place(Whole(extraction=NEVER)), VaultStore(vault)])
     chat = manager.attach()
     for message in (picture, trap, cycle, odd):
         chat.record(message)  # type: ignore[arg-type]
     crash()
 
-    with managed([lasting(Whole(extraction=NEVER)), VaultStore(vault)]) as successor:
+    with managed([with_place(Whole(extraction=NEVER)), VaultStore(vault)]) as successor:
         successor.attach()
-    assert kept == [picture, {"role": "user", "content": [{"text": "t"}]}]
+    assert received == [picture, {"role": "user", "content": [{"text": "t"}]}]
     assert manager.pending == 4
 
 
-def test_a_full_disk_holds_up_nobody_and_spoils_no_line(mount_tmpfs: Callable[[str], Path]) -> None:
+def test_a_full_disk_blocks_no_agent_and_damages_no_line(mount_tmpfs: Callable[[str], Path]) -> None:
     disk = mount_tmpfs("size=1m")
     with Vault.init(disk / "vault") as vault:
-        store = lasting(Turns(extraction=NEVER))
+        store = with_place(Turns(extraction=NEVER))
         manager = managed([store, VaultStore(vault)])
         chat = manager.attach()
         say(chat, "before")
         fact = {"fact": "k", "content": "tea", "stores": ["vault:/"], "metadata": None}
-        (room(vault) / "1-a.jsonl").write_bytes(log_of(fact, stores=["vault:/"]))
+        (state_dir(vault) / "1-a.jsonl").write_bytes(log_of(fact, stores=["vault:/"]))
         with pytest.raises(OSError, match="No space"):
             (disk / "ballast").write_bytes(b"x" * (1 << 20))
         managed([store, VaultStore(vault)]).attach()
@@ -588,7 +588,7 @@ def test_a_full_disk_holds_up_nobody_and_spoils_no_line(mount_tmpfs: Callable[[s
         say(chat, "after")
         crash()
 
-        again = lasting(Turns(extraction=NEVER))
+        again = with_place(Turns(extraction=NEVER))
         with managed([again, VaultStore(vault)]) as successor:
             successor.attach()
         assert {"before", "after"} <= set(again.texts)
@@ -597,14 +597,14 @@ def test_a_full_disk_holds_up_nobody_and_spoils_no_line(mount_tmpfs: Callable[[s
         assert len(store.texts) == 7
 
 
-def test_a_vault_that_cannot_be_written_holds_up_nobody(mount_tmpfs: Callable[[str], Path]) -> None:
+def test_a_read_only_vault_blocks_no_agent(mount_tmpfs: Callable[[str], Path]) -> None:
     disk = mount_tmpfs("size=4m")
     Vault.init(disk / "vault")
     (disk / "vault" / ".memfs" / "pending").mkdir(parents=True, exist_ok=True)
     lines = log_of({"fact": "k", "content": "x", "stores": ["turns"], "metadata": None}, stores=["turns"])
     (disk / "vault" / ".memfs" / "pending" / "1-a.jsonl").write_bytes(lines)
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    store = lasting(Turns())
+    store = with_place(Turns())
     manager = managed([store, VaultStore(disk / "vault")])
     chat = manager.attach()
 
@@ -613,24 +613,24 @@ def test_a_vault_that_cannot_be_written_holds_up_nobody(mount_tmpfs: Callable[[s
     assert store.texts == ["a"]
 
 
-@pytest.mark.parametrize("deleted", ["", "pending", "pending/{room}"])
-def test_a_state_directory_that_is_deleted_is_made_again(vault: Vault, deleted: str) -> None:
+@pytest.mark.parametrize("deleted", ["", "pending", "pending/{name}"])
+def test_a_deleted_state_directory_is_created_again(vault: Vault, deleted: str) -> None:
     manager = MemoryManager([facts_in(vault)])
     chats = [manager.attach() for _ in range(2)]
     for chat in chats:
         say(chat, "a")
 
-    (mine,) = room(vault).iterdir()
-    shutil.rmtree(vault.root / ".memfs" / deleted.format(room=mine.name))
+    (mine,) = state_dir(vault).iterdir()
+    shutil.rmtree(vault.root / ".memfs" / deleted.format(name=mine.name))
     for number, chat in enumerate(chats):
         say(chat, f"b{number}")
-    assert len(list(room(vault).glob("*/*.jsonl"))) == 2
+    assert len(list(state_dir(vault).glob("*/*.jsonl"))) == 2
     assert len(open_logs()) == 1
     wait(manager.close())
     assert bodies(vault) == ["a", "b0", "b1"]
 
 
-def test_a_log_that_could_not_be_opened_again_touches_no_other_file(vault: Vault, tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_reopened_touches_no_other_file(vault: Vault, tmp_path: Path) -> None:
     log = PendingLog(vault.root, ["s"])
     log.append({"turn": 0})
     shutil.rmtree(vault.root / ".memfs")
@@ -638,7 +638,7 @@ def test_a_log_that_could_not_be_opened_again_touches_no_other_file(vault: Vault
 
     with pytest.raises(Exception, match="not a directory"):
         log.append({"turn": 1})
-    other = (tmp_path / "other").open("w+")  # which has the descriptor now
+    other = (tmp_path / "other").open("w+")  # it has the descriptor now
     other.write("precious")
     other.flush()
     log.clear()
@@ -648,10 +648,10 @@ def test_a_log_that_could_not_be_opened_again_touches_no_other_file(vault: Vault
     other.close()
 
 
-# --- batches that no model made facts of
+# --- failed batches
 
 
-def test_a_batch_no_model_could_read_is_kept_and_tried_again(vault: Vault) -> None:
+def test_a_batch_that_no_model_could_read_is_kept_and_retried(vault: Vault) -> None:
     store = VaultStore(vault, "/facts", extraction=NEVER)
     words = "I drink tea \ud800"
     with MemoryManager([store], model=ScriptedModel(["prose", "more prose"])) as manager:
@@ -666,8 +666,8 @@ def test_a_batch_no_model_could_read_is_kept_and_tried_again(vault: Vault) -> No
     assert bodies(vault) == ["Alice drinks tea."]
 
 
-def test_what_is_no_batch_hides_no_batch(vault: Vault, tmp_path: Path) -> None:
-    place = room(vault, "failed")
+def test_other_files_hide_no_failed_batch(vault: Vault, tmp_path: Path) -> None:
+    place = state_dir(vault, "failed")
     (place / "1.json").write_bytes(b"[" * 100_000)
     (place / "2.json").write_bytes(b"\xff")
     (place / "3.json").write_text('{"store": "s", "reason": "r", "time": 1, "messages": 5}')
@@ -684,32 +684,32 @@ def test_what_is_no_batch_hides_no_batch(vault: Vault, tmp_path: Path) -> None:
     assert list_failed(vault.root) == []
 
 
-# --- amended
+# --- edited messages
 
 
-def spoken(text: str, number: int, agent: str = "main") -> dict[str, Any]:
+def session_message(text: str, number: int, agent: str = "main") -> dict[str, Any]:
     return {"role": "user", "content": text, "session": "s-1", "agent": agent, "number": number}
 
 
-def test_a_message_that_is_taken_back_is_distilled_by_nobody_and_is_not_on_the_disk(vault: Vault) -> None:
+def test_a_removed_message_is_not_extracted_and_not_on_disk(vault: Vault) -> None:
     with MemoryManager([facts_in(vault)]) as manager:
         one, two = manager.attach(), manager.attach()
         for number, text in enumerate(("first", "secret", "third")):
-            one.record(spoken(text, number))
-        two.record(spoken("of another agent", 1, "aside"))
+            one.record(session_message(text, number))
+        two.record(session_message("of another agent", 1, "aside"))
         edit_pending(vault.root, MessageEdit("s-1", "main", 1))
 
-        assert all(b"secret" not in path.read_bytes() for path in room(vault).rglob("*.jsonl"))
+        assert all(b"secret" not in path.read_bytes() for path in state_dir(vault).rglob("*.jsonl"))
         assert manager.pending == 3
     assert bodies(vault) == ["first", "of another agent", "third"]
 
 
-def test_a_message_that_is_another_one_keeps_its_place_and_its_marks(vault: Vault) -> None:
+def test_a_replaced_message_keeps_its_position_and_its_marks(vault: Vault) -> None:
     first = MemoryManager([facts_in(vault), facts_in(vault, "bob", name="bobs")])
     chat = first.attach()
-    chat.record(spoken("kept", 0))
-    chat.record(spoken("secret", 1))
-    edit_pending(vault.root, MessageEdit("s-1", "main", 1, spoken("public", 1)))
+    chat.record(session_message("kept", 0))
+    chat.record(session_message("secret", 1))
+    edit_pending(vault.root, MessageEdit("s-1", "main", 1, session_message("public", 1)))
     crash()
 
     with MemoryManager([facts_in(vault), facts_in(vault, "bob", name="bobs")]) as manager:
@@ -717,35 +717,35 @@ def test_a_message_that_is_another_one_keeps_its_place_and_its_marks(vault: Vaul
     assert bodies(vault, "/facts/alice") == bodies(vault, "/facts/bob") == ["kept", "public"]
 
 
-def test_a_log_of_which_nothing_is_left_is_gone(vault: Vault) -> None:
+def test_a_log_without_messages_is_deleted(vault: Vault) -> None:
     for is_held in (True, False):
         manager = MemoryManager([facts_in(vault)])
-        manager.attach().record(spoken("secret", 0))
+        manager.attach().record(session_message("secret", 0))
         if not is_held:
             crash()
         edit_pending(vault.root, MessageEdit("s-1", "main", 0))
 
-        assert not list(room(vault).rglob("*.jsonl"))
+        assert not list(state_dir(vault).rglob("*.jsonl"))
         assert not adopt_orphans(vault.root, {facts_in(vault).place})
 
 
-def test_what_no_model_could_read_is_taken_back_too(vault: Vault) -> None:
-    keep_failed(vault.root, "facts:/facts", "prose", [spoken("secret", 0), spoken("kept", 1)])
-    keep_failed(vault.root, "facts:/facts", "prose", [spoken("secret", 0)])
-    keep_failed(vault.root, "facts:/facts", "prose", [spoken("other", 2)])
+def test_a_message_is_removed_from_failed_batches_too(vault: Vault) -> None:
+    keep_failed(vault.root, "facts:/facts", "prose", [session_message("secret", 0), session_message("kept", 1)])
+    keep_failed(vault.root, "facts:/facts", "prose", [session_message("secret", 0)])
+    keep_failed(vault.root, "facts:/facts", "prose", [session_message("other", 2)])
 
     edit_pending(vault.root, MessageEdit("s-1", "main", 0))
     assert sorted(text_of(one) for failure in list_failed(vault.root) for one in failure.messages) == ["kept", "other"]
 
 
-def test_a_line_that_was_cut_short_is_gone_with_what_is_taken_back(vault: Vault) -> None:
+def test_removing_a_message_also_removes_a_truncated_line(vault: Vault) -> None:
     manager = MemoryManager([facts_in(vault)])
     chat = manager.attach()
-    chat.record(spoken("secret", 0))
-    (path,) = room(vault).rglob("*.jsonl")
+    chat.record(session_message("secret", 0))
+    (path,) = state_dir(vault).rglob("*.jsonl")
     with path.open("ab") as file:
         file.write(b'\n{"turn": 1, "message": {"role": "user", "content": "secr')
-    chat.record(spoken("kept", 1))
+    chat.record(session_message("kept", 1))
 
     edit_pending(vault.root, MessageEdit("s-1", "main", 0))
     assert b"secr" not in path.read_bytes()
@@ -754,7 +754,7 @@ def test_a_line_that_was_cut_short_is_gone_with_what_is_taken_back(vault: Vault)
     assert bodies(vault) == ["kept"]
 
 
-def test_what_is_taken_back_while_a_model_reads_it_goes_no_further(vault: Vault) -> None:
+def test_a_message_removed_during_extraction_is_not_kept_anywhere(vault: Vault) -> None:
     seen: list[str] = []
 
     class Slow:
@@ -769,17 +769,17 @@ def test_what_is_taken_back_while_a_model_reads_it_goes_no_further(vault: Vault)
     with MemoryManager([facts_in(vault, extraction={"extractor": Slow()})]) as manager:
         chat = manager.attach()
         for number in range(3):
-            chat.record(spoken(f"secret {number}", number))
+            chat.record(session_message(f"secret {number}", number))
             wait(chat.flush())
 
     assert seen == ["", "", ""]
     assert list_failed(vault.root) == []
 
 
-# --- taken up store by store
+# --- adoption per store
 
 
-def test_each_store_of_a_killed_process_gets_its_turns_from_whoever_has_that_store_next(vault: Vault) -> None:
+def test_each_store_of_a_killed_process_gets_its_turns_from_the_next_agent_with_it(vault: Vault) -> None:
     shared, first = facts_in(vault), facts_in(vault, "s-1", name="summary")
     say(MemoryManager([shared, first]).attach(), "a", "b")
     crash()
@@ -799,34 +799,35 @@ def test_each_store_of_a_killed_process_gets_its_turns_from_whoever_has_that_sto
     assert not adopt_orphans(vault.root, {shared.place, first.place})
 
 
-def test_marks_and_accepted_facts_go_to_the_store_they_are_for(vault: Vault) -> None:
+def test_marks_and_accepted_facts_go_to_their_own_store(vault: Vault) -> None:
     one, two = "facts:/facts/alice", "summary:/facts/s-1"
     log = PendingLog(vault.root, [one, two])
-    log.append(*({"turn": number, "message": spoken(f"turn {number}", number)} for number in range(3)))
+    log.append(*({"turn": number, "message": session_message(f"turn {number}", number)} for number in range(3)))
     log.append({"store": two, "mark": 0}, {"store": one, "mark": 1})
     log.append({"fact": "f", "content": "both", "stores": [one, two], "metadata": None})
     log.append({"fact": "g", "content": "second", "stores": [two], "metadata": None})
     log.close()
 
-    (left,) = adopt_orphans(vault.root, {one, "other:/x"})
-    assert (left.stores, [number for number, _ in left.unsaved_turns(one)], left.unsaved_turns(two)) == ({one}, [2], [])
-    assert {fact.content: fact.stores for fact in left.facts.values()} == {"both": [one]}
-    left.log.close()
-    (left,) = adopt_orphans(vault.root, {two})
-    assert ([number for number, _ in left.unsaved_turns(two)], left.unsaved_turns(one)) == ([1, 2], [])
-    assert {fact.content: fact.stores for fact in left.facts.values()} == {"both": [two], "second": [two]}
-    left.log.close()
-    assert sorted(sorted(left.stores) for left in adopt_orphans(vault.root, {one, two})) == [[one], [two]]
+    (orphan,) = adopt_orphans(vault.root, {one, "other:/x"})
+    assert orphan.stores == {one}
+    assert ([number for number, _ in orphan.unsaved_turns(one)], orphan.unsaved_turns(two)) == ([2], [])
+    assert {fact.content: fact.stores for fact in orphan.facts.values()} == {"both": [one]}
+    orphan.log.close()
+    (orphan,) = adopt_orphans(vault.root, {two})
+    assert ([number for number, _ in orphan.unsaved_turns(two)], orphan.unsaved_turns(one)) == ([1, 2], [])
+    assert {fact.content: fact.stores for fact in orphan.facts.values()} == {"both": [two], "second": [two]}
+    orphan.log.close()
+    assert sorted(sorted(orphan.stores) for orphan in adopt_orphans(vault.root, {one, two})) == [[one], [two]]
 
 
-def test_a_store_that_has_its_turns_leaves_the_log_to_the_other(vault: Vault) -> None:
+def test_a_store_that_has_all_turns_leaves_the_log_to_the_other(vault: Vault) -> None:
     one, two = "facts:/facts/alice", "summary:/facts/s-1"
     log = PendingLog(vault.root, [one, two])
-    log.append({"turn": 0, "message": spoken("a", 0)}, {"store": one, "mark": 0})
+    log.append({"turn": 0, "message": session_message("a", 0)}, {"store": one, "mark": 0})
     log.close()
 
     assert adopt_orphans(vault.root, {one}) == []
-    (left,) = adopt_orphans(vault.root, {two})
-    assert [text_of(message) for _, message in left.unsaved_turns(two)] == ["a"]
-    left.log.clear()
-    assert not list(room(vault).rglob("*.jsonl"))
+    (orphan,) = adopt_orphans(vault.root, {two})
+    assert [text_of(message) for _, message in orphan.unsaved_turns(two)] == ["a"]
+    orphan.log.clear()
+    assert not list(state_dir(vault).rglob("*.jsonl"))

@@ -1,4 +1,4 @@
-"""Models: real clients over HTTP on loopback, functions, and the scripted one."""
+"""Models: real clients over HTTP on loopback, functions, and the scripted model."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ SHAPES: list[Message] = [
 
 
 class Service:
-    """An HTTP server on loopback that answers every request with `reply` and keeps what it was sent."""
+    """An HTTP server on loopback that answers every request with `reply` and records the requests."""
 
     def __init__(self) -> None:
         self.reply: Any = {}
@@ -72,15 +72,15 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     made.server.server_close()
 
 
-def chat(content: str | None, **more: Any) -> dict[str, Any]:
-    """A response of OpenAI's chat completions."""
+def openai_response(content: str | None, **more: Any) -> dict[str, Any]:
+    """Return a response of OpenAI's chat completions."""
     message = {"role": "assistant", "content": content, **more}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     return {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
 
 
-def said(*blocks: dict[str, Any]) -> dict[str, Any]:
-    """A response of Anthropic's messages."""
+def anthropic_response(*blocks: dict[str, Any]) -> dict[str, Any]:
+    """Return a response of Anthropic's messages."""
     usage = {"input_tokens": 1, "output_tokens": 1}
     return {
         "id": "m1", "type": "message", "role": "assistant", "model": "m", "content": list(blocks),
@@ -89,7 +89,7 @@ def said(*blocks: dict[str, Any]) -> dict[str, Any]:
 
 
 def ask_openai(service: Service, *, is_async: bool = False, messages: Any = HELLO, **given: Any) -> Any:
-    """What an OpenAIModel answers on a real client; `options` are the model's, the rest goes to the call."""
+    """Return the reply of an OpenAIModel on a real client; `options` are the model's, the rest goes to the call."""
     options = given.pop("options", {})
 
     async def ask() -> Any:
@@ -104,7 +104,7 @@ def ask_openai(service: Service, *, is_async: bool = False, messages: Any = HELL
 
 
 def ask_anthropic(service: Service, *, is_async: bool = False, messages: Any = HELLO, **given: Any) -> Any:
-    """What an AnthropicModel answers on a real client."""
+    """Return the reply of an AnthropicModel on a real client."""
     options = given.pop("options", {})
 
     async def ask() -> Any:
@@ -122,8 +122,8 @@ both = pytest.mark.parametrize("is_async", [False, True], ids=["sync client", "a
 
 
 @both
-def test_openai_answers_in_text(service: Service, is_async: bool) -> None:
-    service.reply = chat("Hi!")
+def test_openai_returns_text(service: Service, is_async: bool) -> None:
+    service.reply = openai_response("Hi!")
 
     assert ask_openai(service, is_async=is_async, system="Be kind.", options={"temperature": 0}) == "Hi!"
     assert service.requests == [
@@ -137,8 +137,8 @@ def test_openai_answers_in_text(service: Service, is_async: bool) -> None:
 
 
 @both
-def test_openai_answers_with_an_object_where_there_is_a_schema(service: Service, is_async: bool) -> None:
-    service.reply = chat('{"a": "x"}')
+def test_openai_returns_an_object_for_a_schema(service: Service, is_async: bool) -> None:
+    service.reply = openai_response('{"a": "x"}')
 
     assert ask_openai(service, is_async=is_async, schema=CLOSED) == {"a": "x"}
     assert service.requests[0]["response_format"] == {
@@ -158,49 +158,49 @@ def test_openai_answers_with_an_object_where_there_is_a_schema(service: Service,
         ({**CLOSED, "properties": {"a": {"anyOf": [CLOSED, {"type": "null"}]}}}, True),
     ],
 )
-def test_openai_is_asked_for_strictness_only_where_it_takes_the_schema(
+def test_openai_gets_strict_only_for_a_schema_that_allows_it(
     service: Service, schema: dict[str, Any], is_strict: bool
 ) -> None:
-    service.reply = chat("{}")
+    service.reply = openai_response("{}")
 
     ask_openai(service, schema=schema)
     assert service.requests[0]["response_format"]["json_schema"]["strict"] is is_strict
 
 
 @pytest.mark.parametrize("text", ["no JSON", '{"a": ', '{"a": NaN}', "[" * 5_000, "7", ""])
-def test_openai_gives_the_text_where_it_is_not_an_object(service: Service, text: str) -> None:
-    service.reply = chat(text)
+def test_openai_returns_the_text_if_it_is_not_an_object(service: Service, text: str) -> None:
+    service.reply = openai_response(text)
 
     assert ask_openai(service, schema=CLOSED) == text
 
 
-def test_openai_gives_json_as_text_where_nobody_asked_for_an_object(service: Service) -> None:
-    service.reply = chat('{"a": "x"}')
+def test_openai_returns_json_as_text_without_a_schema(service: Service) -> None:
+    service.reply = openai_response('{"a": "x"}')
 
     assert ask_openai(service) == '{"a": "x"}'
 
 
-def test_openai_gives_the_words_of_a_refusal(service: Service) -> None:
-    service.reply = chat(None, refusal="I cannot do that.")
+def test_openai_returns_the_text_of_a_refusal(service: Service) -> None:
+    service.reply = openai_response(None, refusal="I cannot do that.")
 
     assert ask_openai(service, schema=CLOSED) == "I cannot do that."
 
 
 def test_openai_without_a_choice_is_an_empty_text(service: Service) -> None:
-    service.reply = {**chat(None), "choices": []}
+    service.reply = {**openai_response(None), "choices": []}
 
     assert ask_openai(service) == ""
 
 
 def test_openai_leaves_out_what_an_option_sets_to_none(service: Service) -> None:
-    service.reply = chat("{}")
+    service.reply = openai_response("{}")
 
     ask_openai(service, schema=CLOSED, options={"response_format": None})
     assert "response_format" not in service.requests[0]
 
 
 def test_openai_gets_messages_of_every_shape_as_role_and_text(service: Service) -> None:
-    service.reply = chat("Hi!")
+    service.reply = openai_response("Hi!")
 
     ask_openai(service, messages=SHAPES, system="First.")
     assert service.requests[0]["messages"] == [
@@ -213,7 +213,7 @@ def test_openai_gets_messages_of_every_shape_as_role_and_text(service: Service) 
 
 
 @both
-def test_an_error_of_openai_comes_through(service: Service, is_async: bool) -> None:
+def test_an_error_of_openai_is_raised(service: Service, is_async: bool) -> None:
     service.status, service.reply = 429, {"error": {"message": "slow down"}}
 
     with pytest.raises(openai.RateLimitError, match="slow down"):
@@ -221,8 +221,8 @@ def test_an_error_of_openai_comes_through(service: Service, is_async: bool) -> N
 
 
 @both
-def test_anthropic_answers_in_text(service: Service, is_async: bool) -> None:
-    service.reply = said({"type": "text", "text": "Hi"}, {"type": "text", "text": "!"})
+def test_anthropic_returns_text(service: Service, is_async: bool) -> None:
+    service.reply = anthropic_response({"type": "text", "text": "Hi"}, {"type": "text", "text": "!"})
 
     assert ask_anthropic(service, is_async=is_async, system="Be kind.", options={"stop_sequences": ["x"]}) == "Hi!"
     assert service.requests == [
@@ -238,9 +238,9 @@ def test_anthropic_answers_in_text(service: Service, is_async: bool) -> None:
 
 
 @both
-def test_anthropic_answers_with_an_object_by_a_forced_tool(service: Service, is_async: bool) -> None:
+def test_anthropic_returns_an_object_by_a_forced_tool(service: Service, is_async: bool) -> None:
     tool = {"type": "tool_use", "id": "t1", "name": "answer", "input": {"a": "x"}}
-    service.reply = said({"type": "text", "text": "Here:"}, tool)
+    service.reply = anthropic_response({"type": "text", "text": "Here:"}, tool)
 
     answer = ask_anthropic(service, is_async=is_async, schema=CLOSED, options={"max_tokens": 9})
     assert answer == {"a": "x"}
@@ -251,14 +251,14 @@ def test_anthropic_answers_with_an_object_by_a_forced_tool(service: Service, is_
     assert "system" not in request
 
 
-def test_anthropic_gives_text_where_the_tool_was_not_used(service: Service) -> None:
-    service.reply = said({"type": "text", "text": "I would rather not."})
+def test_anthropic_returns_text_if_the_tool_was_not_used(service: Service) -> None:
+    service.reply = anthropic_response({"type": "text", "text": "I would rather not."})
 
     assert ask_anthropic(service, schema=CLOSED) == "I would rather not."
 
 
 def test_anthropic_gets_system_messages_beside_the_turns(service: Service) -> None:
-    service.reply = said({"type": "text", "text": "Hi!"})
+    service.reply = anthropic_response({"type": "text", "text": "Hi!"})
 
     ask_anthropic(service, messages=SHAPES, system="First.")
     assert service.requests[0]["system"] == "First.\n\nBe brief."
@@ -270,7 +270,7 @@ def test_anthropic_gets_system_messages_beside_the_turns(service: Service) -> No
 
 
 @both
-def test_an_error_of_anthropic_comes_through(service: Service, is_async: bool) -> None:
+def test_an_error_of_anthropic_is_raised(service: Service, is_async: bool) -> None:
     service.status, service.reply = 400, {"type": "error", "error": {"type": "invalid", "message": "too long"}}
 
     with pytest.raises(anthropic.BadRequestError, match="too long"):
@@ -278,7 +278,7 @@ def test_an_error_of_anthropic_comes_through(service: Service, is_async: bool) -
 
 
 def test_one_synchronous_client_serves_one_loop_after_another(service: Service) -> None:
-    service.reply = chat("Hi!")
+    service.reply = openai_response("Hi!")
 
     with openai.OpenAI(api_key="k", base_url=f"{service.url}/v1", max_retries=0) as client:
         model = OpenAIModel(client, "gpt")
@@ -286,7 +286,7 @@ def test_one_synchronous_client_serves_one_loop_after_another(service: Service) 
     assert answers == ["Hi!"] * 3
 
 
-def test_a_model_is_a_model_as_it_is() -> None:
+def test_a_model_is_returned_unchanged() -> None:
     model = ScriptedModel([])
 
     assert as_model(model) is model
@@ -311,29 +311,29 @@ def test_a_client_of_anthropic_is_not_enough() -> None:
 
 
 class Foreign:
-    """A completer of another framework."""
+    """An object of another framework with a `complete` method."""
 
     def complete(self, prompt: str) -> str:
         return prompt
 
 
-@pytest.mark.parametrize("thing", [None, 7, "gpt", object(), OpenAIModel, Foreign(), {"model": "gpt"}])
-def test_what_is_no_model_is_refused_with_a_hint(thing: object) -> None:
+@pytest.mark.parametrize("value", [None, 7, "gpt", object(), OpenAIModel, Foreign(), {"model": "gpt"}])
+def test_an_object_that_is_no_model_is_refused_with_a_hint(value: object) -> None:
     with pytest.raises(InvalidSetupError) as caught:
-        as_model(thing)
+        as_model(value)
 
     assert caught.value.hint.startswith(("Give ", "Make "))
 
 
 class Answering:
-    """A callable object, whose call is async."""
+    """A callable object with an async `__call__`."""
 
     async def __call__(self, messages: list[dict[str, str]]) -> str:
         return f"{len(messages)} by an object"
 
 
 async def slowly(messages: list[dict[str, str]], *, schema: Any) -> Any:
-    return {"asked": messages[-1]["content"], "schema": schema}
+    return {"last": messages[-1]["content"], "schema": schema}
 
 
 def test_a_function_of_messages_is_a_model() -> None:
@@ -346,7 +346,7 @@ def test_a_function_of_messages_is_a_model() -> None:
     assert model_name(model) == "reply"
 
 
-def test_a_function_is_given_what_it_takes() -> None:
+def test_a_function_gets_the_arguments_that_it_accepts() -> None:
     def reply(messages: list[dict[str, str]], system: str | None = None, **more: Any) -> Any:
         return [messages, system, more]
 
@@ -357,9 +357,9 @@ def test_a_function_is_given_what_it_takes() -> None:
 @pytest.mark.parametrize(
     ("function", "answer"),
     [
-        (slowly, {"asked": "Hello", "schema": None}),
-        (partial(slowly, schema=CLOSED), {"asked": "Hello", "schema": None}),
-        (lambda messages: slowly(messages, schema=1), {"asked": "Hello", "schema": 1}),
+        (slowly, {"last": "Hello", "schema": None}),
+        (partial(slowly, schema=CLOSED), {"last": "Hello", "schema": None}),
+        (lambda messages: slowly(messages, schema=1), {"last": "Hello", "schema": 1}),
         (Answering(), "1 by an object"),
         (len, 1),
         (max, {"role": "user", "content": "Hello"}),
@@ -377,7 +377,7 @@ def test_a_function_that_blocks_leaves_the_loop_alone() -> None:
     assert asyncio.run(as_model(reply).complete(HELLO)) != threading.current_thread().name
 
 
-def test_what_a_function_raises_comes_through() -> None:
+def test_an_error_of_a_function_is_raised() -> None:
     def reply(_: object) -> str:
         raise TimeoutError("too late")
 
@@ -385,7 +385,7 @@ def test_what_a_function_raises_comes_through() -> None:
         asyncio.run(as_model(reply).complete(HELLO))
 
 
-def test_a_scripted_model_gives_its_replies_in_their_order() -> None:
+def test_a_scripted_model_returns_its_replies_in_order() -> None:
     async def later(messages: Sequence[Message]) -> str:
         return f"{len(messages)} later"
 
@@ -407,7 +407,7 @@ def test_a_scripted_model_raises_an_exception(reply: object) -> None:
     assert asyncio.run(model.complete(HELLO)) == "then"
 
 
-def test_a_scripted_model_keeps_what_it_was_asked() -> None:
+def test_a_scripted_model_records_its_calls() -> None:
     model = ScriptedModel(["one", "two"])
     messages = list(HELLO)
 
@@ -423,7 +423,7 @@ def test_a_scripted_model_keeps_what_it_was_asked() -> None:
     assert model.last_prompt == "user: Hello\nassistant: Hi!"
 
 
-def test_a_scripted_model_says_when_it_runs_out() -> None:
+def test_a_scripted_model_raises_when_it_has_no_reply_left() -> None:
     model = ScriptedModel(["one"])
     asyncio.run(model.complete(HELLO))
 
@@ -439,7 +439,7 @@ def test_a_scripted_model_takes_a_list(replies: Any) -> None:
         ScriptedModel(replies)
 
 
-def test_a_scripted_model_gives_every_thread_a_reply_of_its_own() -> None:
+def test_a_scripted_model_returns_each_reply_to_one_thread() -> None:
     model = ScriptedModel(range(400))
     got: list[int] = []
 
