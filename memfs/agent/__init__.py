@@ -1,4 +1,4 @@
-"""The agent side: a manager that gives an agent tools, extraction and injection on its stores."""
+"""Connect an agent with its stores: tools, injection, extraction and sessions. Knows no framework."""
 
 import logging
 from typing import TYPE_CHECKING

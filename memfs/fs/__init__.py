@@ -1,1 +1,1 @@
-"""The file system: files, locks and system calls. Paths are opened without following symlinks."""
+"""The file system: files, locks and system calls. Never follows a symlink."""

@@ -1,1 +1,1 @@
-"""One package per framework: each is the only importer of its framework, and an optional extra."""
+"""Adapters to agent frameworks: one package per framework, each the only importer of it."""

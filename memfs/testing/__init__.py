@@ -1,4 +1,4 @@
-"""For tests of programs that use memfs: StoreContract, the tests of every keyed store, and pytest fixtures."""
+"""Tests for programs that use memfs: the contract of a keyed store, and pytest fixtures."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -77,13 +77,6 @@ def test_every_test_that_a_page_names_is_there() -> None:
     assert named <= there
 
 
-def test_the_architecture_names_every_room() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    rooms = {path.name for path in (ROOT / "memfs").glob("*.py")}
-
-    assert [room for room in sorted(rooms) if f"memfs/{room}" not in text] == []
-
-
 def made(folder: Path, target: str) -> str:
     """The commands that `make` would run for a target."""
     done = subprocess.run(["make", "-n", "-C", folder, target], capture_output=True, text=True, check=True)

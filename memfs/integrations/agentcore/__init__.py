@@ -1,4 +1,4 @@
-"""Amazon Bedrock AgentCore Memory over a vault: a replacement for the boto3 session of AgentCore's own clients.
+"""Amazon Bedrock AgentCore Memory over a vault, for AgentCore's own clients.
 
 `AgentCoreMemorySessionManager(config, boto_session=AgentCoreVault("notes"))` works unchanged, and so do `MemoryClient`
 and `AgentCoreMemoryStore`. Events are stored in session logs, records are memories; nothing leaves the machine.

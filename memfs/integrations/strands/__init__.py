@@ -1,4 +1,4 @@
-"""Strands agents: a replacement for `strands.memory` under the same names, and the additional classes of memfs."""
+"""Strands agents: the names of `strands.memory`, implemented by memfs, and sessions in a vault."""
 
 try:
     from strands.injection import InjectionConfig, InjectionTrigger
