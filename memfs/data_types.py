@@ -259,6 +259,7 @@ Outcome = Literal[
     "created", "duplicate", "updated", "unchanged", "moved", "archived", "removed", "restored",
     "encrypted", "decrypted", "rotated",
 ]  # fmt: skip
+ChangeKind = Literal["created", "updated", "moved", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +271,6 @@ class Written:
     outcome: Outcome
     stamp: Stamp | None = None
     redacted: Mapping[str, int] = field(default_factory=dict, hash=False)  # kind -> number of passages left out
-
-
-ChangeKind = Literal["created", "updated", "moved", "removed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,6 @@ import pytest
 
 from memfs.stores.keyed.base import KeyedStore
 from memfs.testing import samples
-from memfs.testing.samples import (
-    INVALID_KEYS,
-    INVALID_METAS,
-    INVALID_VALUES,
-    METAS,
-    PEOPLE,
-    QUERY_SYNTAX,
-    UNUSUAL_KEYS,
-    UNUSUAL_VALUES,
-)
 
 
 class StoreContract:
@@ -58,7 +48,7 @@ class StoreContract:
     @pytest.fixture
     def people(self, store: KeyedStore[str]) -> KeyedStore[str]:
         """Return a store with some facts."""
-        for key, value in PEOPLE.items():
+        for key, value in samples.PEOPLE.items():
             store.add(key, value)
         return store
 
@@ -93,7 +83,7 @@ class StoreContract:
         assert store.meta("city") == {}
 
     def test_revise_changes_a_value_only_if_it_is_the_known_one(self, people: KeyedStore[str]) -> None:
-        known = PEOPLE["bob/car"]
+        known = samples.PEOPLE["bob/car"]
         assert people.revise("bob/car", "A bicycle.", {"n": 1}, known=known)
         assert not people.revise("bob/car", "A train.", known=known)
         assert (people.get("bob/car"), people.meta("bob/car")) == ("A bicycle.", {"n": 1})
@@ -113,7 +103,7 @@ class StoreContract:
         assert store.get("two") == "The same words."
         assert store.meta("two") == {"second": True}
 
-    @pytest.mark.parametrize("meta", METAS, ids=lambda meta: next(iter(meta)))
+    @pytest.mark.parametrize("meta", samples.METAS, ids=lambda meta: next(iter(meta)))
     def test_meta_is_returned_unchanged(self, store: KeyedStore[str], meta: dict[str, Any]) -> None:
         store.add("tea", "Alice likes green tea.", meta)
 
@@ -129,7 +119,7 @@ class StoreContract:
 
         assert store.meta("tea") == {"tags": ["food"]}
 
-    @pytest.mark.parametrize("value", UNUSUAL_VALUES.values(), ids=UNUSUAL_VALUES)
+    @pytest.mark.parametrize("value", samples.UNUSUAL_VALUES.values(), ids=samples.UNUSUAL_VALUES)
     def test_any_text_is_returned_unchanged(self, store: KeyedStore[str], value: str) -> None:
         store.add("odd", value, {"kept": True})
 
@@ -146,37 +136,37 @@ class StoreContract:
             assert store.search("zebra")[0][:2] == ("long", value)
 
     def test_unusual_keys_do_not_collide(self, store: KeyedStore[str]) -> None:
-        for number, key in enumerate(UNUSUAL_KEYS):
+        for number, key in enumerate(samples.UNUSUAL_KEYS):
             store.add(key, f"value {number}")
 
-        assert {key: store.get(key) for key in UNUSUAL_KEYS} == {
-            key: f"value {n}" for n, key in enumerate(UNUSUAL_KEYS)
+        assert {key: store.get(key) for key in samples.UNUSUAL_KEYS} == {
+            key: f"value {n}" for n, key in enumerate(samples.UNUSUAL_KEYS)
         }
-        assert store.keys() == sorted(UNUSUAL_KEYS)
-        for number, key in enumerate(UNUSUAL_KEYS):
+        assert store.keys() == sorted(samples.UNUSUAL_KEYS)
+        for number, key in enumerate(samples.UNUSUAL_KEYS):
             assert store.forget(key) is True, key
-            assert len(store.keys()) == len(UNUSUAL_KEYS) - number - 1, key
+            assert len(store.keys()) == len(samples.UNUSUAL_KEYS) - number - 1, key
 
-    @pytest.mark.parametrize("key", INVALID_KEYS, ids=lambda key: repr(key)[:12])
+    @pytest.mark.parametrize("key", samples.INVALID_KEYS, ids=lambda key: repr(key)[:12])
     def test_an_invalid_key_raises_value_error(self, people: KeyedStore[str], key: Any) -> None:
         for call in (lambda: people.add(key, "x"), lambda: people.get(key), lambda: people.meta(key)):
             with pytest.raises(ValueError, match="key"):
                 call()
         with pytest.raises(ValueError, match="key"):
             people.forget(key)
-        assert people.keys() == sorted(PEOPLE)
+        assert people.keys() == sorted(samples.PEOPLE)
 
-    @pytest.mark.parametrize("value", INVALID_VALUES, ids=lambda value: repr(value)[:12])
+    @pytest.mark.parametrize("value", samples.INVALID_VALUES, ids=lambda value: repr(value)[:12])
     def test_an_invalid_value_raises_value_error(self, people: KeyedStore[str], value: Any) -> None:
         with pytest.raises(ValueError, match="value"):
             people.add("bob/car", value)
-        assert people.get("bob/car") == PEOPLE["bob/car"]
+        assert people.get("bob/car") == samples.PEOPLE["bob/car"]
 
-    @pytest.mark.parametrize("meta", INVALID_METAS, ids=lambda meta: repr(meta)[:12])
+    @pytest.mark.parametrize("meta", samples.INVALID_METAS, ids=lambda meta: repr(meta)[:12])
     def test_invalid_meta_raises_value_error(self, people: KeyedStore[str], meta: Any) -> None:
         with pytest.raises(ValueError, match="meta"):
             people.add("bob/car", "Something else.", meta)
-        assert people.get("bob/car") == PEOPLE["bob/car"]
+        assert people.get("bob/car") == samples.PEOPLE["bob/car"]
 
     # --- forgetting
 
@@ -190,7 +180,7 @@ class StoreContract:
         assert people.forget("alice/allergy") is False
 
     def test_a_forgotten_key_can_be_added_again(self, people: KeyedStore[str]) -> None:
-        for text in ("Alice is over it.", PEOPLE["alice/allergy"], PEOPLE["alice/allergy"]):
+        for text in ("Alice is over it.", samples.PEOPLE["alice/allergy"], samples.PEOPLE["alice/allergy"]):
             assert people.forget("alice/allergy") is True
             people.add("alice/allergy", text, {"again": True})
             assert people.get("alice/allergy") == text
@@ -214,7 +204,7 @@ class StoreContract:
     ) -> None:
         hits = people.search(question)
 
-        assert hits[0][:2] == (key, PEOPLE[key])
+        assert hits[0][:2] == (key, samples.PEOPLE[key])
         assert 0 < hits[0][2] <= 1
 
     def test_the_best_match_comes_first(self, people: KeyedStore[str]) -> None:
@@ -226,7 +216,7 @@ class StoreContract:
         assert scores[0] == max(scores) > min(scores)
         assert not self.by_score or scores == sorted(scores, reverse=True)
         assert len({key for key, _, _ in hits}) == len(hits)
-        assert {key: value for key, value, _ in hits} == {key: PEOPLE[key] for key, _, _ in hits}
+        assert {key: value for key, value, _ in hits} == {key: samples.PEOPLE[key] for key, _, _ in hits}
         assert people.search("Alice lives near the red truck in Lisbon", top_k=5) == hits
 
     def test_a_word_is_found_across_accents_case_and_scripts(self, store: KeyedStore[str]) -> None:
@@ -247,7 +237,7 @@ class StoreContract:
         people.add("bob/car", "He rides a bicycle.")
 
         hits = people.search("red truck to the quarry")
-        assert PEOPLE["bob/car"] not in [value for _, value, _ in hits]
+        assert samples.PEOPLE["bob/car"] not in [value for _, value, _ in hits]
         assert people.search("bicycle")[0][:2] == ("bob/car", "He rides a bicycle.")
         if self.by_words:
             assert hits == []
@@ -275,11 +265,11 @@ class StoreContract:
         for question in samples.questions():
             hits = people.search(question, top_k=2)
             assert len(hits) <= 2, question
-            assert all(PEOPLE[key] == value and 0 <= score <= 1 for key, value, score in hits), question
-        for operator in QUERY_SYNTAX:
+            assert all(samples.PEOPLE[key] == value and 0 <= score <= 1 for key, value, score in hits), question
+        for operator in samples.QUERY_SYNTAX:
             if "peanut" not in operator:
                 assert people.search(f"peanuts allergic injector {operator}")[0][0] == "alice/allergy", operator
-        assert people.keys() == sorted(PEOPLE)
+        assert people.keys() == sorted(samples.PEOPLE)
 
     # --- keys
 
@@ -309,9 +299,9 @@ class StoreContract:
         assert len(store.keys(limit=10**12)) == len(keys)
 
     def test_items_are_paged_like_keys(self, people: KeyedStore[str]) -> None:
-        assert people.items() == sorted(PEOPLE.items())
+        assert people.items() == sorted(samples.PEOPLE.items())
         assert [key for key, _ in people.items("bob")] == ["bob/car", "bob/music"]
-        assert people.items("bob", after="bob/car", limit=1) == [("bob/music", PEOPLE["bob/music"])]
+        assert people.items("bob", after="bob/car", limit=1) == [("bob/music", samples.PEOPLE["bob/music"])]
         assert people.items("bob", after="bob/music") == people.items("nobody") == []
 
     @pytest.mark.parametrize("options", [{"limit": 0}, {"limit": True}, {"limit": "1"}, {"after": 5}, {"prefix": None}])
@@ -356,7 +346,7 @@ class StoreContract:
 
         with self.make_store(place) as again:
             if self.lasts:
-                assert again.keys() == sorted(PEOPLE.keys() - {"carol/garden"})
+                assert again.keys() == sorted(samples.PEOPLE.keys() - {"carol/garden"})
                 assert (again.get("bob/car"), again.meta("bob/car")) == ("He rides a bicycle.", {"since": 2025})
                 assert again.search("bicycle")[0][0] == "bob/car"
                 assert "carol/garden" not in [key for key, _, _ in again.search("tomatoes and beans")]
@@ -366,7 +356,7 @@ class StoreContract:
     def test_two_stores_on_one_place_see_each_others_changes(self, place: Any, people: KeyedStore[str]) -> None:
         if self.lasts:
             with self.make_store(place) as other:
-                assert other.get("bob/car") == PEOPLE["bob/car"]
+                assert other.get("bob/car") == samples.PEOPLE["bob/car"]
                 assert other.search("truck")[0][0] == "bob/car"
                 other.add("bob/car", "He rides a bicycle.")
                 other.forget("alice/city")
@@ -381,7 +371,7 @@ class StoreContract:
         people.close()
         people.close()
 
-        assert people.get("bob/car") == PEOPLE["bob/car"]
+        assert people.get("bob/car") == samples.PEOPLE["bob/car"]
         assert people.search("truck")[0][0] == "bob/car"
         people.add("later", "Still there.")
         people.close()
