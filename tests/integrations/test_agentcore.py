@@ -263,7 +263,7 @@ def test_append_to_prompt_of_a_custom_strategy_is_used(core: AgentCoreVault) -> 
 
 
 @pytest.mark.parametrize(
-    "odd", [{"dreamMemoryStrategy": {"name": "x"}}, {}, "x", {"customMemoryStrategy": {"name": "x"}}]
+    "given", [{"dreamMemoryStrategy": {"name": "x"}}, {}, "x", {"customMemoryStrategy": {"name": "x"}}]
 )
 def test_an_unknown_strategy_is_refused(client: Any, given: Any) -> None:
     with pytest.raises(ClientError, match="ValidationException"):
