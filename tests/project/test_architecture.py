@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,10 @@ def test_no_module_has_more_than_400_lines() -> None:
     lines = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
 
     assert {path: number for path, number in lines.items() if number > 400} == {}
+
+
+def test_every_change_request_names_a_file() -> None:
+    requests = tomllib.loads((ROOT / "tests/data/change_requests.toml").read_text())["request"]
+
+    assert len(requests) == 10
+    assert [request["file"] for request in requests if not (ROOT / request["file"]).is_file()] == []
