@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-CHECKED = "memfs tests benchmarks examples scripts docs README.md ARCHITECTURE.md CONTRIBUTING.md".split()
+CHECKED = "memfs tests benchmarks examples scripts docs README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md".split()
 
 _UNITS = (
     "actor|agent|call|change|command|directory|document|fact|file|group|key|line|memory|message|model|module|namespace|"
