@@ -158,7 +158,7 @@ def _resolve_duplicate(events: list[Event], at: int, other: Event, problem: Prob
 
 
 def _sorted_by_id(events: list[Event]) -> list[Event]:
-    """Return the events by id; one whose id memfs did not generate stays behind the event before it."""
+    """Return the events by id; one whose id memfs did not generate stays after its predecessor."""
     ids = [event.id for event in events]
     if all(map(lt, ids, ids[1:])):
         return events

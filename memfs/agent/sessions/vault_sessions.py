@@ -120,7 +120,7 @@ class Sessions:
         return [found[name] for name in sorted(found)]
 
     def logs(self, session: str, *, actor: str | None = None) -> Logs:
-        """Return the logs of a session's agents, by name; with an actor, only those that it owns or nobody does."""
+        """Return the logs of a session's agents, by name; with an actor, without those of other actors."""
         found = [log for log, suffix in self._logs(session) if suffix == AGENT_LOG]
         if not found and not self._session(session):
             raise SessionNotFoundError(session)

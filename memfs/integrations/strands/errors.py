@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from strands.types.exceptions import AggregateMemoryError as Theirs
+from strands.types.exceptions import AggregateMemoryError as StrandsError
 
-from memfs.errors import AggregateMemoryError as Ours
+from memfs.errors import AggregateMemoryError as MemfsError
 
 
-class AggregateMemoryError(Ours, Theirs):
+class AggregateMemoryError(MemfsError, StrandsError):
     """Several errors of one call; the parts that did not fail were carried out."""
 
     errors: Any

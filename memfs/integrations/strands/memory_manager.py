@@ -8,13 +8,13 @@ from weakref import WeakValueDictionary
 
 from strands.hooks.events import AfterInvocationEvent, MessageAddedEvent
 from strands.hooks.registry import HookOrder
-from strands.memory import MemoryManager as Theirs
+from strands.memory import MemoryManager as StrandsManager
 from strands.telemetry.tracer import get_tracer
 
 from memfs.agent.conversation_state import ConversationState
 from memfs.agent.injection import DEFAULT_MAX_ENTRIES as MAX_ENTRIES
 from memfs.agent.injection import render
-from memfs.agent.manager import MemoryManager as Ours
+from memfs.agent.manager import MemoryManager as MemfsManager
 from memfs.agent.messages import Message, append_text
 from memfs.agent.store_search import DEFAULT_SEARCH_RESULTS
 from memfs.agent.telemetry import Telemetry
@@ -35,11 +35,11 @@ DEFAULT_MAX_ENTRIES = MAX_ENTRIES
 
 if TYPE_CHECKING:
 
-    class _Manager(Ours, Theirs):  # type: ignore[misc]
+    class _Manager(MemfsManager, StrandsManager):  # type: ignore[misc]
         """For the type checker only; at run time, MemoryManager is registered as a subclass of Strands' own."""
 
 else:
-    _Manager = Ours
+    _Manager = MemfsManager
 
 
 class MemoryManager(_Manager):
@@ -151,7 +151,7 @@ class MemoryManager(_Manager):
         return render(entries)
 
 
-Theirs.register(MemoryManager)
+StrandsManager.register(MemoryManager)
 
 
 def _tracer() -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 from strands import Agent
 from strands.hooks.events import AfterInvocationEvent
 from strands.hooks.registry import HookOrder, HookRegistry
-from strands.models.model import Model as TheirModel
+from strands.models.model import Model as StrandsBaseModel
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.session import SessionAgent, SessionMessage
 
@@ -113,8 +113,8 @@ class VaultSessionManager(RepositorySessionManager):
 
     def _restored(self, agent_id: str) -> list[SessionMessage]:
         """Return the restored messages; older releases of Strands do not keep them, so they are read again."""
-        held: dict[str, list[SessionMessage]] = getattr(self, "_held_records", {})
-        return held[agent_id] if agent_id in held else self._repository.list_messages(self.session_id, agent_id)
+        restored: dict[str, list[SessionMessage]] = getattr(self, "_held_records", {})
+        return restored[agent_id] if agent_id in restored else self._repository.list_messages(self.session_id, agent_id)
 
     def _with_position(self, agent_id: str, message: SessionMessage) -> Message:
         """Return a message with its position in the session, as strategies receive it."""
@@ -176,7 +176,7 @@ def _log_if_failing(error: BaseException | None) -> Iterator[None]:
 
 def as_memfs_model(model: Any) -> Any:
     """Return an object as a Model of memfs; it may be a model of Strands."""
-    return StrandsModel(model) if isinstance(model, TheirModel) else as_model(model)
+    return StrandsModel(model) if isinstance(model, StrandsBaseModel) else as_model(model)
 
 
 async def _inject(retriever: Retriever, context: Any) -> Any:

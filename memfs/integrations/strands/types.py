@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Required, TypedDict
 
 from strands.injection import InjectionConfig
-from strands.memory import MemoryStore as TheirStore
+from strands.memory import MemoryStore as StrandsStore
 
 from memfs.agent.injection import FormatContext, QueryContext
 from memfs.integrations.strands.extraction.types import ExtractionConfig, Metadata
@@ -22,7 +22,7 @@ InjectionQueryContext = QueryContext
 InjectionFormatContext = FormatContext
 InjectionQuery = Callable[[QueryContext], str | None]
 InjectionFormat = Callable[[FormatContext], str]
-AnyStore = MemoryStore | TheirStore
+AnyStore = MemoryStore | StrandsStore
 _has_method = has_method
 
 

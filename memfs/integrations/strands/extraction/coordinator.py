@@ -22,9 +22,9 @@ class ExtractionCoordinator(Coordinator):
 
     aggregate = AggregateMemoryError
 
-    def __init__(self, bindings: Sequence[Binding], default_model: Any = None, **ours: Any) -> None:
-        telemetry = ours.pop("telemetry", None) or StrandsTelemetry(_tracer)
-        super().__init__(bindings, default_model, telemetry=telemetry, **ours)
+    def __init__(self, bindings: Sequence[Binding], default_model: Any = None, **options: Any) -> None:
+        telemetry = options.pop("telemetry", None) or StrandsTelemetry(_tracer)
+        super().__init__(bindings, default_model, telemetry=telemetry, **options)
 
     @staticmethod
     def _current_span_context() -> Any:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from strands.models.model import Model as TheirModel
+from strands.models.model import Model as StrandsBaseModel
 from strands.telemetry.tracer import get_tracer
 
 from memfs.agent.extraction import extractor
@@ -26,7 +26,7 @@ class ModelExtractor(extractor.ModelExtractor):
     )
 
     def _model(self, thing: Any) -> Model:
-        if isinstance(thing, TheirModel):
+        if isinstance(thing, StrandsBaseModel):
             return StrandsModel(thing, tracer=_tracer)
         return as_model(thing)
 
