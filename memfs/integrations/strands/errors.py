@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from strands.types.exceptions import AggregateMemoryError as StrandsError
+from strands.types.exceptions import AggregateMemoryError as StrandsAggregateError
 
-from memfs.errors import AggregateMemoryError as MemfsError
+from memfs.errors import AggregateMemoryError as MemfsAggregateError
 
 
-class AggregateMemoryError(MemfsError, StrandsError):
+class AggregateMemoryError(MemfsAggregateError, StrandsAggregateError):
     """Several errors of one call; the parts that did not fail were carried out."""
 
     errors: Any
