@@ -91,7 +91,7 @@ class MemoryManager:
         self.echo_filter = EchoFilter()
         self._telemetry = telemetry or Telemetry()
         self.injection = check_config(config) if (config := expand_toggle(injection)) is not None else None
-        self.injector = Injector(self._search_each, self._pinned, self.echo_filter, self._telemetry)
+        self.injector = Injector(self._search_for_injection, self._pinned, self.echo_filter, self._telemetry)
         roots = (getattr(store, "vault_root", None) for store in self._stores if store.writable)
         self._root: Path | None = next(filter(None, roots), None)
         self.redaction = shared_policy(store for store in self._stores if store.writable)
@@ -247,7 +247,7 @@ class MemoryManager:
     async def _write_accepted(self, fact: AcceptedFact) -> None:
         await self.add(fact.content, {"stores": fact.stores, "metadata": fact.metadata}, _detached=True)
 
-    async def _search_each(self, query: str, limit: int) -> list[Any]:
+    async def _search_for_injection(self, query: str, limit: int) -> list[Any]:
         return await self.search(query, {"max_search_results": limit})
 
     async def _pinned(self, limit: int) -> list[Any]:

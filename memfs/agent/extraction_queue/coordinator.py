@@ -271,7 +271,7 @@ class Coordinator:
     async def _keep_failed(self, store: MemoryStore, messages: list[Message], error: ExtractionError) -> None:
         """Keep turns that no model made facts of in the vault; drop them if the store has none."""
         if self.root is None or id(store) not in self._places:
-            log.error("store %s: %s; its turns are dropped, for the store has no vault", store.name, error)
+            log.error("store %s: %s; its turns are dropped because the store has no vault", store.name, error)
         elif kept := self._apply_edits(messages):
             reason = self._redaction.redact(str(error)).value  # it may quote the conversation
             name = await asyncio.to_thread(keep_failed, self.root, self._places[id(store)], reason, kept)
