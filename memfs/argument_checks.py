@@ -1,9 +1,10 @@
 """Checks of arguments and configurations that callers pass in, made before anything is done with them. Pure."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, short_repr
 
@@ -63,6 +64,16 @@ def check_options(subject: str, options: Mapping[str, Any] | None, *keys: str) -
     return given
 
 
-def is_positive_int(value: object, maximum: float = float("inf")) -> bool:
+def is_int(value: object, minimum: float, maximum: float = math.inf) -> TypeGuard[int]:
+    """Return whether a value is an int from `minimum` to `maximum`. True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum
+
+
+def is_positive_int(value: object, maximum: float = math.inf) -> TypeGuard[int]:
     """Return whether a value is an int from 1 to `maximum`. True and False are not."""
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= maximum
+    return is_int(value, 1, maximum)
+
+
+def is_number(value: object, minimum: float, maximum: float) -> TypeGuard[float]:
+    """Return whether a value is an int or float from `minimum` to `maximum`. True, False and NaN are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and minimum <= value <= maximum

@@ -10,7 +10,7 @@ from typing import Any
 from memfs.agent.echo_filter import EchoFilter
 from memfs.agent.messages import Message, estimate_tokens, is_user_turn, search_query
 from memfs.agent.telemetry import Telemetry, call_safely
-from memfs.argument_checks import check_keys
+from memfs.argument_checks import check_keys, is_int, is_number
 from memfs.errors import InvalidSetupError
 
 log = logging.getLogger("memfs.agent")
@@ -52,13 +52,13 @@ def check_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     check_keys("injection", config, *CONFIG_KEYS)
     for key, low in (("max_entries", 1), ("max_tokens", 1)):
         value = config.get(key, low)
-        if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        if not is_int(value, low):
             raise InvalidSetupError("injection", f"{key} must be a whole number from {low}, got {value!r}")
     seconds = config.get("max_seconds", DEFAULT_MAX_SECONDS)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
         raise InvalidSetupError("injection", f"max_seconds must be a number above 0, got {seconds!r}")
     relevance = config.get("min_relevance", DEFAULT_MIN_RELEVANCE)
-    if not isinstance(relevance, int | float) or isinstance(relevance, bool) or not 0 <= relevance <= 1:
+    if not is_number(relevance, 0, 1):
         raise InvalidSetupError("injection", f"min_relevance must be from 0 to 1, got {relevance!r}")
     if not isinstance(pinned := config.get("pinned", True), bool):
         raise InvalidSetupError("injection", f"pinned must be True or False, got {pinned!r}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from memfs.agent.messages import Message, estimate_tokens, text_of
+from memfs.argument_checks import is_positive_int
 from memfs.errors import InvalidSetupError
 
 
@@ -79,6 +80,6 @@ class EvictionTrigger:
 
 
 def _check_positive(kind: str, name: str, value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not is_positive_int(value):
         raise InvalidSetupError(kind, f"{name} must be a positive integer, got {value}")
     return value

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from memfs.argument_checks import is_positive_int
 from memfs.data_types import Hit, Memory, Problem, Reason
 from memfs.errors import InvalidQueriesError, MemfsError, MemoryNotFoundError, SettingsError, StorageError, short_repr
 from memfs.format.frontmatter import Fault, ListItem, YamlLimits, scan_list
@@ -219,7 +220,7 @@ def _query(item: ListItem, name: str) -> Query:
     question, k = item.values["question"], item.values.get("k", DEFAULT_K)
     if not isinstance(question, str) or not question.strip():
         raise Fault(item.keys["question"], f"question: {short_repr(question)} is not a text; put it in quotes")
-    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_LIMIT:
+    if not is_positive_int(k, MAX_LIMIT):
         raise Fault(item.keys["k"], f"k: {short_repr(k)} is not a whole number from 1 to {MAX_LIMIT}")
     if not isinstance(item.values.get("namespace"), str | None):
         raise Fault(item.keys["namespace"], f"namespace: {short_repr(item.values['namespace'])} is not a text")

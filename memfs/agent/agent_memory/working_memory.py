@@ -8,6 +8,7 @@ from typing import Any
 
 from memfs.agent.messages import Message, estimate_tokens
 from memfs.agent.models.protocol import Model
+from memfs.argument_checks import is_int
 from memfs.errors import ExtractionError, InvalidArgumentsError, InvalidSetupError, short_repr
 from memfs.namespace import is_utf8_encodable
 
@@ -58,7 +59,7 @@ class WorkingMemory:
         count: Callable[[str], int] = estimate_tokens,
     ) -> None:
         for name, value, least in (("max_messages", max_messages, 1), ("max_tokens", max_tokens, 1), ("keep", keep, 0)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not is_int(value, least):
                 raise InvalidSetupError(
                     "working memory", f"{name}: {short_repr(value)} is not a whole number from {least}"
                 )

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from memfs.agent.distill.strategies import Strategy, check_strategy
+from memfs.argument_checks import is_positive_int
 from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, short_repr
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode_segment, is_utf8_encodable
 from memfs.privacy.policy import Policy
@@ -191,7 +192,7 @@ class _Check:
             raise self.error(name, f"{short_repr(value)} is not usable as a name: {error.reason}") from error
 
     def whole(self, name: str, value: object, maximum: int) -> None:
-        is_valid = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= maximum
+        is_valid = is_positive_int(value, maximum)
         self.that(is_valid, name, value, f"a whole number from 1 to {maximum}")
 
     def number(self, name: str, value: object, maximum: float, *, is_positive: bool = False) -> None:

@@ -21,6 +21,7 @@ from memfs.agent.extraction.extractor import ModelExtractor
 from memfs.agent.messages import Message, transcript
 from memfs.agent.models.clients import as_model
 from memfs.agent.triggers import IntervalTrigger, Trigger
+from memfs.argument_checks import is_int
 from memfs.errors import InvalidSetupError, MemfsError, short_repr
 from memfs.namespace import Template, fold
 from memfs.privacy.policy import Policy
@@ -240,7 +241,7 @@ def check_strategy(subject: str, strategy: Any) -> None:
     if trigger is not None and (isinstance(trigger, type) or not callable(getattr(trigger, "attach", None))):
         raise InvalidSetupError(subject, f"trigger: {short_repr(trigger)} is not a trigger such as IntervalTrigger(5)")
     count = getattr(strategy, "context_messages", CONTEXT_MESSAGES)
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MAX_CONTEXT_MESSAGES:
+    if not is_int(count, 0, MAX_CONTEXT_MESSAGES):
         reason = f"context_messages: {short_repr(count)} is not a whole number from 0 to {MAX_CONTEXT_MESSAGES}"
         raise InvalidSetupError(subject, reason)
     if getattr(strategy, "reads", "talk") not in ("talk", "all"):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from memfs.agent.sessions.events import Event
+from memfs.argument_checks import is_int
 from memfs.errors import InvalidSearchError, SessionNotFoundError, short_repr
 from memfs.query.filter_operators import Condition
 
@@ -67,7 +68,7 @@ def filter_events(events: Iterable[Event], conditions: Sequence[Condition]) -> l
 def page(found: list[T], limit: int | None, offset: int) -> list[T]:
     """Return at most `limit` items from `offset` on; InvalidSearchError if one is not a whole number from 0."""
     for name, value in (("limit", limit), ("offset", offset)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        if value is not None and not is_int(value, 0):
             raise InvalidSearchError(name, f"{short_repr(value)} is not a whole number from 0")
     return found[offset:] if limit is None else found[offset : offset + limit]
 

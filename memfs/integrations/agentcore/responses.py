@@ -6,6 +6,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from botocore.exceptions import ClientError
 
+from memfs.argument_checks import is_positive_int
 from memfs.errors import (
     InvalidMemoryError,
     InvalidNamespaceError,
@@ -56,7 +57,7 @@ def page(key: str, found: Sequence[tuple[str, Any]], limit: int | None, token: s
     removed between two pages.
     """
     size = MAX_PAGE_SIZE if limit is None else limit
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+    if not is_positive_int(size):
         raise InvalidSearchError("maxResults", f"{size!r} is not a whole number from 1")
     rest = [(name, one) for name, one in found[_start([name for name, _ in found], token) :] if one is not None]
     items = rest[: min(size, MAX_PAGE_SIZE)]

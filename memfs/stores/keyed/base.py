@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
+from memfs.argument_checks import is_positive_int
 from memfs.errors import InvalidArgumentsError, short_repr
 from memfs.namespace import is_utf8_encodable
 
@@ -189,7 +190,7 @@ def check_limit(limit: object) -> int:
 
 
 def _check_count(subject: str, count: object) -> int:
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+    if not is_positive_int(count):
         raise InvalidArgumentsError(subject, f"{short_repr(count)} is not a whole number from 1")
     return min(count, MAX_TOP_K)
 

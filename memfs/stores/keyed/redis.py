@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from memfs.argument_checks import is_number
 from memfs.errors import InvalidSetupError, MissingExtraError, StoreDamagedError, StoreUnavailableError, short_repr
 from memfs.stores.keyed import redis_scripts
 from memfs.stores.keyed.base import (
@@ -59,8 +60,8 @@ class RedisStore(KeyedStore[str]):
         _check(isinstance(prefix, str) and prefix.isprintable() and 0 < len(prefix) <= 100, "prefix", prefix, "a name")
         _check(isinstance(refresh_on_read, bool), "refresh_on_read", refresh_on_read, "True or False")
         for name, value, maximum in (("ttl", ttl, MAX_TTL_SECONDS), ("timeout", timeout, 3600.0)):
-            is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0.001 <= value <= maximum
-            _check(is_number or (value is None and name == "ttl"), name, value, f"seconds, up to {maximum:,.0f}")
+            is_valid = is_number(value, 0.001, maximum)
+            _check(is_valid or (value is None and name == "ttl"), name, value, f"seconds, up to {maximum:,.0f}")
         self.address, self._secret = _split_password(url)
         self._ttl = 0 if ttl is None else max(1, round(ttl * 1000))
         self._refresh = self._ttl if refresh_on_read else 0

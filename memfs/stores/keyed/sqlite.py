@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from memfs.argument_checks import is_number
 from memfs.errors import (
     InvalidSetupError,
     MemfsError,
@@ -72,7 +73,7 @@ class SqliteStore(KeyedStore[str]):
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = WRITE_TIMEOUT) -> None:
         if not isinstance(path, str | os.PathLike) or not str(path) or ":memory:" in str(path):
             raise InvalidSetupError("SqliteStore", f"{short_repr(path)} is not the path of a file")
-        if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout <= 3600:
+        if not is_number(timeout, 0, 3600):
             raise InvalidSetupError(
                 "SqliteStore", f"timeout: {short_repr(timeout)} is not a number of seconds, 0 to 3600"
             )
