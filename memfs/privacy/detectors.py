@@ -1,4 +1,4 @@
-"""Findings: where a text holds what should not be kept, by kind and place, never the text itself. Pure."""
+"""Run detectors over a text. A finding has a kind and offsets, never the text itself. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Span = tuple[int, int]
-_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-Find = Callable[[str], Iterable[Span]]
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+FindSpans = Callable[[str], Iterable[Span]]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One place in a text: what kind of thing is there, and on which line, from 1."""
+    """One match of a detector in a text: its kind, its offsets and its line, from 1."""
 
     kind: str
     start: int
@@ -20,98 +20,98 @@ class Finding:
     line: int = 1
 
 
-class Shape(NamedTuple):
-    """A run of so many signs of a kind, found faster in the outline of a text than a pattern is in the text."""
+class CharRun(NamedTuple):
+    """A run of a number of characters of a class. Translating a text and searching it is faster than a regex."""
 
-    outlines: bytes  # a table for bytes.translate
+    table: bytes  # for bytes.translate: characters of the class become `a`
     run: bytes
 
     @classmethod
-    def of(cls, signs: bytes, length: int) -> "Shape":
-        return cls(bytes(b"~a"[byte in signs] for byte in range(256)), b"a" * length)
+    def of(cls, chars: bytes, length: int) -> "CharRun":
+        return cls(bytes(b"~a"[byte in chars] for byte in range(256)), b"a" * length)
 
     def is_in(self, data: bytes) -> bool:
-        return self.run in data.translate(self.outlines)
+        return self.run in data.translate(self.table)
 
 
 _DIGITS, _UPPER = b"0123456789", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-RUN = Shape.of(_DIGITS + _UPPER + _UPPER.lower() + b"_+/=-", 14)  # of what tokens are made of
-BLOCK = Shape.of(_DIGITS + _UPPER + " .\u00a0-".encode(), 13)  # of digits and capitals, also in groups
+TOKEN_RUN = CharRun.of(_DIGITS + _UPPER + _UPPER.lower() + b"_+/=-", 14)  # characters of tokens
+GROUPED_RUN = CharRun.of(_DIGITS + _UPPER + " .\u00a0-".encode(), 13)  # digits and capitals, also in groups
 
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """Finds one kind of thing, in time linear in the text.
+    """Finds one kind of secret or personal data, in time linear in the text.
 
-    A text with none of its signs holds none: `anchors` as they stand, `pattern`, `words` in whatever case. Anchors and
-    pattern are looked for only where the text has the `shape`. All this is there also where it is spelled as JSON.
-    A detector without any sign looks at every text.
+    `find` is only called for a text that passes the prefilter: it contains one of the `words` in any case, or, if it
+    contains the `required_run`, one of the `anchors` or a match of `pattern`. The prefilter also passes for the same
+    text encoded as JSON. A detector without words, anchors and pattern runs on every text.
     """
 
     kind: str
-    find: Find
+    find: FindSpans
     anchors: Sequence[str] = ()
     words: Sequence[str] = ()
     pattern: re.Pattern[str] | None = None
-    shape: Shape | None = None
+    required_run: CharRun | None = None
 
     @property
-    def is_blind(self) -> bool:
-        """Tell whether it has no sign."""
+    def is_unfiltered(self) -> bool:
+        """Whether the detector has no prefilter."""
         return not (self.anchors or self.words or self.pattern)
 
 
 def lower(text: str) -> str:
-    """A text in lower case, sign by sign: none becomes two."""
+    """Return a text in lower case with the same length, so that offsets stay valid."""
     lowered = text.lower()
-    return lowered if len(lowered) == len(text) else text.translate(_LOWER)
+    return lowered if len(lowered) == len(text) else text.translate(_ASCII_LOWER)
 
 
-def found_by(detectors: Iterable[Detector], text: str) -> list[Finding]:
-    """What detectors find, in order and apart from each other; of two that overlap, the first detector names both."""
+def find_all(detectors: Iterable[Detector], text: str) -> list[Finding]:
+    """Return the findings in order of offset; overlapping ones are merged and get the kind of the first detector."""
     spans = [
         (max(start, 0), min(end, len(text)), rank, detector.kind)
-        for rank, detector in enumerate(_worth_a_look(detectors, text))
+        for rank, detector in enumerate(_prefiltered(detectors, text))
         for start, end in detector.find(text)
         if start < end
     ]
-    return _with_lines(_apart(sorted(spans)), text) if spans else []
+    return _with_lines(_merge_overlaps(sorted(spans)), text) if spans else []
 
 
-def _worth_a_look(detectors: Iterable[Detector], text: str) -> list[Detector]:
-    """The detectors of which the text has a sign, and those without any."""
+def _prefiltered(detectors: Iterable[Detector], text: str) -> list[Detector]:
+    """Return the detectors whose prefilter the text passes."""
     lowered, data = lower(text), text.encode(errors="surrogatepass")
-    seen: dict[re.Pattern[str] | None, bool] = {None: False}
+    matches: dict[re.Pattern[str] | None, bool] = {None: False}
     chosen = []
     for one in detectors:
-        if _has(lowered, one.words) or one.is_blind:
+        if _contains_any(lowered, one.words) or one.is_unfiltered:
             chosen.append(one)
-        elif not one.shape or one.shape.is_in(data):
-            if (pattern := one.pattern) not in seen:
-                seen[pattern] = pattern is not None and pattern.search(text) is not None
-            if seen[pattern] or _has(text, one.anchors):
+        elif not one.required_run or one.required_run.is_in(data):
+            if (pattern := one.pattern) not in matches:
+                matches[pattern] = pattern is not None and pattern.search(text) is not None
+            if matches[pattern] or _contains_any(text, one.anchors):
                 chosen.append(one)
     return chosen
 
 
-def _has(text: str, signs: Sequence[str]) -> bool:
-    for sign in signs:  # noqa: SIM110  a generator would cost more than the search
-        if sign in text:
+def _contains_any(text: str, parts: Sequence[str]) -> bool:
+    for part in parts:  # noqa: SIM110  a generator would cost more than the search
+        if part in text:
             return True
     return False
 
 
-def first_look(detectors: Iterable[Detector]) -> Callable[[str], bool]:
-    """A function that tells whether a text has a sign of any of them; most texts have none."""
+def build_prefilter(detectors: Iterable[Detector]) -> Callable[[str], bool]:
+    """Return a function that returns whether a text passes the prefilter of any detector; most texts pass none."""
     active = tuple(detectors)
-    if any(one.is_blind for one in active):
+    if any(one.is_unfiltered for one in active):
         return bool
     words = tuple(dict.fromkeys(word for one in active for word in one.words))
-    plain, searches = _signs(one for one in active if not one.shape)
-    shapes = dict.fromkeys(one.shape for one in active if one.shape)
-    gates = tuple((*shape, *_signs(one for one in active if one.shape == shape)) for shape in shapes)
+    plain, searches = _anchors_and_searches(one for one in active if not one.required_run)
+    runs = dict.fromkeys(one.required_run for one in active if one.required_run)
+    by_run = tuple((*run, *_anchors_and_searches(one for one in active if one.required_run == run)) for run in runs)
 
-    def may_find(text: str) -> bool:  # of every message that is said: loops cost less than calls
+    def may_find(text: str) -> bool:  # runs on every message: loops cost less than calls
         lowered = text.lower()
         for word in words:
             if word in lowered:
@@ -123,23 +123,25 @@ def first_look(detectors: Iterable[Detector]) -> Callable[[str], bool]:
             if search(text):
                 return True
         data = text.encode(errors="surrogatepass")
-        for outlines, run, anchors, behind in gates:
-            if run in data.translate(outlines) and (_has(text, anchors) or any(search(text) for search in behind)):
+        for table, run, anchors, run_searches in by_run:
+            if run in data.translate(table) and (
+                _contains_any(text, anchors) or any(search(text) for search in run_searches)
+            ):
                 return True
         return False
 
     return may_find
 
 
-def _signs(detectors: Iterable[Detector]) -> tuple[tuple[str, ...], tuple[Callable[[str], object], ...]]:
-    """The anchors of some detectors, and the searches for their patterns."""
+def _anchors_and_searches(detectors: Iterable[Detector]) -> tuple[tuple[str, ...], tuple[Callable[[str], object], ...]]:
+    """Return the anchors of some detectors, and the search functions of their patterns."""
     some = tuple(detectors)
     patterns = dict.fromkeys(one.pattern for one in some if one.pattern)
     return tuple(anchor for one in some for anchor in one.anchors), tuple(pattern.search for pattern in patterns)
 
 
-def _apart(spans: Iterable[tuple[int, int, int, str]]) -> list[tuple[int, int, str]]:
-    """Spans in order of their start, with those that overlap made one."""
+def _merge_overlaps(spans: Iterable[tuple[int, int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return sorted spans with overlapping ones merged."""
     merged: list[tuple[int, int, int, str]] = []
     for span in spans:
         if merged and span[0] < merged[-1][1]:

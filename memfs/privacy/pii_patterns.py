@@ -1,29 +1,29 @@
-"""Detectors of what is a person's own: addresses, phone numbers, cards, accounts. Pure, in linear time."""
+"""Detectors of personal data: email and IP addresses, phone, card and account numbers. Pure, in linear time."""
 
 import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from memfs.privacy.detectors import BLOCK, Detector, Span
+from memfs.privacy.detectors import GROUPED_RUN, Detector, Span
 
-_ESCAPED = r"(?<=\\[nrt])"  # behind a line end as JSON spells it
-_SIGN = "[ .\u00a0-]"  # between the groups of a number
+_AFTER_ESCAPE = r"(?<=\\[nrt])"  # after a line end that is escaped as in JSON
+_SEPARATOR = "[ .\u00a0-]"  # between the groups of a number
 
 
 # --- cards: ISO/IEC 7812 ------------------------------------------------------------------------------
 
 _CARD = re.compile(
-    rf"(?:(?<![\w.+])|{_ESCAPED})"
+    rf"(?:(?<![\w.+])|{_AFTER_ESCAPE})"
     rf"(?:[0-9]{{13,19}}+"
-    rf"|[0-9]{{4}}({_SIGN})[0-9]{{4}}\1[0-9]{{4}}(?:\1[0-9]{{1,4}}){{1,2}}+"
-    rf"|[0-9]{{4}}({_SIGN})[0-9]{{6}}\2[0-9]{{4,5}}+)"
+    rf"|[0-9]{{4}}({_SEPARATOR})[0-9]{{4}}\1[0-9]{{4}}(?:\1[0-9]{{1,4}}){{1,2}}+"
+    rf"|[0-9]{{4}}({_SEPARATOR})[0-9]{{6}}\2[0-9]{{4,5}}+)"
     rf"(?![0-9A-Za-z_]|\.[0-9])"
 )
-_IN_FOURS = re.compile(
+_LIKE_CARD = re.compile(
     "[0-9][0-9][0-9][0-9][ .\u00a0-]?[0-9][0-9][0-9][0-9][0-9 .\u00a0-]?[0-9 .\u00a0-]?[0-9 .\u00a0-]?[0-9]"
 )
-_DOUBLED = str.maketrans("0123456789", "0246813579")  # the digits of twice a digit, added up
-_BRANDS = (  # the digits that numbers of a brand begin with, and how many a number has
+_DOUBLED = str.maketrans("0123456789", "0246813579")  # the digit sum of twice a digit
+_BRANDS = (  # first digits and lengths of the card numbers of each brand
     (re.compile("4"), {13, 16, 19}),
     (re.compile("5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720"), {16}),
     (re.compile("3[47]"), {15}),
@@ -35,12 +35,12 @@ _BRANDS = (  # the digits that numbers of a brand begin with, and how many a num
 
 
 def passes_luhn(digits: str) -> bool:
-    """Tell whether the last digit checks the others, as on cards."""
+    """Return whether the last digit is the Luhn check digit of the others."""
     return (sum(map(int, digits[-1::-2])) + sum(map(int, digits[-2::-2].translate(_DOUBLED)))) % 10 == 0
 
 
 def is_card(digits: str) -> bool:
-    """Tell whether these digits are a number of one of the brands of cards."""
+    """Return whether digits are a card number of a known brand with a valid check digit."""
     return any(len(digits) in lengths and brand.match(digits) for brand, lengths in _BRANDS) and passes_luhn(digits)
 
 
@@ -54,8 +54,8 @@ def _cards(text: str) -> Iterator[Span]:
 
 
 def _card_end(found: re.Match[str]) -> int:
-    """Where the card ends that begins a number, whose last group may be its month; 0 if there is none."""
-    groups = re.split(_SIGN, found[0])
+    """Return where a card number at the start of a match ends; 0 if there is none. The last group may be the month."""
+    groups = re.split(_SEPARATOR, found[0])
     for count in range(len(groups), 0, -1):
         if is_card("".join(groups[:count])):
             return found.start() + sum(map(len, groups[:count])) + count - 1
@@ -64,7 +64,7 @@ def _card_end(found: re.Match[str]) -> int:
 
 # --- accounts: ISO 13616 ------------------------------------------------------------------------------
 
-_LENGTHS = {
+_IBAN_LENGTHS = {
     "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BI": 27, "BR": 29,
     "BY": 28, "CH": 21, "CR": 22, "CY": 28, "CZ": 24, "DE": 22, "DJ": 27, "DK": 18, "DO": 28, "EE": 20, "EG": 29,
     "ES": 24, "FI": 18, "FK": 18, "FO": 18, "FR": 27, "GB": 22, "GE": 22, "GI": 23, "GL": 18, "GR": 27, "GT": 28,
@@ -74,52 +74,54 @@ _LENGTHS = {
     "QA": 29, "RO": 24, "RS": 22, "RU": 33, "SA": 24, "SC": 31, "SD": 18, "SE": 24, "SI": 19, "SK": 24, "SM": 27,
     "SO": 23, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20, "YE": 30,
 }  # fmt: skip
-_IBAN = re.compile(rf"(?:(?<![A-Za-z0-9])|{_ESCAPED})[A-Z][A-Z][0-9][0-9](?=[ \u00a0-]?[A-Z0-9])")
+_IBAN = re.compile(rf"(?:(?<![A-Za-z0-9])|{_AFTER_ESCAPE})[A-Z][A-Z][0-9][0-9](?=[ \u00a0-]?[A-Z0-9])")
 _LIKE_IBAN = re.compile("[A-Z][A-Z][0-9][0-9][ \u00a0A-Z0-9-]{11}")
-_BETWEEN = " \u00a0-"  # single signs between the groups of an account
+_IBAN_SEPARATORS = " \u00a0-"  # one of them between the groups of an account number
 
 
 def passes_mod_97(compact: str) -> bool:
-    """Tell whether the two check digits of an account fit the rest of it."""
-    return int("".join(str(int(sign, 36)) for sign in compact[4:] + compact[:4])) % 97 == 1
+    """Return whether the check digits of an account number are valid (ISO 7064 modulo 97)."""
+    return int("".join(str(int(char, 36)) for char in compact[4:] + compact[:4])) % 97 == 1
 
 
 def _ibans(text: str) -> Iterator[Span]:
     for found in _IBAN.finditer(text):
-        end, compact = _compact(text, found.start(), _LENGTHS.get(found[0][:2], 0))
+        end, compact = _without_separators(text, found.start(), _IBAN_LENGTHS.get(found[0][:2], 0))
         if compact and passes_mod_97(compact):
             yield found.start(), end
 
 
-def _compact(text: str, at: int, length: int) -> tuple[int, str]:
-    """Where an account of this length ends, and its signs without those between them; none if it is no account."""
-    signs: list[str] = []
-    while len(signs) < length and at < len(text):
+def _without_separators(text: str, at: int, length: int) -> tuple[int, str]:
+    """Return the end of an account number of this length and its characters without separators; "" if it is none."""
+    chars: list[str] = []
+    while len(chars) < length and at < len(text):
         char = text[at]
         if char.isascii() and (char.isdigit() or char.isupper()):
-            signs.append(char)
-        elif char not in _BETWEEN or text[at - 1] in _BETWEEN:
+            chars.append(char)
+        elif char not in _IBAN_SEPARATORS or text[at - 1] in _IBAN_SEPARATORS:
             break
         at += 1
-    is_whole = bool(signs) and len(signs) == length and not text[at : at + 1].isalnum()
-    return at, "".join(signs) if is_whole else ""
+    is_complete = bool(chars) and len(chars) == length and not text[at : at + 1].isalnum()
+    return at, "".join(chars) if is_complete else ""
 
 
 # --- mail, phone, network -----------------------------------------------------------------------------
 
 _DOMAIN = re.compile(r"@([^\W_][\w-]{0,62}(?:\.[\w-]{1,63}+)*\.[^\W\d_]{2,24}+)(?![\w@-])")
-_LOCAL = re.compile(r"[\w.%+'-]{1,64}+")
-_LOGINS = frozenset({"git", "hg", "svn"})  # of remotes such as git@github.com
-_IN_LOGIN = re.compile(r"://[^\s/?#]*$")  # of an address with a name and a password in it
-_END = r"(?![\w]|[.-][0-9])"  # where a number may end
-_START = r"(?<![\w.+-])(?<![0-9] )"  # where one without a country may begin
+_LOCAL_PART = re.compile(r"[\w.%+'-]{1,64}+")
+_REMOTE_USERS = frozenset({"git", "hg", "svn"})  # of remotes such as git@github.com
+_IN_URL_LOGIN = re.compile(r"://[^\s/?#]*$")  # the user part of a URL
+_PHONE_END = r"(?![\w]|[.-][0-9])"  # lookahead after a phone number
+_PHONE_START = r"(?<![\w.+-])(?<![0-9] )"  # lookbehind before a phone number without a country code
 _PHONES = (
-    re.compile(rf"(?<![\w+.])\+[0-9](?:[ .()/\u00a0-]{{0,2}}+[0-9]){{7,14}}{_END}"),
-    re.compile(rf"{_START}(?:\([2-9][0-9]{{2}}\) ?|[2-9][0-9]{{2}}[. -])[2-9][0-9]{{2}}[. -][0-9]{{4}}{_END}"),
-    re.compile(rf"{_START}0[1-9](?:[ .-][0-9]{{2}}){{4}}(?!\w|[ .-][0-9])"),
+    re.compile(rf"(?<![\w+.])\+[0-9](?:[ .()/\u00a0-]{{0,2}}+[0-9]){{7,14}}{_PHONE_END}"),
+    re.compile(
+        rf"{_PHONE_START}(?:\([2-9][0-9]{{2}}\) ?|[2-9][0-9]{{2}}[. -])[2-9][0-9]{{2}}[. -][0-9]{{4}}{_PHONE_END}"
+    ),
+    re.compile(rf"{_PHONE_START}0[1-9](?:[ .-][0-9]{{2}}){{4}}(?!\w|[ .-][0-9])"),
     re.compile(
         r"\b(?i:phone|telephone|tel|mobile|cell|fax|whatsapp|call|dial)\b[^\w\n+]{0,3}+"
-        rf"(?:(?i:is|at|no|number|me|us)[^\w\n+]{{1,3}}+){{0,2}}+(\(?[0-9](?:[ ()/-]{{0,2}}+[0-9]){{6,14}}){_END}"
+        rf"(?:(?i:is|at|no|number|me|us)[^\w\n+]{{1,3}}+){{0,2}}+(\(?[0-9](?:[ ()/-]{{0,2}}+[0-9]){{6,14}}){_PHONE_END}"
     ),
 )
 _DATE = re.compile(r"(?:19|20)[0-9]{2}([./ -])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./ -])[0-9]{1,2}\2(?:19|20)[0-9]{2}")
@@ -128,19 +130,19 @@ _BYTE = "(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})"
 _IPV4 = re.compile(rf"(?<![\w.-])(?:{_BYTE}\.){{3}}{_BYTE}(?![\w-]|\.\w)")
 _IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{3,45}+(?:(?<=:[0-9])[0-9]{0,2}+(?:\.[0-9]{1,3}+){3})?(?!\w)")
 _LIKE_IP = re.compile(r"[0-9]\.[0-9]{1,3}\.[0-9]|:[0-9A-Fa-f]{0,4}:")
-_VERSION = re.compile(r"(?i:\bv|version|release)[ :=]{0,3}$")
+_BEFORE_VERSION = re.compile(r"(?i:\bv|version|release)[ :=]{0,3}$")
 
 
 def _emails(text: str) -> Iterator[Span]:
     for found in _DOMAIN.finditer(text):
-        before = _LOCAL.match(text[max(0, found.start() - 64) : found.start()][::-1])
+        before = _LOCAL_PART.match(text[max(0, found.start() - 64) : found.start()][::-1])
         name = before[0][::-1].lstrip(".'") if before else ""
         start = found.start() - len(name)
         if (
             name
-            and name not in _LOGINS
+            and name not in _REMOTE_USERS
             and not name.endswith(".")
-            and not _IN_LOGIN.search(text, max(0, start - 64), start)
+            and not _IN_URL_LOGIN.search(text, max(0, start - 64), start)
         ):
             yield start, found.end()
 
@@ -154,7 +156,7 @@ def _phones(text: str) -> Iterator[Span]:
 
 def _ips(text: str) -> Iterator[Span]:
     for found in _IPV4.finditer(text):
-        if not _VERSION.search(text[max(0, found.start() - 12) : found.start()]):
+        if not _BEFORE_VERSION.search(text[max(0, found.start() - 12) : found.start()]):
             yield found.span()
     for found in _IPV6.finditer(text):
         address = found[0].rstrip(":") if not found[0].endswith("::") else found[0]
@@ -170,9 +172,9 @@ def _is_ip(text: str) -> bool:
     return True
 
 
-PERSONAL = (
-    Detector("card", _cards, pattern=_IN_FOURS, shape=BLOCK),
-    Detector("iban", _ibans, pattern=_LIKE_IBAN, shape=BLOCK),
+PII_DETECTORS = (
+    Detector("card", _cards, pattern=_LIKE_CARD, required_run=GROUPED_RUN),
+    Detector("iban", _ibans, pattern=_LIKE_IBAN, required_run=GROUPED_RUN),
     Detector("email", _emails, anchors=("@",)),
     Detector("ip", _ips, pattern=_LIKE_IP),
     Detector("phone", _phones, pattern=_LIKE_PHONE),

@@ -1,8 +1,8 @@
-"""Statements that may contradict each other: the same words with another value, or with a `not`. Pure.
+"""Find statements that may contradict each other: the same words with another value, or with a `not`. Pure.
 
-A statement is a clause. Its values are numbers, dates and names; what is left is its form. Two statements of one form,
-with the same values but for one, may contradict each other, if that one is a value which a thing has once: a number or
-a date near the end of the clause, or a name behind words such as `lives in`. Better to miss one than to cry wolf.
+A statement is a clause. Its values are numbers, dates and names; the other words are its form. Two statements of the
+same form whose values differ in one place may contradict each other if a thing can have only one such value: a number
+or a date near the end of the clause, or a name after words such as `lives in`. A miss is better than a false alarm.
 """
 
 import re
@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-MOST = 40  # statements of one text
-LEAST = 3  # words of a statement
-BEHIND = 3  # words at most behind a value that may differ
-CALENDAR = frozenset(
+MAX_STATEMENTS_PER_TEXT = 40
+MIN_STATEMENT_WORDS = 3
+MAX_WORDS_AFTER_VALUE = 3  # that may differ
+CALENDAR_WORDS = frozenset(
     "january february march april may june july august september october november december "
     "monday tuesday wednesday thursday friday saturday sunday".split()
 )
-NUMBERS = frozenset("one two three four five six seven eight nine ten eleven twelve".split())
-ONCE = tuple(
+NUMBER_WORDS = frozenset("one two three four five six seven eight nine ten eleven twelve".split())
+SINGLE_VALUE_PHRASES = tuple(
     tuple(words.split())
     for words in (
         "lives in", "live in", "lives at", "works at", "works for", "works as", "is married to", "was born in",
@@ -26,15 +26,15 @@ ONCE = tuple(
         "moved to", "is led by", "is due on", "is due in",
     )
 )  # fmt: skip
-BESIDES = frozenset("since now and with near from until again".split())  # begin what is said beside such a value
-PAST = frozenset(
-    "told went had met led took made saw came bought got said found ran gave held spoke wrote flew ate won lost sent "
-    "left began slept rode swam sang drove spent paid sold kept felt heard".split()
-)  # verbs of what happened, which may happen again
+CONTINUATIONS = frozenset("since now and with near from until again".split())  # may follow such a value
+PAST_VERBS = frozenset(
+    "told,went,had,met,led,took,made,saw,came,bought,got,said,found,ran,gave,held,spoke,wrote,flew,ate,won,lost,sent,"
+    "left,began,slept,rode,swam,sang,drove,spent,paid,sold,kept,felt,heard".split(",")
+)  # events, which may happen more than once
 _CLAUSE = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+|\s+[–—-]\s+|[()]")
 _WORD = re.compile(r"[^\W_]+(?:[-'’./:][^\W_]+|,\d{3})*")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_NO_STATEMENT = re.compile(r"^\s*(?:#|>|\||[-*+]\s+\w+\s+\[\[).*$", re.MULTILINE)  # headings, quotes, tables, relations
+_NOT_PROSE = re.compile(r"^\s*(?:#|>|\||[-*+]\s+\w+\s+\[\[).*$", re.MULTILINE)  # headings, quotes, tables, relations
 _NO_LONGER = re.compile(r"\bno longer\b", re.IGNORECASE)
 _NEGATIONS = {"not", "never"}
 _HELPERS = {"do", "does", "did", "any", "more", "anymore"}
@@ -44,77 +44,77 @@ _VALUE = "\0"
 Words = tuple[str, ...]
 
 
-class Said(NamedTuple):
-    """A statement, and whose it is."""
+class Statement(NamedTuple):
+    """A clause of a text: the name of the text, the words, and the offset in the text."""
 
     name: str
     words: Words
-    at: int  # where its text begins
+    offset: int
 
 
-class Clash(NamedTuple):
-    """Two statements of different texts that may contradict each other; without values one denies the other."""
+class Contradiction(NamedTuple):
+    """Two statements of different texts that may contradict each other; without values, one negates the other."""
 
-    one: Said
-    other: Said
+    statement: Statement
+    earlier: Statement  # in the order in which they were given
     values: tuple[str, str] | None = None
 
 
-def statements(name: str, text: str) -> list[Said]:
-    """The statements of a text, as far as it is prose."""
-    prose = _NO_STATEMENT.sub(_blanked, _CODE.sub(_blanked, text))
+def statements(name: str, text: str) -> list[Statement]:
+    """Return the statements in the prose of a text."""
+    prose = _NOT_PROSE.sub(_blanked, _CODE.sub(_blanked, text))
     found, start = [], 0
     for gap in (*_CLAUSE.finditer(prose), None):
         end = gap.start() if gap else len(prose)
         words = tuple(_WORD.findall(prose[start:end].replace("’", "'")))
-        if len(words) >= LEAST:
-            found.append(Said(name, words, start + len(prose[start:end]) - len(prose[start:end].lstrip())))
+        if len(words) >= MIN_STATEMENT_WORDS:
+            found.append(Statement(name, words, start + len(prose[start:end]) - len(prose[start:end].lstrip())))
         start = gap.end() if gap else end
-        if len(found) == MOST:
+        if len(found) == MAX_STATEMENTS_PER_TEXT:
             break
     return found
 
 
-def clashes(said: Sequence[Said]) -> Iterator[Clash]:
-    """The statements that may contradict one said before, each pair of texts once."""
-    told: set[tuple[str, str]] = set()
-    for clash in (*_other_values(said), *_opposites(said)):
-        pair = (clash.one.name, clash.other.name)
-        if clash.one.name != clash.other.name and pair not in told:
-            told.add(pair)
-            yield clash
+def find_contradictions(found: Sequence[Statement]) -> Iterator[Contradiction]:
+    """Yield the statements that may contradict an earlier one, once per pair of texts."""
+    seen: set[tuple[str, str]] = set()
+    for contradiction in (*_different_values(found), *_negations(found)):
+        pair = (contradiction.statement.name, contradiction.earlier.name)
+        if pair[0] != pair[1] and pair not in seen:
+            seen.add(pair)
+            yield contradiction
 
 
-def _other_values(said: Iterable[Said]) -> Iterator[Clash]:
-    """Statements that differ in one value alone."""
-    known: dict[object, tuple[Said, Words]] = {}
-    for one in said:
-        form, values = _cut(one.words)
+def _different_values(found: Iterable[Statement]) -> Iterator[Contradiction]:
+    """Yield statements that differ from an earlier one in exactly one value."""
+    claims: dict[object, tuple[Statement, Words]] = {}
+    for one in found:
+        form, values = _form_and_values(one.words)
         for number, value in enumerate(values):
             claim = _claim(form, values, number)
             if claim is None:
                 continue
-            first, before = known.setdefault(claim, (one, value))
+            first, before = claims.setdefault(claim, (one, value))
             if _folded(before) != _folded(value):
-                yield Clash(one, first, (" ".join(value), " ".join(before)))
+                yield Contradiction(one, first, (" ".join(value), " ".join(before)))
 
 
-def _opposites(said: Iterable[Said]) -> Iterator[Clash]:
-    """Statements that one says, and another denies."""
-    known: dict[Words, dict[bool, Said]] = defaultdict(dict)
-    for one in said:
-        core, is_denied = _affirmed(one.words)
-        if len(core) < LEAST:
+def _negations(found: Iterable[Statement]) -> Iterator[Contradiction]:
+    """Yield statements that are the negation of an earlier one."""
+    by_core: dict[Words, dict[bool, Statement]] = defaultdict(dict)
+    for one in found:
+        core, is_negated = _without_negation(one.words)
+        if len(core) < MIN_STATEMENT_WORDS:
             continue
-        both = known[core]
-        if is_denied not in both:
-            both[is_denied] = one
-        if (not is_denied) in both:
-            yield Clash(one, both[not is_denied])
+        both = by_core[core]
+        if is_negated not in both:
+            both[is_negated] = one
+        if (not is_negated) in both:
+            yield Contradiction(one, both[not is_negated])
 
 
-def _cut(words: Words) -> tuple[Words, list[Words]]:
-    """The form of a statement, with a mark for each run of numbers or of names, and these values."""
+def _form_and_values(words: Words) -> tuple[Words, list[Words]]:
+    """Return the form of a statement, with a marker for each run of numbers or names, and these values."""
     form: list[str] = []
     values: list[Words] = []
     before = ""
@@ -132,34 +132,36 @@ def _cut(words: Words) -> tuple[Words, list[Words]]:
 
 
 def _claim(form: Words, values: Sequence[Words], number: int) -> object:
-    """What a statement says of a thing but for one value, if that is one which a thing has once; else None."""
+    """Return a key for a statement without one value, if a thing has only one such value; else None."""
     place = [at for at, word in enumerate(form) if word == _VALUE][number]
-    before, behind = form[:place], form[place + 1 :]
+    before, after = form[:place], form[place + 1 :]
     if len(before) < 2 or before[-1] == _VALUE:
         return None
-    if any(before[-len(words) :] == words for words in ONCE) and (not behind or behind[0] in BESIDES):
+    if any(before[-len(words) :] == words for words in SINGLE_VALUE_PHRASES) and (
+        not after or after[0] in CONTINUATIONS
+    ):
         return before, tuple(map(_folded, values[:number]))
-    is_event = any(word in PAST or word.endswith("ed") for word in form)
-    if is_event or len(behind) > min(BEHIND, len(before)) or not all(map(_is_number, values[number])):
+    is_event = any(word in PAST_VERBS or word.endswith("ed") for word in form)
+    if is_event or len(after) > min(MAX_WORDS_AFTER_VALUE, len(before)) or not all(map(_is_number, values[number])):
         return None
     return form, number, tuple(map(_folded, (*values[:number], *values[number + 1 :])))
 
 
 def _is_number(word: str) -> bool:
-    return any(char.isdigit() for char in word) or word.lower() in CALENDAR or word.lower() in NUMBERS
+    return any(char.isdigit() for char in word) or word.lower() in CALENDAR_WORDS or word.lower() in NUMBER_WORDS
 
 
-def _affirmed(words: Words) -> tuple[Words, bool]:
-    """A statement without its negation, and whether it had one; endings of verbs do not count."""
+def _without_negation(words: Words) -> tuple[Words, bool]:
+    """Return a statement without its negation and without verb endings, and whether it was negated."""
     text = _NO_LONGER.sub("not", " ".join(words)).lower()
-    is_denied = False
+    is_negated = False
     core = []
     for word in text.split():
         kept = _CONTRACTED.get(word, word[:-3] if word.endswith("n't") else "" if word in _NEGATIONS else word)
-        is_denied ^= kept != word
+        is_negated ^= kept != word
         if kept and kept not in _HELPERS:
             core.append(kept.rstrip("s"))
-    return tuple(core), is_denied
+    return tuple(core), is_negated
 
 
 def _folded(words: Words) -> Words:
@@ -167,5 +169,5 @@ def _folded(words: Words) -> Words:
 
 
 def _blanked(found: re.Match[str]) -> str:
-    """As many characters that say nothing, so that places stay."""
+    """Return as many newlines, so that offsets stay valid."""
     return "\n" * len(found[0])

@@ -1,6 +1,6 @@
-"""Evaluation: questions whose answers are known, asked of a vault; what is found at which place, and why what is not.
+"""Evaluate the search of a vault with questions and expected memories: the place of each, or why it was not found.
 
-`queries.yaml` at the root of a vault holds them. Asking writes nothing but the index.
+The questions are in `queries.yaml` at the root of the vault. An evaluation writes nothing but the index.
 """
 
 import os
@@ -19,28 +19,28 @@ from memfs.query.filters import FILTER_NAMES
 from memfs.query.question import MAX_LIMIT
 from memfs.vault.vault import Vault
 
-NAME = "queries.yaml"
+QUERIES_FILE = "queries.yaml"
 DEFAULT_K = 5
-BOUNDS = YamlLimits("the file", size=512 * 1024, events=50_000, is_file=True)
-KEYS = frozenset({"question", "expected", "k", "namespace", "min_relevance", *FILTER_NAMES})
+QUERIES_LIMITS = YamlLimits("the file", size=512 * 1024, events=50_000, is_file=True)
+QUERY_KEYS = frozenset({"question", "expected", "k", "namespace", "min_relevance", *FILTER_NAMES})
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question, and the memories, by path or id, that should be among its first `k` hits."""
+    """A question and the memories, by path or id, that are expected among its first `k` hits."""
 
     question: str
     expected: tuple[str, ...]
     k: int = DEFAULT_K
-    options: Mapping[str, Any] = field(default_factory=dict)  # what else a search takes: a namespace, filters
-    path: str = NAME
-    line: int = 1  # where the question stands in the file
-    lines: tuple[int, ...] = ()  # and each of the expected
+    options: Mapping[str, Any] = field(default_factory=dict)  # other arguments of the search: namespace, filters
+    path: str = QUERIES_FILE
+    line: int = 1  # of the question in the file
+    lines: tuple[int, ...] = ()  # of each expected memory
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An expected memory: its place among the hits, from 1; 0 and the reasons if it is not among them."""
+    """An expected memory: its place among the hits, from 1, or 0 and the reasons if it is missing."""
 
     ref: str
     path: str
@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a question found."""
+    """The result of one question."""
 
     query: Query
     hits: tuple[Hit, ...]
@@ -64,46 +64,46 @@ class Outcome:
 
     @property
     def reciprocal_rank(self) -> float:
-        """One by the place of the first expected memory; 0 if there is none."""
+        """1 / the place of the first expected memory; 0 if none was found."""
         return max((1 / answer.place for answer in self.answers if answer.place), default=0.0)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What questions found, in their order; the figures are means over the questions."""
+    """The results of all questions, in order; the metrics are means over the questions."""
 
     outcomes: tuple[Outcome, ...]
-    problems: tuple[Problem, ...] = ()  # expected memories that are not there
+    problems: tuple[Problem, ...] = ()  # expected memories that do not exist or cannot be read
 
     @property
     def recall(self) -> float:
-        """recall@k: the share of the expected memories that were found, a question counting as much as another."""
+        """recall@k: the share of the expected memories that were found, as the mean over the questions."""
         return _mean([outcome.recall for outcome in self.outcomes])
 
     @property
     def mrr(self) -> float:
-        """The mean of one by the place of the first expected memory."""
+        """Mean reciprocal rank of the first expected memory."""
         return _mean([outcome.reciprocal_rank for outcome in self.outcomes])
 
     @property
     def hit_ratio(self) -> float:
-        """The share of questions that found one expected memory at least."""
+        """The share of questions that found at least one expected memory."""
         return _mean([float(outcome.recall > 0) for outcome in self.outcomes])
 
     @property
     def p50(self) -> float:
-        """Seconds that half of the searches took at most."""
+        """The median duration of a search in seconds."""
         return self.percentile(50)
 
     @property
     def p95(self) -> float:
-        """Seconds that 95 of a hundred searches took at most."""
+        """The 95th percentile of the duration of a search in seconds."""
         return self.percentile(95)
 
     def percentile(self, percent: int) -> float:
-        """Seconds that so many of a hundred searches took at most."""
-        taken = sorted(outcome.seconds for outcome in self.outcomes)
-        return taken[-(-len(taken) * percent // 100) - 1] if taken else 0.0
+        """Return a percentile of the duration of a search in seconds."""
+        durations = sorted(outcome.seconds for outcome in self.outcomes)
+        return durations[-(-len(durations) * percent // 100) - 1] if durations else 0.0
 
 
 def evaluate(
@@ -114,60 +114,60 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     timer: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
-    """Ask every question of a vault; `k` counts in the place of each question's own. Changes no memory."""
-    asked = [*queries]
-    vault.sync()  # so that what a search takes is what a search takes
+    """Run every question against a vault; `k` overrides that of each question. Changes no memory."""
+    all_queries = [*queries]
+    vault.sync()  # so that the durations do not include an index update
     outcomes: list[Outcome] = []
     problems: list[Problem] = []
-    for number, query in enumerate(asked, 1):
-        outcome, lacking = _ask(vault, query, query.k if k is None else k, timer)
+    for number, query in enumerate(all_queries, 1):
+        outcome, missing = _run_query(vault, query, query.k if k is None else k, timer)
         outcomes.append(outcome)
-        problems += lacking
+        problems += missing
         if progress:
-            progress(number, len(asked))
+            progress(number, len(all_queries))
     return Evaluation(tuple(outcomes), tuple(problems))
 
 
-def _ask(vault: Vault, query: Query, k: int, timer: Callable[[], float]) -> tuple[Outcome, list[Problem]]:
-    begun = timer()
+def _run_query(vault: Vault, query: Query, k: int, timer: Callable[[], float]) -> tuple[Outcome, list[Problem]]:
+    started = timer()
     try:
         hits = vault.search(query.question, limit=k, **query.options)
     except MemfsError as error:
         raise InvalidQueriesError(query.path, query.line, str(error)) from error
-    taken = timer() - begun
+    seconds = timer() - started
     places = {hit.memory.path: place for place, hit in enumerate(hits, 1)}
     answers: dict[str, Answer] = {}
     problems = []
     for number, ref in enumerate(query.expected):
-        memory = _memory(vault, ref)
+        memory = _read_or_error(vault, ref)
         if isinstance(memory, MemfsError):
-            answer, problem = _lacking(query, number, memory)
+            answer, problem = _missing_answer(query, number, memory)
             answers.setdefault(ref, answer)
             problems.append(problem)
         elif place := places.get(memory.path):
             answers.setdefault(memory.path, Answer(ref, memory.path, place))
         else:
-            why = vault.explain_miss(memory.path, query.question, limit=k, **query.options)
-            answers.setdefault(memory.path, Answer(ref, memory.path, reasons=tuple(why)))
-    return Outcome(query, tuple(hits), tuple(answers.values()), taken), problems
+            reasons = vault.explain_miss(memory.path, query.question, limit=k, **query.options)
+            answers.setdefault(memory.path, Answer(ref, memory.path, reasons=tuple(reasons)))
+    return Outcome(query, tuple(hits), tuple(answers.values()), seconds), problems
 
 
-def _memory(vault: Vault, ref: str) -> Memory | MemfsError:
+def _read_or_error(vault: Vault, ref: str) -> Memory | MemfsError:
     try:
         return vault.read(ref)
     except MemfsError as error:
         return error
 
 
-def _lacking(query: Query, number: int, error: MemfsError) -> tuple[Answer, Problem]:
-    """What to say of an expected memory that is not there, or cannot be read."""
+def _missing_answer(query: Query, number: int, error: MemfsError) -> tuple[Answer, Problem]:
+    """Return the answer and the problem for an expected memory that does not exist or cannot be read."""
     ref, line = query.expected[number], query.lines[number] if query.lines else query.line
-    reason, why, hint = str(error), "", error.hint
+    reason, cause, hint = str(error), "", error.hint
     if isinstance(error, MemoryNotFoundError):
-        reason, why = "no such memory", ": it was renamed without an id, removed, or never there"
+        reason, cause = "no such memory", ": it was renamed without an id, was removed, or never existed"
         hint = "Name it by a path of the vault, or by its id, which survives a move."
     problem = Problem(query.path, line, f"expected {short_repr(ref)}: {reason}", "expected", ref, hint)
-    return Answer(ref, "", reasons=(Reason(reason + why),)), problem
+    return Answer(ref, "", reasons=(Reason(reason + cause),)), problem
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -178,42 +178,42 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def queries_of(vault: Vault) -> tuple[Query, ...]:
-    """The questions of a vault's `queries.yaml`."""
+    """Return the questions in `queries.yaml` of a vault; raise SettingsError if it is missing."""
     fd = open_root(vault.root)
     try:
-        data = read(fd, NAME).data
+        data = read(fd, QUERIES_FILE).data
     except FileNotFoundError:
-        error = SettingsError(NAME, "this vault has none")
-        error.hint = "Write one, a question an item: docs/evaluation.md shows how."
+        error = SettingsError(QUERIES_FILE, "this vault has none")
+        error.hint = "Write one with one item per question: docs/evaluation.md shows how."
         raise error from None
     except OSError as failure:
-        raise StorageError(NAME, failure.strerror or str(failure)) from failure
+        raise StorageError(QUERIES_FILE, failure.strerror or str(failure)) from failure
     finally:
         os.close(fd)
     return read_queries(data)
 
 
-def read_queries(data: bytes, name: str = NAME) -> tuple[Query, ...]:
-    """Read questions; InvalidQueriesError at the first thing that cannot be."""
+def read_queries(data: bytes, name: str = QUERIES_FILE) -> tuple[Query, ...]:
+    """Parse questions; raise InvalidQueriesError for the first thing that is not valid."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidQueriesError(name, data.count(b"\n", 0, error.start) + 1, "not UTF-8") from None
     try:
-        items = scan_list(text, BOUNDS)
+        items = scan_list(text, QUERIES_LIMITS)
         queries = tuple(_query(item, name) for item in items)
     except Fault as fault:
         raise InvalidQueriesError(name, fault.line, fault.reason) from None
     if not queries:
-        raise InvalidQueriesError(name, 1, "no questions in it")
+        raise InvalidQueriesError(name, 1, "contains no questions")
     return queries
 
 
 def _query(item: ListItem, name: str) -> Query:
-    """One question, checked; raises Fault."""
+    """Return the checked question of one item; raise Fault if it is not valid."""
     for key, line in item.keys.items():
-        if key not in KEYS:
-            raise Fault(line, f"unknown key {short_repr(key)}; known keys: {', '.join(sorted(KEYS))}")
+        if key not in QUERY_KEYS:
+            raise Fault(line, f"unknown key {short_repr(key)}; known keys: {', '.join(sorted(QUERY_KEYS))}")
     for key in ("question", "expected"):
         if item.values.get(key) is None:
             raise Fault(item.line, f"{key} is missing")
@@ -231,7 +231,7 @@ def _query(item: ListItem, name: str) -> Query:
 
 
 def _expected(item: ListItem) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The expected memories, and the line of each."""
+    """Return the expected memories and the line of each."""
     given, line = item.values["expected"], item.keys["expected"]
     refs = [given] if isinstance(given, str) else given
     if not isinstance(refs, list) or not refs or not all(isinstance(ref, str) and ref.strip() for ref in refs):

@@ -1,4 +1,4 @@
-"""The links that a memory holds, in header and body, and what each says. Pure; linear in the length of the text.
+"""Parse the links in the header and body of a memory, and their relations. Pure; linear in the length of the text.
 
 A link is `[[Target]]`, `[[Target|label]]`, `[[Target#Heading]]` or `![[Target]]`, outside of code.
 """
@@ -13,20 +13,24 @@ from memfs.format.frontmatter import split
 
 MENTIONS, EMBEDS = "mentions", "embeds"
 MAX_RELATION = 80  # characters
-NAMING = frozenset({"id", "title", "aliases", "tags", "permalink", "name"})  # keys that name a memory link to nothing
+NAMING_KEYS = frozenset(
+    {"id", "title", "aliases", "tags", "permalink", "name"}
+)  # their values name the memory itself and are not links
 _LINK = re.compile(r"(?<!\\)(!?)\[\[([^\[\]\n]++)\]\]")
 _BULLET = re.compile(r"[ \t]*[-*+][ \t]+")
 _WORD = re.compile(r"([^\W\d_][^\s\[\]()\"`<>|]*?):{0,2}")
 _QUOTED = re.compile(r"([\"'])([^\"']+)\1:{0,2}")
-_BETWEEN = re.compile(r"[ \t]*+[,;]?+[ \t]*+")
+_SEPARATOR = re.compile(r"[ \t]*+[,;]?+[ \t]*+")
 _FENCE = re.compile(r"([ \t>]*+)([-*+][ \t]++|\d{1,9}[.)][ \t]++)?(`{3,}+|~{3,}+)(.*)")
-_BLOCK = re.compile(r"[ \t>]*(?:\r?$|[-*+][ \t]|\d{1,9}[.)][ \t]|#|\|)")  # where inline code of the line before ends
+_BLOCK_START = re.compile(
+    r"[ \t>]*(?:\r?$|[-*+][ \t]|\d{1,9}[.)][ \t]|#|\|)"
+)  # a line that ends the inline code of the line before
 _TICKS = re.compile(r"`+")
-_TEXT = re.compile(r"[^\n]")
+_NOT_NEWLINE = re.compile(r"[^\n]")
 
 
 class Link(NamedTuple):
-    """One link: the line of the file, what it says, where to, and what is said in parentheses behind it."""
+    """One link: the line in the file, its relation, its target, and the note in parentheses after it."""
 
     line: int
     relation: str
@@ -35,7 +39,7 @@ class Link(NamedTuple):
 
 
 def links_of(memory: Memory) -> list[Link]:
-    """Every link of a memory, by line. Never raises."""
+    """Return every link of a memory, by line. Never raises."""
     if b"[[" not in memory.data:
         return []
     text = memory.text
@@ -46,19 +50,19 @@ def links_of(memory: Memory) -> list[Link]:
 
 
 def target_of(inner: str) -> str:
-    """What a link points to, of the text between its brackets; empty where it is a heading of the same file."""
+    """Return the target of a link from the text between its brackets; empty for a heading of the same file."""
     return inner.partition("|")[0].removesuffix("\\").partition("#")[0].strip()
 
 
 # --- body ---------------------------------------------------------------------------------------------
 
 
-def _body_links(body: str, first: int) -> list[Link]:
-    """The links of a body whose first line is that line of the file."""
+def _body_links(body: str, first_line: int) -> list[Link]:
+    """Return the links of a body; `first_line` is the line of the file on which it begins."""
     if "[[" not in body:
         return []
     links: list[Link] = []
-    for number, line in enumerate(without_code(body).split("\n"), first):
+    for number, line in enumerate(blank_code(body).split("\n"), first_line):
         if "[[" in line:
             links += _line_links(line, number)
     return links
@@ -68,7 +72,7 @@ def _line_links(line: str, number: int) -> Iterator[Link]:
     found = list(_LINK.finditer(line))
     if not found:
         return
-    relation, related, note = _relation(line, found)
+    relation, related, note = _parse_relation(line, found)
     for place, match in enumerate(found):
         if not (target := target_of(match[2])):
             continue
@@ -78,29 +82,30 @@ def _line_links(line: str, number: int) -> Iterator[Link]:
             yield Link(number, EMBEDS if match[1] else MENTIONS, target)
 
 
-def _relation(line: str, found: list[re.Match[str]]) -> tuple[str, int, str]:
-    """What `- relation [[A]], [[B]] (note)` says, and how many of its links are meant; none of any other line."""
+def _parse_relation(line: str, found: list[re.Match[str]]) -> tuple[str, int, str]:
+    """Return the relation, the number of its links and the note of `- relation [[A]], [[B]] (note)`; empty for any
+    other line."""
     none = ("", 0, "")
     bullet = _BULLET.match(line)
     if not bullet or found[0][1]:
         return none
-    said = line[bullet.end() : found[0].start()].strip()
-    word = (_WORD.fullmatch(said) or _QUOTED.fullmatch(said)) if len(said) <= MAX_RELATION else None
-    if not word or said[-1] in ",;.!?":
+    label = line[bullet.end() : found[0].start()].strip()
+    word = (_WORD.fullmatch(label) or _QUOTED.fullmatch(label)) if len(label) <= MAX_RELATION else None
+    if not word or label[-1] in ",;.!?":
         return none
     related = 1
-    while related < len(found) and _BETWEEN.fullmatch(line, found[related - 1].end(), found[related].start()):
+    while related < len(found) and _SEPARATOR.fullmatch(line, found[related - 1].end(), found[related].start()):
         if found[related][1]:
             break
         related += 1
     rest = line[found[related - 1].end() :].strip()
-    if rest and not _is_one_group(rest):
+    if rest and not _is_in_parentheses(rest):
         return none
     return word[word.re.groups].strip(), related, rest[1:-1].strip()
 
 
-def _is_one_group(text: str) -> bool:
-    """Tell whether a text is one pair of parentheses and what they hold."""
+def _is_in_parentheses(text: str) -> bool:
+    """Return whether a text is one pair of parentheses with its content."""
     depth = 0
     for place, char in enumerate(text):
         depth += (char == "(") - (char == ")")
@@ -113,36 +118,36 @@ def _is_one_group(text: str) -> bool:
 
 
 class Fence(NamedTuple):
-    """An open fence: its ticks or tildes, how far in a closing one may stand, and whether it is in a quotation."""
+    """An open code fence: its backticks or tildes, the maximal indent of its end, and whether it is in a quotation."""
 
     marks: str
-    room: int
+    max_indent: int
     is_quoted: bool
 
     @classmethod
     def opened_by(cls, line: str) -> Self | None:
-        """The fence that a line opens."""
+        """Return the fence that a line opens; None if it opens none."""
         found = _FENCE.match(line) if "```" in line or "~~~" in line else None
         if not found or (found[3][0] == "`" and "`" in found[4]):
             return None
         before = found[1].rpartition(">")[2] + " " * len(found[2] or "")
-        inset = len(before.expandtabs(4))
-        return cls(found[3], inset + 3 if inset > 3 or found[2] else 3, ">" in found[1])
+        indent = len(before.expandtabs(4))
+        return cls(found[3], indent + 3 if indent > 3 or found[2] else 3, ">" in found[1])
 
     def is_closed_by(self, line: str) -> bool:
-        """Tell whether a line is the closing fence."""
+        """Return whether a line is the closing fence."""
         inner = line.rstrip(" \t\r")
         marks = inner.lstrip(" \t>" if self.is_quoted else " \t")
-        inset = len(inner[: len(inner) - len(marks)].rpartition(">")[2].expandtabs(4))
-        return marks.startswith(self.marks) and not marks.strip(self.marks[0]) and inset <= self.room
+        indent = len(inner[: len(inner) - len(marks)].rpartition(">")[2].expandtabs(4))
+        return marks.startswith(self.marks) and not marks.strip(self.marks[0]) and indent <= self.max_indent
 
     def is_left_by(self, line: str) -> bool:
-        """Tell whether a line is behind the quotation that the fence was in."""
+        """Return whether a line is after the quotation that contains the fence."""
         return self.is_quoted and not line.lstrip(" \t").startswith(">")
 
 
-def without_code(text: str) -> str:
-    """The text with blanks in the place of code, fenced or inline; every line stays where it is."""
+def blank_code(text: str) -> str:
+    """Return the text with fenced and inline code replaced by blanks; the number of lines stays the same."""
     if "`" not in text and "~~~" not in text:
         return text
     pieces: list[str] = []
@@ -154,18 +159,18 @@ def without_code(text: str) -> str:
             fence = None if fence.is_closed_by(line) else fence
             continue
         fence = Fence.opened_by(line)
-        if fence or _BLOCK.match(line):
-            pieces += _without_inline(block)
+        if fence or _BLOCK_START.match(line):
+            pieces += _blank_inline_code(block)
             block = []
         if fence:
             pieces.append("")
         else:
             block.append(line)
-    return "\n".join([*pieces, *_without_inline(block)])
+    return "\n".join([*pieces, *_blank_inline_code(block)])
 
 
-def _without_inline(lines: list[str]) -> list[str]:
-    """Lines of one block with blanks in the place of inline code: a run of ticks ends at the next one of its length."""
+def _blank_inline_code(lines: list[str]) -> list[str]:
+    """Return the lines of one block with inline code blanked; backticks end at the next run of the same length."""
     text = "\n".join(lines)
     if "`" not in text:
         return lines
@@ -183,13 +188,13 @@ def _without_inline(lines: list[str]) -> list[str]:
         if closing:
             past = closing[-1]
             stop = runs[past][1]
-            pieces += [text[done:start], _TEXT.sub(" ", text[start:stop])]
+            pieces += [text[done:start], _NOT_NEWLINE.sub(" ", text[start:stop])]
             done = stop
     return ("".join(pieces) + text[done:]).split("\n")
 
 
 def _is_escaped(text: str, place: int) -> bool:
-    """Tell whether an odd number of backslashes stands before a place."""
+    """Return whether an odd number of backslashes precedes a position."""
     start = place
     while start and text[start - 1] == "\\":
         start -= 1
@@ -200,11 +205,11 @@ def _is_escaped(text: str, place: int) -> bool:
 
 
 def _header_links(header: str, values: Mapping[str, object]) -> list[Link]:
-    """The links among the values of a header, whose key is what they say."""
+    """Return the links in the values of a header; their relation is the key."""
     links: list[Link] = []
-    place = 0  # keys and links come in the order in which they stand in the header
+    place = 0  # an offset; keys and links are in the order of the header
     for key, value in values.items():
-        texts = list(_texts(key, value)) if key not in NAMING else []
+        texts = list(_texts(key, value)) if key not in NAMING_KEYS else []
         place = _find_key(header, key, place) if texts else place
         for name, text in texts:
             is_alone = not _LINK.sub("", text).strip(" \t\n,;")
@@ -218,7 +223,7 @@ def _header_links(header: str, values: Mapping[str, object]) -> list[Link]:
 
 
 def _find_key(header: str, key: str, place: int) -> int:
-    """Where a key stands in a header from a place on; the place itself where that cannot be told."""
+    """Return the offset of a key in a header from `place` on; `place` itself if the key is not found."""
     spellings = (key, f'"{key}', f"'{key}")
     if header.startswith(spellings, place):
         return place
@@ -227,7 +232,7 @@ def _find_key(header: str, key: str, place: int) -> int:
 
 
 def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """The texts of a value that hold links; `[[x]]` without quotes, which YAML takes for a list in a list, too."""
+    """Yield the texts of a value that contain links, also for `[[x]]` without quotes, a nested list in YAML."""
     if isinstance(value, str):
         if "[[" in value and not value.startswith("{"):  # JSON, which stores keep in a header
             yield name, value
@@ -235,13 +240,13 @@ def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
         for key, inner in value.items():
             yield from _texts(f"{name}.{key}", inner)
     elif isinstance(value, list | tuple):
-        if isinstance(text := _only(_only(value)), str):
+        if isinstance(text := _single_item(_single_item(value)), str):
             yield name, f"[[{text}]]"
             return
         for item in value:
             yield from _texts(name, item)
 
 
-def _only(value: object) -> object:
-    """The one item of a list; None of anything else."""
+def _single_item(value: object) -> object:
+    """Return the item of a list with one item; None for anything else."""
     return value[0] if isinstance(value, list | tuple) and len(value) == 1 else None

@@ -1,4 +1,4 @@
-"""Which memory a link means: by path, id, file name, title or alias. Pure: no link is ever looked up on disk."""
+"""Resolve the target of a link to a memory, by path, id, file name, title or alias. Pure: never reads the disk."""
 
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,10 +8,10 @@ from memfs.data_types import Memory
 from memfs.namespace import ARCHIVE, fold
 from memfs.vault.scope import is_below
 
-ALIAS_KEYS = ("permalink", "name")  # by which basic-memory and Claude Code link, beside our `aliases`
-KINDS = ("paths", "ids", "names", "titles", "aliases")  # of names, in the order in which they count
+ALIAS_KEYS = ("permalink", "name")  # that basic-memory and Claude Code use, besides `aliases`
+NAME_KINDS = ("paths", "ids", "names", "titles", "aliases")  # in order of precedence
 Names = dict[str, list[str]]  # folded name -> paths
-Nest = dict[str, tuple[float, list[str]]]  # directory -> how far down, and what is there
+NearestBelow = dict[str, tuple[float, list[str]]]  # directory -> levels down to the nearest memories, and their paths
 ATTACHMENTS = frozenset(
     "avif bmp gif heic jpeg jpg png svg tif tiff webp 3gp flac m4a mp3 ogg opus wav webm avi mkv mov mp4 ogv "
     "base canvas csv doc docx epub excalidraw html ics ipynb json jsonl odt pdf pptx tex txt xls xlsx xml yaml yml "
@@ -20,7 +20,7 @@ ATTACHMENTS = frozenset(
 
 
 class Node(NamedTuple):
-    """A memory as a graph knows it."""
+    """A memory as a node of the graph."""
 
     path: str
     id: str
@@ -32,76 +32,82 @@ class Node(NamedTuple):
 
 
 def is_archived(path: str) -> bool:
-    """Tell whether a memory is forgotten."""
+    """Return whether a memory is in the archive."""
     return is_below(path.split("/"), ARCHIVE)
 
 
 def is_attachment(target: str) -> bool:
-    """Tell whether a link means a file that is no memory: a picture, a document, the README of the vault."""
+    """Return whether a link is to a file that is not a memory: a picture, a document, the README of the vault."""
     name = fold(target)
     return name.rpartition(".")[2] in ATTACHMENTS if "." in name else name == "readme"
 
 
-class Targets:
-    """The memories of a vault by what a link may call them; of what is forgotten only what nothing else is called."""
+class LinkResolver:
+    """The memories of a vault by the names that a link may use. Archived memories count only if no other matches."""
 
     def __init__(self) -> None:
-        self._live, self._forgotten = _Tiers(), _Tiers()
-        self._nests: dict[tuple[str, str], Nest] = {}
+        self._live, self._archived = _NameTables(), _NameTables()
+        self._nearest_cache: dict[tuple[str, str], NearestBelow] = {}
 
     def add(self, memory: Memory, node: Node) -> None:
-        """Take in a memory with all of its names."""
-        tiers, path = self._live, fold(node.path).removesuffix(".md")
+        """Add a memory with all of its names."""
+        tables, path = self._live, fold(node.path).removesuffix(".md")
         if node.is_archived:
-            tiers = self._forgotten
-            tiers.paths.setdefault(path, []).append(node.path)
+            tables = self._archived
+            tables.paths.setdefault(path, []).append(node.path)
             path = path.partition("/")[2]
         folder, _, name = path.rpartition("/")
-        tiers.paths.setdefault(path, []).append(node.path)
-        tiers.names.setdefault(name, []).append(node.path)
-        tiers.ends.setdefault(f"{folder.rpartition('/')[2]}/{name}", []).append(node.path)
+        tables.paths.setdefault(path, []).append(node.path)
+        tables.names.setdefault(name, []).append(node.path)
+        tables.ends.setdefault(f"{folder.rpartition('/')[2]}/{name}", []).append(node.path)
         if (found := fold(node.id)) != path:
-            tiers.ids.setdefault(found, []).append(node.path)
+            tables.ids.setdefault(found, []).append(node.path)
         if (found := fold(node.title)) != name:
-            tiers.titles.setdefault(found, []).append(node.path)
+            tables.titles.setdefault(found, []).append(node.path)
         for alias in {fold(one) for one in _aliases(memory)}:
-            tiers.aliases.setdefault(alias, []).append(node.path)
+            tables.aliases.setdefault(alias, []).append(node.path)
 
     def resolve(self, target: str, origin: str | None = None) -> Sequence[str]:
-        """The paths that a target may mean for a link in the memory `origin`: one, none, or those it cannot choose
-        among. The first kind of name that fits counts, and among equals the nearest directory."""
+        """Return the paths that a link in the memory `origin` may refer to: one, none, or several if it is ambiguous.
+
+        The first kind of name that matches counts, and among its matches those in the nearest directory.
+        """
         name = fold(target).removeprefix("/").removesuffix(".md")
         if name.startswith(("./", "../")):
             name = posixpath.normpath(posixpath.join(fold(origin or "").rpartition("/")[0], name))
-        is_path = origin is None or "/" in target  # a bare name is no path, or the root would be near to everything
-        kind, paths = next(self._found(name, KINDS if is_path else KINDS[1:]), ("", ()))
+        is_path = (
+            origin is None or "/" in target
+        )  # a bare name is not a path, otherwise files in the root would always win
+        kind, paths = next(self._matches(name, NAME_KINDS if is_path else NAME_KINDS[1:]), ("", ()))
         if origin is None or len(paths) <= 1:
             return paths
-        nest = self._nests.get((kind, name)) or self._nests.setdefault((kind, name), _nested(paths))
-        return _nearest(nest, origin)
+        nearest = self._nearest_cache.get((kind, name)) or self._nearest_cache.setdefault(
+            (kind, name), _nearest_below(paths)
+        )
+        return _nearest(nearest, origin)
 
-    def _found(self, name: str, kinds: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-        """The memories of a name, by what kind of name it is."""
-        for tiers, when in ((self._live, ""), (self._forgotten, "forgotten ")):
+    def _matches(self, name: str, kinds: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield the kinds of name that match, in order of precedence, with the paths of the memories."""
+        for tables, prefix in ((self._live, ""), (self._archived, "archived ")):
             for kind in kinds:
-                if paths := getattr(tiers, kind).get(name):
-                    yield when + kind, paths
+                if paths := getattr(tables, kind).get(name):
+                    yield prefix + kind, paths
             if "/" in name:
                 ending = "/".join(name.rsplit("/", 2)[-2:])
-                paths = [path for path in tiers.ends.get(ending, ()) if _ends_with(path, name)]
+                paths = [path for path in tables.ends.get(ending, ()) if _ends_with(path, name)]
                 if paths:
-                    yield f"{when}ends", paths
+                    yield f"{prefix}ends", paths
 
 
-class _Tiers:
-    """Folded names of each kind, and the paths of the memories that have them."""
+class _NameTables:
+    """For each kind of name: the folded names, and the paths of the memories that have them."""
 
     def __init__(self) -> None:
         self.paths, self.ids, self.names, self.titles, self.aliases, self.ends = (Names() for _ in range(6))
 
 
-def leaves(target: str, origin: str) -> bool:
-    """Tell whether a link leads out of the vault."""
+def is_outside_vault(target: str, origin: str) -> bool:
+    """Return whether a link points outside of the vault."""
     place = posixpath.normpath(posixpath.join(origin.rpartition("/")[0], target.removeprefix("/")))
     return place == ".." or place.startswith("../")
 
@@ -110,33 +116,33 @@ def _ends_with(path: str, name: str) -> bool:
     return fold(path).removesuffix(".md").endswith(f"/{name}")
 
 
-def _nested(paths: Iterable[str]) -> Nest:
-    """For each directory above some memories, those that are the fewest steps down from it, and how many that are."""
-    nest: Nest = {}
+def _nearest_below(paths: Iterable[str]) -> NearestBelow:
+    """Return for each directory above some memories the nearest of them and how many levels down they are."""
+    nearest: NearestBelow = {}
     for path in paths:
         folder, steps = path, -1
         while folder:
             folder, steps = folder.rpartition("/")[0], steps + 1
-            least, found = nest.get(folder, (steps + 1, []))
+            least, found = nearest.get(folder, (steps + 1, []))
             if steps < least:
-                nest[folder] = steps, [path]
+                nearest[folder] = steps, [path]
             elif steps == least:
                 found.append(path)
-    return nest
+    return nearest
 
 
-def _nearest(nest: Nest, origin: str) -> list[str]:
-    """The memories whose directory is the fewest steps, up and down, from that of `origin`."""
-    best, near = float("inf"), dict[str, None]()
+def _nearest(nearest: NearestBelow, origin: str) -> list[str]:
+    """Return the memories whose directory is the fewest levels, up and down, from that of `origin`."""
+    best, found_paths = float("inf"), dict[str, None]()
     folder, up = origin, -1
     while folder:
         folder, up = folder.rpartition("/")[0], up + 1
-        down, found = nest.get(folder, (float("inf"), []))
+        down, found = nearest.get(folder, (float("inf"), []))
         if up + down < best:
-            best, near = up + down, dict.fromkeys(found)
+            best, found_paths = up + down, dict.fromkeys(found)
         elif found and up + down == best:
-            near |= dict.fromkeys(found)
-    return [*near]
+            found_paths |= dict.fromkeys(found)
+    return [*found_paths]
 
 
 def _aliases(memory: Memory) -> list[str]:

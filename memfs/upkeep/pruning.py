@@ -1,4 +1,4 @@
-"""Forgetting: the memories that have faded, and moving them to the archive. Nothing is deleted."""
+"""Find faded memories and move them to the archive. Nothing is deleted."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from memfs.vault.vault import Vault
 
 
 class MemoryRetention(NamedTuple):
-    """A memory of which little is left; `spared` says why it stays nevertheless, or is empty."""
+    """A memory with its retention and recalls; `spared` is the reason why `prune` keeps a faded memory, or empty."""
 
     memory: Memory
     retention: float
@@ -31,7 +31,7 @@ class MemoryRetention(NamedTuple):
 
 
 def retention_of(vault: Vault, memories: Iterable[Memory], *, now: datetime | None = None) -> list[MemoryRetention]:
-    """How much is left of each memory."""
+    """Return each memory with its retention."""
     rules, recalls, moment = (
         DecaySettings.from_settings(vault.settings),
         vault.usage.snapshot(),
@@ -39,19 +39,19 @@ def retention_of(vault: Vault, memories: Iterable[Memory], *, now: datetime | No
     )
     found = []
     for memory in memories:
-        known = recalls.get(memory.id, NEVER_RECALLED)
-        left = memory_retention(memory, moment, recalls=known.times, last=known.last, rules=rules)
-        found.append(MemoryRetention(memory, left, known))
+        recalled = recalls.get(memory.id, NEVER_RECALLED)
+        retention = memory_retention(memory, moment, recalls=recalled.times, last=recalled.last, rules=rules)
+        found.append(MemoryRetention(memory, retention, recalled))
     return found
 
 
 def faded(
     vault: Vault, namespace: str | None = None, *, below: float | None = None, now: datetime | None = None
 ) -> list[MemoryRetention]:
-    """The memories of which less than `below` is left (`prune_below` of the settings), the most faded first.
+    """Return the memories with a retention under `below` (default: the setting `prune_below`), the lowest first.
 
-    What a person must not lose silently is spared: files that memfs did not create, drafts, read-only files, and what
-    supersedes a memory that stays, which would be in force again.
+    Memories that a person must not lose silently are spared: files that memfs did not create, drafts, read-only files,
+    and a memory that supersedes one that stays, which would be in force again.
     """
     limit = DecaySettings.from_settings(vault.settings).prune_below if below is None else below
     if not 0 <= limit <= 1:
@@ -59,28 +59,28 @@ def faded(
     memories = vault.list()
     here = memories if namespace is None else vault.list(namespace)
     found = [one for one in retention_of(vault, here, now=now) if one.retention < limit]
-    told = [one._replace(spared=_reason(one.memory)) for one in found]
-    spared = _with_what_they_replaced(told, SupersessionChains(memories, now or system_clock()))
-    return sorted(spared, key=lambda one: (one.retention, one.memory.path))
+    checked = [one._replace(spared=_spared_reason(one.memory)) for one in found]
+    chains = SupersessionChains(memories, now or system_clock())
+    return sorted(_spare_superseding(checked, chains), key=lambda one: (one.retention, one.memory.path))
 
 
 def prune(vault: Vault, found: Iterable[MemoryRetention], *, now: datetime | None = None) -> list[Written | MemfsError]:
-    """Move memories to `archive/`, but for those that are spared, or that changed since; each has its own result.
+    """Move memories to `archive/`, except those that are spared or have changed since; return one result each.
 
-    Their header then says `pruned`, so that what is said again is remembered again.
+    Their header gets the key `pruned`, so that the same fact can be remembered again.
     """
-    going = [one.memory for one in found if not one.spared]
+    pruned = [one.memory for one in found if not one.spared]
     mark = {PRUNED_KEY: now or system_clock()}
-    marked = vault.update_many({"ref": memory.path, "seen": memory.stamp, **mark} for memory in going)
+    marked = vault.update_many({"ref": memory.path, "seen": memory.stamp, **mark} for memory in pruned)
     paths = [written.path for written in marked if isinstance(written, Written)]
     moved = vault.forget_many(paths)
-    stayed = [path for path, result in zip(paths, moved, strict=True) if isinstance(result, MemfsError)]
-    vault.update_many({"ref": path, PRUNED_KEY: None} for path in stayed)
+    failed = [path for path, result in zip(paths, moved, strict=True) if isinstance(result, MemfsError)]
+    vault.update_many({"ref": path, PRUNED_KEY: None} for path in failed)
     return [*moved, *(error for error in marked if isinstance(error, MemfsError))]
 
 
-def _reason(memory: Memory) -> str:
-    """Why a faded memory stays, as far as its own file tells."""
+def _spared_reason(memory: Memory) -> str:
+    """Return why a faded memory is spared, judged by its own file; empty if it is not."""
     if not is_id(memory.header.get("id"), "m") or is_conflict_copy(memory.path):
         return "a file that memfs did not create"
     if memory.header.get("read_only") is True:
@@ -88,14 +88,14 @@ def _reason(memory: Memory) -> str:
     return "a draft" if memory.header.status == "draft" else ""
 
 
-def _with_what_they_replaced(found: Sequence[MemoryRetention], lineage: SupersessionChains) -> list[MemoryRetention]:
-    """Spare what supersedes a memory that stays, and what supersedes that, and so on."""
-    told = {one.memory.path: one for one in found}
+def _spare_superseding(found: Sequence[MemoryRetention], chains: SupersessionChains) -> list[MemoryRetention]:
+    """Spare each memory that supersedes one that stays, and in turn those that supersede it."""
+    by_path = {one.memory.path: one for one in found}
     while True:
-        going = {path for path, one in told.items() if not one.spared}
-        kept = {path: sorted(lineage.replaced.get(path, set()) - going) for path in going}
-        bound = {path: stays[0] for path, stays in kept.items() if stays}
-        if not bound:
-            return list(told.values())
-        for path, stays in bound.items():
-            told[path] = told[path]._replace(spared=f"it supersedes {stays}, which stays")
+        pruned = {path for path, one in by_path.items() if not one.spared}
+        kept_targets = {path: sorted(chains.supersedes.get(path, set()) - pruned) for path in pruned}
+        newly_spared = {path: targets[0] for path, targets in kept_targets.items() if targets}
+        if not newly_spared:
+            return list(by_path.values())
+        for path, target in newly_spared.items():
+            by_path[path] = by_path[path]._replace(spared=f"it supersedes {target}, which stays")

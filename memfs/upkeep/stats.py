@@ -1,4 +1,4 @@
-"""Figures of a vault: what is in it, how much of it is left, and what agents were given."""
+"""Statistics of a vault: counts, retention, and recalls by agents."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from memfs.storage.recall_log import Ratio
 from memfs.upkeep.pruning import MemoryRetention, retention_of
 from memfs.vault.vault import Vault
 
-MOST = 5  # of the most recalled are named
+MAX_MOST_RECALLED = 5  # memories that are listed
 
 
 class RetentionBin(NamedTuple):
-    """How many memories have a retention from `low` up to, but not including, `high`."""
+    """The number of memories with a retention from `low` up to, but not including, `high`."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ class RetentionBin(NamedTuple):
 
 @dataclass(frozen=True)
 class Stats:
-    """What there is to know of a vault, or of a namespace in it."""
+    """The statistics of a vault, or of a namespace in it."""
 
     memories: int
     archived: int
@@ -39,7 +39,7 @@ class Stats:
     forgetting: DecaySettings
     pinned: int
     mean_retention: float
-    retention: Sequence[RetentionBin]  # pinned ones are in the last
+    retention: Sequence[RetentionBin]  # pinned memories are in the last bin
     most_recalled: Sequence[MemoryRetention]
     recalled: int  # memories
     recalls: int  # times
@@ -47,43 +47,45 @@ class Stats:
 
 
 def stats(vault: Vault, namespace: str | None = None, *, now: datetime | None = None) -> Stats:
-    """Count what is in a vault; nothing is written."""
+    """Return the statistics of a vault or a namespace; nothing is written."""
     memories = vault.list(namespace)
     archived = [memory for memory in vault.list(namespace, archived=True) if memory.path.startswith("archive/")]
     rules = DecaySettings.from_settings(vault.settings)
-    left = retention_of(vault, memories, now=now)
-    used = sorted((one for one in left if one.recalls.times), key=lambda one: (-one.recalls.times, -one.recalls.last))
+    retained = retention_of(vault, memories, now=now)
+    used = sorted(
+        (one for one in retained if one.recalls.times), key=lambda one: (-one.recalls.times, -one.recalls.last)
+    )
     depth = len(vault.namespace.segments if namespace is None else [part for part in namespace.split("/") if part])
     return Stats(
         memories=len(memories),
         archived=len(archived),
         size=sum(len(memory.data) for memory in (*memories, *archived)),
-        types=_counted([memory.header.type for memory in memories]),
-        statuses=_counted([memory.header.status for memory in memories]),
-        namespaces=_counted(["/" + "/".join(memory.path.split("/")[:-1][: depth + 1]) for memory in memories]),
+        types=_count([memory.header.type for memory in memories]),
+        statuses=_count([memory.header.status for memory in memories]),
+        namespaces=_count(["/" + "/".join(memory.path.split("/")[:-1][: depth + 1]) for memory in memories]),
         oldest=min(memories, key=lambda memory: memory.created, default=None),
         newest=max(memories, key=lambda memory: memory.updated, default=None),
         forgetting=rules,
         pinned=sum(memory.header.pinned for memory in memories),
-        mean_retention=sum(one.retention for one in left) / max(len(left), 1),
-        retention=_bins(left, rules.prune_below),
-        most_recalled=used[:MOST],
+        mean_retention=sum(one.retention for one in retained) / max(len(retained), 1),
+        retention=_retention_bins(retained, rules.prune_below),
+        most_recalled=used[:MAX_MOST_RECALLED],
         recalled=len(used),
         recalls=sum(one.recalls.times for one in used),
         searches=vault.usage.ratio(),
     )
 
 
-def _counted(texts: Sequence[str]) -> dict[str, int]:
-    """How often each text is there, the most frequent first."""
+def _count(texts: Sequence[str]) -> dict[str, int]:
+    """Return how often each text occurs, the most frequent first."""
     return dict(sorted(Counter(texts).items(), key=lambda item: (-item[1], item[0])))
 
 
-def _bins(left: Sequence[MemoryRetention], below: float) -> list[RetentionBin]:
-    """The retention of memories in quarters, and what `memfs prune` looks at by itself."""
+def _retention_bins(retained: Sequence[MemoryRetention], below: float) -> list[RetentionBin]:
+    """Return the retention of memories in quarters, with one more edge at the limit of `memfs prune`."""
     edges = sorted({0.0, below, 0.25, 0.5, 0.75, 1.0})
     bins = []
     for low, high in pairwise(edges):
-        inside = [one for one in left if low <= one.retention < high or (high == 1.0 and one.retention == 1.0)]
+        inside = [one for one in retained if low <= one.retention < high or (high == 1.0 and one.retention == 1.0)]
         bins.append(RetentionBin(low, high, len(inside)))
     return bins

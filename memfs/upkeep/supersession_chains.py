@@ -1,4 +1,4 @@
-"""Lineage: which memories supersede which, and so which of them are in force. Pure."""
+"""Which memories supersede which, and which are therefore in force. Pure."""
 
 import re
 from collections import defaultdict
@@ -12,47 +12,52 @@ _LINK = re.compile(r"\[\[([^\[\]|#]+)")
 
 
 class SupersessionChains:
-    """The memories of a vault, and how their `supersedes` relates them."""
+    """The `supersedes` relation between the memories of a vault at one moment."""
 
     def __init__(self, memories: Sequence[Memory], now: datetime) -> None:
         self._now = now
-        named: dict[str, set[str]] = defaultdict(set)
+        by_name: dict[str, set[str]] = defaultdict(set)
         for memory in memories:
             for name in names_of(memory):
-                named[name].add(memory.path)
-        self.replaced: dict[str, set[str]] = {}  # path -> the paths of what it supersedes
+                by_name[name].add(memory.path)
+        self.supersedes: dict[str, set[str]] = {}  # path -> the paths of the memories that it supersedes
         for memory in memories:
             if memory.header.supersedes and not is_withdrawn(memory, now):
-                targets = (named.get(target_of(link), set()) for link in memory.header.supersedes)
-                self.replaced[memory.path] = set().union(*targets) - {memory.path}
-        self.superseded = set().union(*self.replaced.values())
+                targets = (by_name.get(target_of(link), set()) for link in memory.header.supersedes)
+                self.supersedes[memory.path] = set().union(*targets) - {memory.path}
+        self.superseded = set().union(*self.supersedes.values())
 
     def is_in_force(self, memory: Memory) -> bool:
-        """Tell whether a memory is found by a search, and still said to be true."""
+        """Return whether searches find a memory by default and it is still valid."""
         until = memory.header.valid_until
         is_over = until is not None and until < self._now
         return not (is_over or is_withdrawn(memory, self._now) or memory.path in self.superseded)
 
 
 def superseded_since(memories: Sequence[Memory]) -> dict[str, datetime]:
-    """Since when memories are superseded: path -> the first moment of another one that names it, as a search has it."""
-    named: dict[str, set[tuple[datetime, str]]] = defaultdict(set)
+    """Return when memories were superseded: path -> the start of the first other memory that supersedes it.
+
+    Names are matched as in a search.
+    """
+    by_name: dict[str, set[tuple[datetime, str]]] = defaultdict(set)
     for memory in memories:
         if b"supersedes" in memory.data and memory.header.status != "deprecated":
             start = memory.header.valid_from or memory.created
             for link in memory.header.supersedes:
-                named[target_of(link)].add((start, memory.path))
-    first = {name: sorted(found)[:2] for name, found in named.items()}  # a memory does not supersede itself
+                by_name[target_of(link)].add((start, memory.path))
+    earliest = {
+        name: sorted(found)[:2] for name, found in by_name.items()
+    }  # two, as a memory does not supersede itself
     since = {}
-    for memory in memories if first else ():
-        found = [start for name in names_of(memory) for start, path in first.get(name, ()) if path != memory.path]
+    for memory in memories if earliest else ():
+        found = [start for name in names_of(memory) for start, path in earliest.get(name, ()) if path != memory.path]
         if found:
             since[memory.path] = min(found)
     return since
 
 
 def are_linked(one: Memory, other: Memory) -> bool:
-    """Tell whether one of two memories names the other in a link."""
+    """Return whether one of two memories links to the other."""
     return any(
         not names_of(target).isdisjoint({target_of(link) for link in _LINK.findall(source.text)})
         for source, target in ((one, other), (other, one))

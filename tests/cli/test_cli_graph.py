@@ -251,7 +251,7 @@ def test_check_shows_broken_and_ambiguous_links(memfs: Memfs, example: Path) -> 
     shown = memfs("check")
     assert shown.code == 1
     assert "notes/lost.md:3: [[people/nobody]]: no such memory\n" in shown.out
-    assert "notes/lost.md:4: [[summary]]: ambiguous, it may mean summaries/alice/s-2026-11-08/summary.md, " in shown.out
+    assert "notes/lost.md:4: [[summary]]: ambiguous, it matches summaries/alice/s-2026-11-08/summary.md, " in shown.out
     assert shown.out.endswith("3 problems in 46 memories, 2 of them in archive/\n")
     assert [problem["line"] for problem in memfs("check", "--json").value["problems"]] == [4, 3, 4]
     assert memfs("check", "/people").code == 0

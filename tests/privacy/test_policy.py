@@ -19,9 +19,9 @@ from support.secret_samples import ALL, EACH, PEM, SAMPLES, SPOKEN, body, hexes,
 from memfs import InMemoryStore, Vault, VaultMemoryConfig
 from memfs.errors import InvalidSetupError, SecretRefusedError, SettingsError
 from memfs.ids import new_id
-from memfs.privacy.detectors import Detector, Finding, found_by
+from memfs.privacy.detectors import Detector, Finding, find_all
 from memfs.privacy.pii_patterns import is_card, passes_luhn, passes_mod_97
-from memfs.privacy.policy import DEFAULTS, DETECTORS, Policy, is_secret, scan_text
+from memfs.privacy.policy import DEFAULT_ACTIONS, DETECTORS, Policy, is_secret, scan_text
 from memfs.privacy.secret_patterns import TOKENS
 from memfs.protocols import system_clock
 from memfs.vault.settings import KINDS, PERSONAL_KINDS, SECRET_KINDS, load
@@ -81,7 +81,7 @@ def test_a_password_goes_whole_however_it_is_written(text: str, cleaned: str) ->
 
 def test_there_are_samples_of_every_kind_of_secret() -> None:
     assert set(SAMPLES) == set(SECRET_KINDS)
-    assert {one.kind for one in DETECTORS} == {*PERSONAL_KINDS, *SECRET_KINDS} == set(DEFAULTS)
+    assert {one.kind for one in DETECTORS} == {*PERSONAL_KINDS, *SECRET_KINDS} == set(DEFAULT_ACTIONS)
 
 
 @pytest.mark.parametrize("start", [(kind, start) for kind, starts in TOKENS.items() for start in starts])
@@ -408,7 +408,7 @@ def test_a_detector_of_ones_own_is_asked_too() -> None:
 
 @pytest.mark.parametrize("kind", ["email", "secrets", "", None])
 def test_a_detector_of_ones_own_has_a_name_of_its_own(kind: Any) -> None:
-    with pytest.raises(InvalidSetupError, match="a detector has a name of its own"):
+    with pytest.raises(InvalidSetupError, match="a detector needs a new name"):
         Policy().with_detector(kind, lambda _: [])
 
 
@@ -533,18 +533,18 @@ def test_what_is_found_is_seen_at_first_look_also_as_json(text: str) -> None:
     assert all(one.line == text.count("\n", 0, one.start) + 1 for one in findings)
 
 
-BLIND = [Detector(one.kind, one.find) for one in DETECTORS]
+UNFILTERED = [Detector(one.kind, one.find) for one in DETECTORS]
 
 
 @given(st.lists(FRAGMENTS | st.text(max_size=8), max_size=12).map("".join))
 def test_a_text_without_a_sign_of_a_detector_holds_nothing_that_it_finds(text: str) -> None:
-    assert found_by(DETECTORS, text) == found_by(BLIND, text)
+    assert find_all(DETECTORS, text) == find_all(UNFILTERED, text)
 
 
 @pytest.mark.parametrize(("kind", "said", "secret"), ALL, ids=lambda value: value[:24])
 def test_a_secret_has_a_sign_of_its_detector(kind: str, said: str, secret: str) -> None:
     for text in (said, secret, json.dumps({"text": f"a\n{said}"}, ensure_ascii=False)):
-        assert found_by(DETECTORS, text) == found_by(BLIND, text)
+        assert find_all(DETECTORS, text) == find_all(UNFILTERED, text)
 
 
 @given(st.text(max_size=300))
@@ -572,7 +572,7 @@ def test_a_hostile_text_is_looked_at_in_linear_time(piece: str) -> None:
 
 
 def test_a_detector_without_a_sign_looks_at_every_text() -> None:
-    assert Detector("own", lambda _: []).is_blind
+    assert Detector("own", lambda _: []).is_unfiltered
     assert Policy().with_detector("own", lambda _: [(0, 1)]).may_find("x")
     assert not Policy().may_find("Please book the train to Zurich for Thursday.")
 

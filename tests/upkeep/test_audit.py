@@ -17,9 +17,9 @@ from memfs import Vault
 from memfs.cli.arguments import AUDIT_KINDS
 from memfs.cli.main import main
 from memfs.storage.recall_log import RecallLog
-from memfs.upkeep.audit import KINDS, LONGEST, Finding, audit
-from memfs.upkeep.contradictions import clashes, statements
-from memfs.upkeep.near_duplicates import LEAST, Text, twins
+from memfs.upkeep.audit import KINDS, MAX_AGENT_CHARS, Finding, audit
+from memfs.upkeep.contradictions import find_contradictions, statements
+from memfs.upkeep.near_duplicates import MIN_SHARED_WORDS, Text, find_near_duplicates
 
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 
@@ -29,12 +29,12 @@ def cut(text: str) -> tuple[str, ...]:
 
 
 def alike(*texts: str) -> bool:
-    return bool([*twins([Text(str(number), text, cut(text)) for number, text in enumerate(texts)])])
+    return bool([*find_near_duplicates([Text(str(number), text, cut(text)) for number, text in enumerate(texts)])])
 
 
 def clash(*texts: str) -> list[tuple[str, str] | None]:
     said = [one for number, text in enumerate(texts) for one in statements(str(number), text)]
-    return [found.values for found in clashes(said)]
+    return [found.values for found in find_contradictions(said)]
 
 
 def told(found: Iterable[Finding], kind: str) -> dict[str, str]:
@@ -92,22 +92,22 @@ def test_of_thousands_of_texts_none_that_is_alike_is_missed() -> None:
         Text(str(number), text, cut(text)) for number, text in enumerate([*made, *(f"{text} Yes." for text in made)])
     ]
 
-    found = {frozenset((one.name, one.of)) for one in twins(texts)}
+    found = {frozenset((one.name, one.original)) for one in find_near_duplicates(texts)}
     assert {name for pair in found for name in pair} >= {str(number) for number in range(400, 800)}
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12), max_size=12))
 def test_twins_share_their_words_and_only_one_of_each_is_told(bags: list[list[str]]) -> None:
     texts = [Text(str(number), " ".join(words), tuple(words)) for number, words in enumerate(bags)]
-    found = [*twins(texts)]
+    found = [*find_near_duplicates(texts)]
     words = {text.name: set(text.words) for text in texts}
 
     assert len({one.name for one in found}) == len(found)
-    assert not {one.name for one in found} & {one.of for one in found}
+    assert not {one.name for one in found} & {one.original for one in found}
     for one in found:
-        ours, theirs = words[one.name], words[one.of]
+        ours, theirs = words[one.name], words[one.original]
         assert len(ours & theirs) / len(ours | theirs) == pytest.approx(one.share)
-        assert one.share >= LEAST
+        assert one.share >= MIN_SHARED_WORDS
 
 
 # --- statements that contradict each other
@@ -159,7 +159,9 @@ def test_statements_that_may_both_be_true(one: str, other: str) -> None:
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_text_has_statements(one: str, other: str) -> None:
     for found in statements("x", one):
-        assert one[found.at :].replace("’", "'").startswith(found.words[0]) or found.words[0] in one.replace("’", "'")
+        assert one[found.offset :].replace("’", "'").startswith(found.words[0]) or found.words[0] in one.replace(
+            "’", "'"
+        )
     clash(one, other)
 
 
@@ -253,7 +255,7 @@ def test_two_memories_of_one_title_may_contradict_each_other(vault: Vault) -> No
     vault.create("other/c.md", "# Shopping list\n\nNothing.\n")
     vault.create("notes/d.md", "---\ntype: summary\n---\n\n# Shopping list\n\nA summary of both.\n")
 
-    assert told(audit(vault), "contradiction") == {"notes/a.md": "has the title of notes/b.md, which is newer"}
+    assert told(audit(vault), "contradiction") == {"notes/a.md": "has the same title as notes/b.md, which is newer"}
 
 
 def test_notes_and_tales_of_people_do_not_contradict_each_other(vault: Vault) -> None:
@@ -277,8 +279,8 @@ def test_what_is_over_or_has_faded_is_stale(vault: Vault) -> None:
 
     assert told(audit(vault, now=NOW), "stale") == {
         expired.path: "expired on 2026-09-30",
-        over.path: "was true until 2026-10-31, and is still found",
-        gone.path: "has faded: 0.0% is left",
+        over.path: "was valid until 2026-10-31, and searches still find it",
+        gone.path: "has faded to a retention of 0.0%",
     }
 
 
@@ -291,7 +293,7 @@ def test_what_no_agent_was_given_is_unused_once_that_can_be_told(vault: Vault) -
     assert told(audit(vault, now=NOW), "unused") == {}
     RecallLog(vault.root, lambda: NOW - timedelta(days=40)).searched([])
 
-    assert told(audit(vault, now=NOW), "unused") == {"memory-two.md": "no agent was given it in 40 days"}
+    assert told(audit(vault, now=NOW), "unused") == {"memory-two.md": "no agent has received it in 40 days"}
 
 
 def test_what_agents_are_given_only_the_beginning_of_is_too_long(vault: Vault) -> None:
@@ -303,9 +305,9 @@ def test_what_agents_are_given_only_the_beginning_of_is_too_long(vault: Vault) -
 
     assert found.keys() == {story.path, fact.path}
     size = len("\n".join(lines))
-    assert found[story.path].text == f"{size:,} characters, of which agents are given {LONGEST:,}, up to here"
+    assert found[story.path].text == f"{size:,} characters, of which agents receive {MAX_AGENT_CHARS:,}, up to here"
     shown = (vault.root / story.path).read_text().splitlines()[found[story.path].line - 1]
-    assert shown in vault.read(story.id).body[LONGEST - 40 : LONGEST + 40]
+    assert shown in vault.read(story.id).body[MAX_AGENT_CHARS - 40 : MAX_AGENT_CHARS + 40]
     assert found[fact.path].text == "about 20 statements in one fact"
 
 
@@ -316,8 +318,8 @@ def test_secrets_are_told_by_kind_and_line_and_never_shown(vault: Vault) -> None
 
     assert found[0].kind == "secret"
     assert (vault.root / old.path).read_text().splitlines()[found[0].line - 1] == "The password is Hunter2-x9Kq."
-    assert told(found, "secret")[old.path] == "holds what looks like: password"
-    assert "says otherwise than" in told(found, "contradiction")[old.path]
+    assert told(found, "secret")[old.path] == "looks like it contains: password"
+    assert "differs from" in told(found, "contradiction")[old.path]
     assert "Hunter" not in "".join(map(str, found))
 
 

@@ -122,7 +122,7 @@ def test_no_questions_are_no_figures(teas: Vault) -> None:
     [
         ("question: a\n", "1: the file is not a list"),
         ("- a\n", "1: an item is not a mapping of keys to values"),
-        ("", "1: no questions in it"),
+        ("", "1: contains no questions"),
         ("- question: a\n  expected: b\n- question: c\n  answer: d\n", "4: unknown key 'answer'; known keys: created,"),
         ("\n- question: a\n", "2: expected is missing"),
         ("- expected: a\n", "1: question is missing"),

@@ -435,7 +435,7 @@ def test_broken_and_ambiguous_links_are_problems_with_their_lines(vault: Vault) 
 
     assert [str(problem) for problem in graph.problems()] == [
         "from/here.md:2: [[nobody]]: no such memory",
-        "from/here.md:7: [[plan]]: ambiguous, it may mean a/plan.md, b/plan.md",
+        "from/here.md:7: [[plan]]: ambiguous, it matches a/plan.md, b/plan.md",
         "from/here.md:8: [[c/plan]]: no such memory",
     ]
     assert [problem.key for problem in graph.problems()] == ["owner", "follows", "mentions"]
@@ -447,7 +447,7 @@ def test_of_many_that_a_link_may_mean_some_are_named(vault: Vault) -> None:
     graph = write(vault, {f"{name}/plan.md": name for name in "abcdef"} | {"z/here.md": "[[plan]]"})
 
     (problem,) = graph.problems()
-    assert problem.reason == "[[plan]]: ambiguous, it may mean a/plan.md, b/plan.md, c/plan.md and 3 more"
+    assert problem.reason == "[[plan]]: ambiguous, it matches a/plan.md, b/plan.md, c/plan.md and 3 more"
 
 
 @pytest.mark.parametrize("link", ["../../outside", "../..", "../../vault/tea"])
@@ -456,7 +456,7 @@ def test_a_link_never_leaves_the_vault(vault: Vault, link: str) -> None:
     graph = write(vault, {"tea.md": "Tea.", "from/here.md": f"[[{link}]]"})
 
     (problem,) = graph.problems()
-    assert problem.reason == f"[[{link}]]: leads out of the vault"
+    assert problem.reason == f"[[{link}]]: points outside of the vault"
     assert graph.triples() == []
 
 

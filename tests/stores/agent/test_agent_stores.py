@@ -30,7 +30,7 @@ from memfs.errors import (
     ReadOnlyError,
     VaultNotFoundError,
 )
-from memfs.privacy.policy import DEFAULTS, Policy
+from memfs.privacy.policy import DEFAULT_ACTIONS, Policy
 from memfs.stores import AddMessagesContext, CuratedStore, Found, InMemoryStore, MemoryStore, VaultStore, curation_tools
 from memfs.stores.agent.header_metadata import metadata_to_header
 from memfs.stores.agent.protocol import has_method
@@ -115,7 +115,7 @@ class StoreContract:
     @pytest.fixture
     def lax(self, make: Make) -> Any:
         """Return a store without redaction, which also accepts texts that look like secrets."""
-        return make(redaction=Policy(dict.fromkeys(DEFAULTS, "off")))
+        return make(redaction=Policy(dict.fromkeys(DEFAULT_ACTIONS, "off")))
 
     def test_an_added_memory_is_found(self, store: Store) -> None:
         written = run(store.add("Bob is allergic to peanuts."))
