@@ -26,7 +26,7 @@ from support.searching import (
     wait_for,
     watched,
 )
-from torture.support import Crew, Log
+from torture.support import Log, WorkerPool
 
 from memfs import Vault
 from memfs.index.generations import Generation
@@ -39,8 +39,8 @@ NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
-def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    with Crew(tmp_path_factory.mktemp("crew")) as made:
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
+    with WorkerPool(tmp_path_factory.mktemp("crew")) as made:
         yield made
 
 
@@ -175,7 +175,7 @@ class Trial(NamedTuple):
     is_thorough: bool = False  # every file instead of one of each kind
 
 
-def damage_files(crew: Crew, folder: Path, trial: Trial) -> tuple[int, list[str]]:
+def damage_files(crew: WorkerPool, folder: Path, trial: Trial) -> tuple[int, list[str]]:
     """Damage state files one by one, in processes that may die. Return their number and the faults."""
     log, done, wrong = Log(folder / "log"), 0, []
     while True:
@@ -255,7 +255,7 @@ def memories(root: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
 @pytest.mark.parametrize("kind", [kind for kind in DAMAGES if kind not in RARE])
 def test_a_search_is_right_after_any_damage_to_a_state_file(
-    mount_tmpfs: Mount, crew: Crew, kind: str, is_open: bool
+    mount_tmpfs: Mount, crew: WorkerPool, kind: str, is_open: bool
 ) -> None:
     files, wrong = damage_files(crew, mount_tmpfs("size=64m"), Trial(kind, is_open))
 
@@ -265,7 +265,7 @@ def test_a_search_is_right_after_any_damage_to_a_state_file(
 
 @pytest.mark.parametrize("kind", ["emptied", "halved", "zeroed in place"])
 def test_a_process_that_follows_a_watcher_searches_right_after_any_damage_to_the_index(
-    mount_tmpfs: Mount, crew: Crew, kind: str
+    mount_tmpfs: Mount, crew: WorkerPool, kind: str
 ) -> None:
     assert damage_files(crew, mount_tmpfs("size=64m"), Trial(kind, is_open=True, is_told=True))[1] == []
 
@@ -358,7 +358,7 @@ def test_a_search_is_right_with_any_content_of_the_file_current(tmp_path: Path, 
     assert memories(root) == before
 
 
-def test_paths_in_the_journal_are_always_checked_against_the_files(tmp_path: Path, crew: Crew) -> None:
+def test_paths_in_the_journal_are_always_checked_against_the_files(tmp_path: Path, crew: WorkerPool) -> None:
     (tmp_path / "secret.md").write_text("Outside there is plutonium.")
     root = tmp_path / "vault"
     build(root)
@@ -523,7 +523,7 @@ def rebuild_forever(root: str) -> None:
             vault.sync()
 
 
-def kill_while_building(crew: Crew, root: Path, kills: int, longest: float) -> int:
+def kill_while_building(crew: WorkerPool, root: Path, kills: int, longest: float) -> int:
     """Kill processes that build the index. Return how often one left files behind."""
     chance, remains = random.Random(kills), 0
     for _ in range(kills):
@@ -549,7 +549,7 @@ def leftovers_in_the_index(root: Path) -> list[str]:
     return [name for name in names if name not in {"current", named}]
 
 
-def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: Crew) -> None:
+def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: WorkerPool) -> None:
     build(tmp_path / "vault", 300)
 
     kill_while_building(crew, tmp_path / "vault", KILLS, 0.3)
@@ -645,7 +645,7 @@ def test_a_search_goes_on_while_the_disk_is_full(mount_tmpfs: Mount, is_lost: bo
 
 def test_a_search_is_right_within_a_second_without_events(public_path: Path) -> None:
     build(public_path / "vault")
-    with Crew(public_path) as crew:
+    with WorkerPool(public_path) as crew:
         subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
         crew.start(search_without_events, str(public_path / "vault")).finish()
 
@@ -676,7 +676,7 @@ def search_without_events(path: str) -> None:
 
 def test_an_unreadable_memory_is_found_once_it_is_readable(public_path: Path) -> None:
     build(public_path / "vault")
-    with Crew(public_path) as crew:
+    with WorkerPool(public_path) as crew:
         subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
         crew.start(search_unreadable_files, str(public_path / "vault")).finish()
 

@@ -33,7 +33,7 @@ from support.searching import (
     watched,
     write,
 )
-from torture.support import Crew
+from torture.support import WorkerPool
 
 from memfs import Vault
 from memfs.after_fork import Mutex
@@ -48,8 +48,8 @@ NONE: tuple[str, ...] = ()
 
 
 @pytest.fixture(scope="module")
-def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    with Crew(tmp_path_factory.mktemp("crew")) as made:
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
+    with WorkerPool(tmp_path_factory.mktemp("crew")) as made:
         yield made
 
 
@@ -87,7 +87,7 @@ class Scene(NamedTuple):
 
     root: Path
     vault: Vault
-    crew: Crew
+    crew: WorkerPool
 
     def elsewhere(self, verb: str, *arguments: str) -> None:
         """Write in another process."""
@@ -286,7 +286,7 @@ CHANGES: dict[str, tuple[Callable[[Scene], object], Words]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_very_next_search_is_right_after_a_change(root: Path, crew: Crew, name: str) -> None:
+def test_the_very_next_search_is_right_after_a_change(root: Path, crew: WorkerPool, name: str) -> None:
     change, words = CHANGES[name]
     with searched(root, "marzipan") as vault:
         change(Scene(root, vault, crew))
@@ -297,7 +297,7 @@ def test_the_very_next_search_is_right_after_a_change(root: Path, crew: Crew, na
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_first_search_of_a_new_process_is_right_after_a_change(root: Path, crew: Crew, name: str) -> None:
+def test_the_first_search_of_a_new_process_is_right_after_a_change(root: Path, crew: WorkerPool, name: str) -> None:
     change, words = CHANGES[name]
     change(Scene(root, Vault(root), crew))
 
@@ -305,7 +305,7 @@ def test_the_first_search_of_a_new_process_is_right_after_a_change(root: Path, c
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_process_that_follows_a_watcher_searches_right_within_a_second(root: Path, crew: Crew, name: str) -> None:
+def test_a_follower_of_a_watcher_searches_right_within_a_second(root: Path, crew: WorkerPool, name: str) -> None:
     change, words = CHANGES[name]
     with Vault(root, watch=True) as watcher, searched(root, "marzipan") as vault:
         assert vault.status().notices == "watcher"
@@ -320,7 +320,7 @@ def test_a_process_that_follows_a_watcher_searches_right_within_a_second(root: P
 
 @pytest.mark.parametrize("name", ["written in place", "saved by rename", "a directory renamed", "deleted"])
 def test_a_vault_watched_by_another_process_is_searched_right_within_a_second(
-    root: Path, crew: Crew, name: str
+    root: Path, crew: WorkerPool, name: str
 ) -> None:
     change, words = CHANGES[name]
     with watched(crew, root), searched(root, "marzipan") as vault:
@@ -452,7 +452,7 @@ def test_a_vault_that_is_deleted_and_created_again_is_searched_and_watched(root:
         assert watcher.status().trouble == ""
 
 
-def test_concurrent_first_searches_are_right(tmp_path: Path, crew: Crew) -> None:
+def test_concurrent_first_searches_are_right(tmp_path: Path, crew: WorkerPool) -> None:
     for number in range(500):
         by_hand(tmp_path, f"many/{number % 7}/{number}.md", f"It is item{number}.")
     workers = [crew.start(find_and_add, str(tmp_path), number) for number in range(6)]
@@ -474,7 +474,7 @@ def find_and_add(root: str, number: int) -> None:
         assert f"own/the-own-of-{number}.md" in found(vault, "own")
 
 
-def test_processes_that_follow_a_watcher_find_every_edit_of_a_file(root: Path, crew: Crew) -> None:
+def test_processes_that_follow_a_watcher_find_every_edit_of_a_file(root: Path, crew: WorkerPool) -> None:
     with watched(crew, root), searched(root) as vault:
         for number in range(6):
             assert vault.status().notices == "watcher"
@@ -499,7 +499,7 @@ def test_a_search_between_two_edits_is_right_every_time(root: Path) -> None:
         assert_right(vault, {})
 
 
-def test_a_memory_that_is_rewritten_constantly_is_found(root: Path, crew: Crew) -> None:
+def test_a_memory_that_is_rewritten_constantly_is_found(root: Path, crew: WorkerPool) -> None:
     writer = crew.start(rewrite, str(root))
     with searched(root) as vault:
         wait_for(lambda: is_found(vault, "fidget"))
@@ -694,7 +694,7 @@ def test_a_vault_that_is_replaced_during_a_background_scan_is_searched(root: Pat
         assert mistakes(vault, {"nougat": ["top.md"], "marzipan": NONE, "luthier": NONE}) == []
 
 
-def test_a_search_is_right_while_the_watcher_is_suspended(root: Path, crew: Crew) -> None:
+def test_a_search_is_right_while_the_watcher_is_suspended(root: Path, crew: WorkerPool) -> None:
     with watched(crew, root) as watcher, searched(root) as vault:
         assert vault.status().notices == "watcher"
         watcher.signal(signal.SIGSTOP)
@@ -709,7 +709,7 @@ def test_a_search_is_right_while_the_watcher_is_suspended(root: Path, crew: Crew
         assert_soon_right(vault, {"halva": NONE, "goes": ["top.md"]})
 
 
-def test_a_search_is_right_after_the_watcher_is_killed(root: Path, crew: Crew) -> None:
+def test_a_search_is_right_after_the_watcher_is_killed(root: Path, crew: WorkerPool) -> None:
     with watched(crew, root) as watcher, searched(root) as vault:
         watcher.kill()
         assert watcher.ended(WATCH_SECONDS)
@@ -745,7 +745,7 @@ def test_a_watcher_without_a_writable_journal_is_not_relied_on(root: Path) -> No
         assert_soon_right(vault, {"halva": NONE, "nougat": ["top.md"]})
 
 
-def test_a_second_watcher_takes_over(root: Path, crew: Crew) -> None:
+def test_a_second_watcher_takes_over(root: Path, crew: WorkerPool) -> None:
     with watched(crew, root) as first, Vault(root, watch=True), searched(root) as vault:
         first.kill()
         assert first.ended(WATCH_SECONDS)
@@ -811,7 +811,7 @@ def test_acknowledged_writes_are_found_at_once(tmp_path: Path, scenario: WriteSc
         assert_right(vault, {"w0x0": ["own/0/w0x0-is-the-word-of-a-note-that-nobody-else-writes.md"]})
 
 
-def test_a_process_that_removes_finds_the_writes_of_others(root: Path, crew: Crew) -> None:
+def test_a_process_that_removes_finds_the_writes_of_others(root: Path, crew: WorkerPool) -> None:
     with watched(crew, root), searched(root) as vault, Vault(root) as other:
         for number in range(5):
             added = other.add(f"Here is a kiwi{number}.", "/facts")
@@ -821,7 +821,7 @@ def test_a_process_that_removes_finds_the_writes_of_others(root: Path, crew: Cre
 
 
 def test_a_memory_that_was_gone_for_a_moment_unseen_by_the_watcher_is_found(
-    root: Path, crew: Crew, tmp_path: Path
+    root: Path, crew: WorkerPool, tmp_path: Path
 ) -> None:
     by_hand(root, "trip/zurich.md", "The night train leaves at nine.")
     with Vault(root) as first:
@@ -857,7 +857,7 @@ def test_an_edit_while_a_watcher_publishes_is_found_by_a_later_process(root: Pat
             assert found(vault, "nougat") == {"top.md"}
 
 
-def test_unpublished_changes_of_another_process_are_found_by_a_later_process(root: Path, crew: Crew) -> None:
+def test_unpublished_changes_of_another_process_are_found_by_a_later_process(root: Path, crew: WorkerPool) -> None:
     with searched(root) as vault, watched(crew, root):
         added = Vault(root).add("A kiwi.", "/facts")
         assert found(vault, "kiwi") == {added.path}
@@ -944,7 +944,7 @@ TOLD: dict[str, tuple[Callable[[Scene], object], list[Change]]] = {
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_a_subscriber_gets_each_change_once_within_a_second(root: Path, crew: Crew, name: str) -> None:
+def test_a_subscriber_gets_each_change_once_within_a_second(root: Path, crew: WorkerPool, name: str) -> None:
     change, expected = TOLD[name]
     received = RecordedChanges()
     with Vault(root, watch=True) as vault:
@@ -1023,7 +1023,7 @@ def test_changes_that_another_process_publishes_between_scan_and_publication_are
         received.soon(*map(created, paths), created("late.md"))
 
 
-def test_a_vault_without_a_watcher_notifies_subscribers_when_it_is_searched(root: Path, crew: Crew) -> None:
+def test_a_vault_without_a_watcher_notifies_subscribers_when_it_is_searched(root: Path, crew: WorkerPool) -> None:
     received = RecordedChanges()
     with searched(root) as vault:
         vault.subscribe(received)
@@ -1282,7 +1282,7 @@ def in_a_fork(job: Callable[[], object], meanwhile: Callable[[], object] = lambd
 
 
 def test_a_process_that_follows_a_watcher_misses_no_change_though_the_journal_restarts_each_time(
-    root: Path, crew: Crew
+    root: Path, crew: WorkerPool
 ) -> None:
     with watched(crew, root) as watcher, searched(root) as vault, Vault(root) as other:
         assert vault.status().notices == "watcher"

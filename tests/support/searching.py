@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from torture.support import Crew, Log, Worker
+from torture.support import Log, Worker, WorkerPool
 
 from memfs import MemfsError, Vault
 
@@ -87,7 +87,7 @@ def searched(root: Path, *words: str) -> Vault:
 
 
 @contextmanager
-def watched(crew: Crew, root: Path) -> Iterator[Worker]:
+def watched(crew: WorkerPool, root: Path) -> Iterator[Worker]:
     """Watch a vault in another process."""
     worker = crew.start(watch, str(root))
     wait_for(lambda: Vault(root).status().watcher)
@@ -137,7 +137,7 @@ def read_your_writes(folder: Path, scenario: WriteScenario) -> tuple[int, list[s
     with Vault.init(root) as vault:
         vault.add("It is here from the beginning.", "/first")
         vault.sync()
-    with Crew(folder) as crew, watched(crew, root) if scenario.watched else nullcontext():
+    with WorkerPool(folder) as crew, watched(crew, root) if scenario.watched else nullcontext():
         publisher = crew.start(publish, str(root), str(stop)) if scenario.publishing else None
         writers = [
             crew.start(add_and_find, str(root), path, number, scenario.writes, scenario.namespaces)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, cast
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from torture.support import Crew, history
+from torture.support import WorkerPool, history
 
 from memfs import MemfsError, Vault
 from memfs.data_types import Written
@@ -173,7 +173,7 @@ class Other:
 
     _number = count()
 
-    def __init__(self, crew: Crew, root: Path, *, watch: bool, plant: str) -> None:
+    def __init__(self, crew: WorkerPool, root: Path, *, watch: bool, plant: str) -> None:
         self.is_watching = watch
         address = f"memfs-walk-{os.getpid()}-{next(self._number)}"
         with socket.socket(socket.AF_UNIX) as door:
@@ -242,7 +242,7 @@ class Write(NamedTuple):
 class Walk(RuleBasedStateMachine):
     """One vault in a git repository, the processes that use it, and a model of its content."""
 
-    def __init__(self, crew: Crew, tally: Tally, plant: str = "") -> None:
+    def __init__(self, crew: WorkerPool, tally: Tally, plant: str = "") -> None:
         super().__init__()
         self._crew, self._tally, self._plant = crew, tally, plant
         self._folder = Path(tempfile.mkdtemp(prefix="memfs-walk-"))
@@ -763,5 +763,5 @@ def walk(folder: Path, sequences: int, steps: int, *, tally: Tally, start: int =
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    with Crew(folder) as crew:
+    with WorkerPool(folder) as crew:
         run_state_machine_as_test(cast(Any, seed(start)(lambda: Walk(crew, tally, plant))), settings=chosen)

@@ -1,5 +1,5 @@
-"""Promises under kill -9, editors, git, full disks and power cuts.
+"""Tests of the guarantees under kill -9, editors, git, full disks and power cuts.
 
-Each promise is one function with a scale. The small scale runs with every test; the full one is marked
-`torture`, runs by `make torture` and prints its figures as `promise | figure`.
+Each guarantee is one function with a scale. The small scale runs with every test; the full scale is marked
+`torture`, is run by `make torture` and prints its figures as `guarantee | figure`.
 """

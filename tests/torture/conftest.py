@@ -1,4 +1,4 @@
-"""Full-scale tests stay out unless `-m torture` asks for them; what does not hold then is noted beside the figures."""
+"""Deselect full-scale tests unless `-m torture` is given, and record failures beside the figures."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ if sys.platform != "linux":
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what is marked `torture`, unless an expression given with -m speaks of it."""
+    """Deselect tests marked `torture`, unless the expression of -m contains the word."""
     if "torture" in str(config.getoption("markexpr")):
         return
     full = [item for item in items if item.get_closest_marker("torture")]
@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note which file ran, and what failed in it."""
+    """Record which file ran, and the failures in it."""
     path, _, name = report.nodeid.partition("::")
     if report.failed:
         lines = getattr(getattr(report.longrepr, "reprcrash", None), "message", report.longreprtext).splitlines()

@@ -1,6 +1,6 @@
-"""Figures: taken by tests, noted as they come, and written into docs/reliability.md when a run is over.
+"""Figures that tests record during a run, and the tables of docs/reliability.md that a run updates.
 
-A row of the page belongs to the test file that took it; a run of some files replaces their rows alone.
+A row of the page belongs to the test file that measured it; a run of some files replaces only their rows.
 """
 
 import json
@@ -13,145 +13,150 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-NOTED = "MEMFS_FIGURES"  # names the file that a run notes its figures in
+FIGURES_VARIABLE = "MEMFS_FIGURES"  # environment variable: the file that a run records its figures in
 BROKEN = "DOES NOT HOLD"
-PROMISES = (  # as the page has them, one after the other
+GUARANTEES = (  # in the order of the page
     BROKEN,
     "an acknowledged write is never lost",
     "no lost update",
-    "nobody is blocked",
+    "no process is blocked",
     "power loss",
     "a person's save is never lost",
     "never torn",
-    "a search is right at once",
+    "a search is up to date",
     "the index is a cache",
     "disk full, read-only, unreadable",
     "hostile files",
     "hostile names",
-    "nothing outside is touched",
+    "nothing outside the vault is touched",
     "any question is a valid query",
-    "every text comes back exactly",
-    "a read dirties nothing",
+    "every text is read back exactly",
+    "reading changes nothing",
     "small diffs",
-    "watching heals",
+    "outside changes are noticed",
     "git never loses a memory",
     "nothing is lost between vaults",
     "stored text is data",
-    "forget means it",
-    "a secret stays one",
-    "a clock may jump",
+    "forget and remove are complete",
+    "secrets stay secret",
+    "clock jumps are harmless",
     "nothing left behind",
     "idle costs nothing",
     "any sequence of steps",
 )
-PEERS = "beside others"  # the promise of figures that stand in a table of their own
+COMPARISON = "comparison"  # the guarantee of figures that have a table of their own
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "reliability.md"
-HEADS = {"figures": ("promise", "figure", "test", "measured"), PEERS: ("what", "whom", "figure", "measured")}
+COLUMNS = {
+    "figures": ("guarantee", "figure", "test", "measured"),
+    COMPARISON: ("task", "program", "figure", "measured"),
+}
 
 
 class Row(NamedTuple):
-    """A line of a table: the promise and its case, what was measured, the test file, and when."""
+    """One row of a table: the guarantee and its case, the figure, the test file, and the date and commit."""
 
-    promise: str
+    guarantee: str
     figure: str
     test: str
     measured: str = ""
 
     @property
     def head(self) -> str:
-        return self.promise.partition(":")[0]
+        return self.guarantee.partition(":")[0]
 
 
-def figure(promise: str, text: str) -> None:
-    """Print a figure and note it for the page. A promise may name a case: `no lost update: 8 processes`."""
-    assert promise.partition(":")[0] in {*PROMISES, PEERS}, f"{promise!r} is no promise of the page"
-    print(f"\n{promise} | {text}")
-    note(Row(promise, text, current()))
+def figure(guarantee: str, text: str) -> None:
+    """Print a figure and record it for the page. A guarantee may name a case: `no lost update: 8 processes`."""
+    assert guarantee.partition(":")[0] in {*GUARANTEES, COMPARISON}, f"{guarantee!r} is not a guarantee of the page"
+    print(f"\n{guarantee} | {text}")
+    note(Row(guarantee, text, current_test_file()))
 
 
 def note(row: Row) -> None:
-    """Append a row to the file of this run, if there is one: a run that is killed has noted what it took."""
-    if NOTED in os.environ:
-        with open(os.environ[NOTED], "a", encoding="utf-8") as file:
+    """Append a row to the file of this run, if there is one; the rows of a killed run are kept."""
+    if FIGURES_VARIABLE in os.environ:
+        with open(os.environ[FIGURES_VARIABLE], "a", encoding="utf-8") as file:
             print(json.dumps(row), file=file)
 
 
-def current() -> str:
-    """The name of the test file that runs."""
+def current_test_file() -> str:
+    """Return the name of the running test file."""
     return Path(os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]).name
 
 
-def noted(file: Path) -> list[Row]:
-    """What a run has noted, with the day and the commit."""
+def read_figures(file: Path) -> list[Row]:
+    """Return the rows that a run recorded, with the day and the commit."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     when = f"{datetime.now(UTC):%Y-%m-%d} {_commit()}"
     return [Row(*map(_cell, json.loads(line)))._replace(measured=when) for line in lines]
 
 
 def _cell(text: str) -> str:
-    """A text that fits into a table."""
+    """Return a text that fits into one cell of a table."""
     return re.sub(r"\s+", " ", text.replace("|", "/")).strip()
 
 
 # --- the page
 
 
-def updated(page: str, rows: Sequence[Row], files: Iterable[str], where: str) -> str:
-    """The page with new rows in the place of all rows of some test files."""
+def update_page(page: str, rows: Sequence[Row], files: Iterable[str], where: str) -> str:
+    """Return the page with all rows of some test files replaced by new ones."""
     ran = set(files)
-    for name, head in HEADS.items():
+    for name, columns in COLUMNS.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, _, rest = page.partition(begin)
         old, _, after = rest.partition(end)
         kept = [row for row in _rows(old, name) if row.test not in ran]
-        mine = [row for row in rows if (row.head == PEERS) == (name == PEERS)]
-        lines = [head, ("---",) * len(head), *(_cells(row, name) for row in sorted([*kept, *mine], key=_place))]
+        new = [row for row in rows if (row.head == COMPARISON) == (name == COMPARISON)]
+        lines = [columns, ("---",) * len(columns), *(_cells(row, name) for row in sorted([*kept, *new], key=_sort_key))]
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        said = f"Last run: {where}.\n\n" if name != PEERS else ""
-        page = f"{before}{begin}{said}{table}\n{end}{after}"
+        last_run = f"Last run: {where}.\n\n" if name != COMPARISON else ""
+        page = f"{before}{begin}{last_run}{table}\n{end}{after}"
     return page
 
 
 def _rows(table: str, name: str) -> list[Row]:
-    """The rows of a table of the page."""
+    """Return the rows of a table of the page."""
     lines = [line.strip().strip("|").split(" | ") for line in table.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line] for line in lines[2:]]
-    if name == PEERS:
-        return [Row(f"{PEERS}: {what}: {whom}", text, "test_peers.py", when) for what, whom, text, when in cells]
-    return [Row(promise, text, test.strip("`"), when) for promise, text, test, when in cells]
+    if name == COMPARISON:
+        return [
+            Row(f"{COMPARISON}: {task}: {program}", text, "test_peers.py", when) for task, program, text, when in cells
+        ]
+    return [Row(guarantee, text, test.strip("`"), when) for guarantee, text, test, when in cells]
 
 
 def _cells(row: Row, name: str) -> tuple[str, ...]:
-    if name == PEERS:
-        _, what, whom = row.promise.split(": ")
-        return what, whom, row.figure, row.measured
-    return row.promise, row.figure, f"`{row.test}`", row.measured
+    if name == COMPARISON:
+        _, task, program = row.guarantee.split(": ")
+        return task, program, row.figure, row.measured
+    return row.guarantee, row.figure, f"`{row.test}`", row.measured
 
 
-def _place(row: Row) -> tuple[int, str]:
-    """Promises as they are listed; what stands beside others by what was done."""
-    is_ours = row.head in PROMISES
-    return (PROMISES.index(row.head), "") if is_ours else (len(PROMISES), row.promise.split(": ")[1])
+def _sort_key(row: Row) -> tuple[int, str]:
+    """Order by the list of guarantees, and rows of the comparison by their task."""
+    is_guarantee = row.head in GUARANTEES
+    return (GUARANTEES.index(row.head), "") if is_guarantee else (len(GUARANTEES), row.guarantee.split(": ")[1])
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows for a terminal."""
-    ordered = sorted(rows, key=_place)
-    width = max((len(row.promise) for row in ordered), default=0)
-    return "\n".join(f"{row.promise.ljust(width)}  {row.figure}" for row in ordered)
+    """Return the rows as text for a terminal."""
+    ordered = sorted(rows, key=_sort_key)
+    width = max((len(row.guarantee) for row in ordered), default=0)
+    return "\n".join(f"{row.guarantee.ljust(width)}  {row.figure}" for row in ordered)
 
 
 def machine(folder: Path) -> str:
-    """Where a run happens."""
+    """Describe the machine and the file system of a run."""
     mounts = [line.split()[:3] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
-    kind = max((len(place), kind) for _, place, kind in mounts if folder.is_relative_to(place))[1]
+    kind = max((len(mount), kind) for _, mount, kind in mounts if folder.is_relative_to(mount))[1]
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{platform.system()} {platform.release().partition('-')[0]}, {kind}, {os.cpu_count()} cores, {python}"
 
 
 def _commit() -> str:
-    """The commit, with a mark where memfs differs from it."""
+    """Return the commit, followed by + if memfs has uncommitted changes."""
     return _git("rev-parse", "--short", "HEAD") + "+" * bool(_git("status", "--porcelain", "--", "memfs"))
 
 

@@ -1,4 +1,4 @@
-"""The same jobs for memfs and for others: run by the environment of each, so it imports nothing but the one it is for.
+"""The same jobs for memfs and other programs. Each program's own environment runs it, so it imports only that program.
 
 `python peer_side.py PEER ROOT JOB [ARGUMENT...]`. Each adapter uses the documented calls of its program.
 """
@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-FILES = {  # where the memory that a job is about lies below the root
+FILES = {  # path, below the root, of the memory that the jobs use
     "memfs": "log.md",
     "strands-agents": "memory/notes/log.md",
     "markdown-vault-mcp": "log.md",
@@ -23,8 +23,8 @@ FILES = {  # where the memory that a job is about lies below the root
 LINES = 333_334  # of nine bytes: 3 MB
 
 
-def sealed(token: str) -> str:
-    """A line that proves itself whole."""
+def checksummed(token: str) -> str:
+    """Return a line with a checksum of its token."""
     return f"token {token} {hashlib.blake2b(token.encode(), digest_size=4).hexdigest()}"
 
 
@@ -54,7 +54,7 @@ class Memfs:
         self._vault.sync()
         self._vault.search("tea")
 
-    def ask(self, question: str) -> None:
+    def search(self, question: str) -> None:
         self._vault.search(question)
 
 
@@ -72,12 +72,12 @@ class Strands:
     def add_large(self, number: int) -> None:
         asyncio.run(self._store.add(f"# Large {number}\n{large(number)}"))
 
-    def ask(self, question: str) -> None:
+    def search(self, question: str) -> None:
         asyncio.run(self._store.search(question))
 
 
 class MarkdownVault:
-    """The library behind the server: `writer.append`, `write` with the etag that was read, `edit`; `reader.search`."""
+    """The library of the server: `writer.append`, `write` with the etag that was read, `edit`; `reader.search`."""
 
     def __init__(self, root: Path) -> None:
         vault = import_module("markdown_vault_mcp.vault")
@@ -105,7 +105,7 @@ class MarkdownVault:
     def index(self) -> None:
         self._vault.reader.search("tea")
 
-    def ask(self, question: str) -> None:
+    def search(self, question: str) -> None:
         self._vault.reader.search(question)
 
 
@@ -147,16 +147,16 @@ PEERS: dict[str, Callable[[Path], Any]] = {
 
 
 def append(peer: Any, number: str, lines: str, log: str) -> None:
-    """Say that this process is ready, wait for a line, and append a share of lines."""
-    _say("ready")
+    """Report that this process is ready, wait for a line, and append a share of lines."""
+    _print("ready")
     sys.stdin.readline()
     for line in range(int(lines)):
         _append(peer, f"{number}-{line}", log)
 
 
 def update(peer: Any, stop: str, log: str) -> None:
-    """Append lines until told to stop."""
-    _say("ready")
+    """Append lines until the file `stop` exists."""
+    _print("ready")
     number = 0
     while not os.path.exists(stop):
         number += 1
@@ -164,9 +164,9 @@ def update(peer: Any, stop: str, log: str) -> None:
 
 
 def write(peer: Any, start: str, log: str) -> None:
-    """Write large memories, new ones and one over and over, until killed."""
+    """Write large memories, new ones and the same one repeatedly, until killed."""
     number = int(start)
-    _say("ready")
+    _print("ready")
     while True:
         number += 1
         peer.add_large(number)
@@ -176,18 +176,18 @@ def write(peer: Any, start: str, log: str) -> None:
             _note(log, done=number)
 
 
-def ask(peer: Any, file: str) -> None:
-    """Ask every question of a file; say how many raised, and what."""
+def search(peer: Any, file: str) -> None:
+    """Search for every question of a file; print how many raised each error, and the slowest time."""
     raised: dict[str, int] = {}
     slowest = 0.0
     for question in json.loads(Path(file).read_text(encoding="utf-8")):
         began = time.monotonic()
         try:
-            peer.ask(question)
+            peer.search(question)
         except Exception as error:
             raised[type(error).__name__] = raised.get(type(error).__name__, 0) + 1
         slowest = max(slowest, time.monotonic() - began)
-    _say(json.dumps({"raised": raised, "slowest": slowest}))
+    _print(json.dumps({"raised": raised, "slowest": slowest}))
 
 
 def call(peer: Any, method: str) -> None:
@@ -196,10 +196,10 @@ def call(peer: Any, method: str) -> None:
 
 
 def _append(peer: Any, token: str, log: str) -> None:
-    """Append a line and note what came of it; a refusal is one too."""
+    """Append a line and record the result, or the refusal."""
     began = time.monotonic()
     try:
-        peer.append(sealed(token))
+        peer.append(checksummed(token))
     except Exception as error:
         _note(log, kind="refused", token=token, error=f"{type(error).__name__}: {error}"[:200])
     else:
@@ -212,12 +212,18 @@ def _note(log: str, **event: Any) -> None:
     os.close(fd)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)
 
 
-JOBS: dict[str, Callable[..., None]] = {"append": append, "update": update, "write": write, "ask": ask, "call": call}
+JOBS: dict[str, Callable[..., None]] = {
+    "append": append,
+    "update": update,
+    "write": write,
+    "search": search,
+    "call": call,
+}
 
 if __name__ == "__main__":
     JOBS[sys.argv[3]](PEERS[sys.argv[1]](Path(sys.argv[2])), *sys.argv[4:])
-    os._exit(0)  # a program's own threads have nothing left to do
+    os._exit(0)  # do not wait for the program's threads

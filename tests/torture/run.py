@@ -1,6 +1,6 @@
-"""`make torture`: the promises at full scale, or those of the test files that are named, and the page of their figures.
+"""Run `make torture`: all test files, or the named ones, at full scale; write the figures into docs/reliability.md.
 
-Whatever becomes of the tests, no process, mount, loop device or file of theirs is left when this ends.
+Whatever the tests do, none of their processes, mounts, loop devices or files remain when the run ends.
 """
 
 import os
@@ -18,30 +18,32 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 from torture import figures  # noqa: E402
 
-MARK = "MEMFS_TORTURE"  # in the environment of every process of a run
-PATIENCE = 60  # seconds that a run has to come to an end once it is interrupted
+MARK = "MEMFS_TORTURE"  # environment variable of every process of a run
+SHUTDOWN_SECONDS = 60  # for pytest to end after an interrupt
 
 
 def main(names: Sequence[str]) -> int:
-    """Run, print the table, update the page; the exit code of pytest."""
+    """Run the tests, print the table, update the page; return the exit code of pytest."""
     here, began = Path(__file__).parent, time.monotonic()
     files = [str(here / f"test_{name}.py") for name in names] or [str(here)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would pytest
-    with _folder() as folder:
-        noted = folder / "figures"
-        code = _pytest([*files, "--durations=12"], folder, {figures.NOTED: str(noted)})
-        rows = [row for row in figures.noted(noted) if row.promise]
-        ran = {row.test for row in figures.noted(noted)}
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # background jobs of a shell ignore SIGINT, and pytest would inherit that
+    with _run_directory() as folder:
+        recorded = folder / "figures"
+        code = _pytest([*files, "--durations=12"], folder, {figures.FIGURES_VARIABLE: str(recorded)})
+        rows = [row for row in figures.read_figures(recorded) if row.guarantee]
+        ran = {row.test for row in figures.read_figures(recorded)}
         print(f"\n{figures.table(rows)}\n\n{(time.monotonic() - began) / 60:.1f} minutes")
         if code in {0, 1}:
             page = figures.PAGE.read_text(encoding="utf-8")
-            figures.PAGE.write_text(figures.updated(page, rows, ran, figures.machine(folder)), encoding="utf-8")
+            figures.PAGE.write_text(figures.update_page(page, rows, ran, figures.machine(folder)), encoding="utf-8")
     return code
 
 
 def _pytest(arguments: Sequence[str], folder: Path, settings: dict[str, str]) -> int:
-    """Run pytest with its temporary files in a folder; an interrupted run has time to clear up, and then none."""
+    """Run pytest with its temporary files in a directory; kill it SHUTDOWN_SECONDS after an interrupt."""
     env = {**os.environ, **settings, MARK: folder.name, "TMPDIR": str(folder)}
     command = [sys.executable, "-m", "pytest", "-m", "torture", "-s", "-p", "no:cacheprovider", *arguments]
     with subprocess.Popen(command, cwd=figures.REPOSITORY, env=env) as process:
@@ -50,16 +52,16 @@ def _pytest(arguments: Sequence[str], folder: Path, settings: dict[str, str]) ->
         except BaseException:
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-                process.wait(PATIENCE)
+                process.wait(SHUTDOWN_SECONDS)
             process.kill()
             raise
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
-    """A directory for a run, of which nothing is left: neither processes nor mounts nor files."""
+def _run_directory() -> Iterator[Path]:
+    """Yield a directory for a run; afterwards remove its processes, mounts and files."""
     folder = Path(tempfile.mkdtemp(prefix="memfs-torture-"))
-    folder.chmod(0o755)  # some tests are another user
+    folder.chmod(0o755)  # some tests run as another user
     try:
         yield folder
     finally:
@@ -68,11 +70,11 @@ def _folder() -> Iterator[Path]:
         _unmount(folder)
         shutil.rmtree(folder, ignore_errors=True)
         signal.signal(signal.SIGINT, before)
-        print("nothing is left" if not folder.exists() else f"{folder} could not be removed", file=sys.stderr)
+        print("everything was removed" if not folder.exists() else f"{folder} could not be removed", file=sys.stderr)
 
 
 def _end_processes(name: str) -> None:
-    """Kill what carries the mark of this run."""
+    """Kill the processes whose environment carries the mark of this run."""
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
             if entry.name.isdigit() and f"{MARK}={name}".encode() in (entry / "environ").read_bytes().split(b"\0"):
@@ -80,7 +82,7 @@ def _end_processes(name: str) -> None:
 
 
 def _unmount(folder: Path) -> None:
-    """Unmount what is mounted below a folder, and detach what is a loop device of a file there."""
+    """Unmount everything below a directory, and detach the loop devices of its files."""
     mounts = [line.split()[1] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
     for place in sorted((place for place in mounts if Path(place).is_relative_to(folder)), reverse=True):
         subprocess.run(["umount", "-l", place], check=False)

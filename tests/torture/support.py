@@ -1,4 +1,4 @@
-"""Real processes that can be killed, logs that survive it, and checksummed lines."""
+"""Processes that can be killed, logs that survive a kill, and lines with checksums."""
 
 import ctypes
 import hashlib
@@ -21,31 +21,31 @@ from typing import Any, NoReturn, Self
 
 from memfs import Vault
 
-LIMIT = 30.0  # seconds within which anybody must come to an end
+TIMEOUT_SECONDS = 30.0  # within which every process must end
 Event = dict[str, Any]
 
 
 # --- checksummed lines
 
 
-def sealed(token: str) -> str:
-    """A line that proves itself whole."""
-    return f"token {token} {_seal(token)}"
+def checksummed(token: str) -> str:
+    """Return a line with a checksum of its token."""
+    return f"token {token} {_checksum(token)}"
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of all sealed lines, in order; AssertionError if a line is torn."""
+    """Return the tokens of all checksummed lines, in order; AssertionError if a line is torn."""
     found = []
     for line in text.splitlines():
         if "token" in line:
             match = re.fullmatch(r"token (\S+) (\w{8})", line)
             assert match is not None, f"torn line {line!r}"
-            assert match[2] == _seal(match[1]), f"torn line {line!r}"
+            assert match[2] == _checksum(match[1]), f"torn line {line!r}"
             found.append(match[1])
     return found
 
 
-def _seal(token: str) -> str:
+def _checksum(token: str) -> str:
     return hashlib.blake2b(token.encode(), digest_size=4).hexdigest()
 
 
@@ -53,7 +53,7 @@ def _seal(token: str) -> str:
 
 
 class Log:
-    """Events of many processes in one file: each is in it, whole, as soon as `note` returns."""
+    """One file of events from many processes; an event is in it as a whole line when `note` returns."""
 
     def __init__(self, path: str | Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -65,7 +65,7 @@ class Log:
         os.write(self._fd, json.dumps({"time": time.monotonic(), **event}).encode() + b"\n")
 
     def new(self) -> list[Event]:
-        """The events since the last call."""
+        """Return the events since the last call."""
         data = self._rest
         while more := os.pread(self._fd, 1 << 20, self._at):
             self._at += len(more)
@@ -87,7 +87,7 @@ class Worker:
             self.fd = os.pidfd_open(pid)
 
     def kill(self) -> None:
-        """kill -9"""
+        """Send SIGKILL."""
         if self.fd >= 0:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.fd, signal.SIGKILL)
@@ -97,11 +97,11 @@ class Worker:
         signal.pidfd_send_signal(self.fd, number)
 
     def ended(self, limit: float = 0.0) -> bool:
-        """Wait until the process is gone; False after the limit."""
+        """Wait until the process has ended; return False after the limit."""
         return self.fd < 0 or bool(select.select([self.fd], [], [], limit)[0])
 
-    def finish(self, limit: float = LIMIT) -> None:
-        """Wait for the function's return; AssertionError with its traceback if it raised, or took too long."""
+    def finish(self, limit: float = TIMEOUT_SECONDS) -> None:
+        """Wait until the function returns; raise AssertionError with its traceback if it raised or took too long."""
         assert self.ended(limit), f"process {self.pid} is blocked"
         report = self._report.read_text(encoding="utf-8") if self._report.exists() else "died"
         assert report == "done", report
@@ -109,13 +109,13 @@ class Worker:
     def close(self) -> None:
         self.kill()
         if self.fd >= 0:
-            self.ended(LIMIT)
+            self.ended(TIMEOUT_SECONDS)
             os.close(self.fd)
             self.fd = -1
 
 
-class Crew:
-    """Processes forked from a small server that has everything imported: a start costs milliseconds."""
+class WorkerPool:
+    """Processes forked from a small server that has imported everything, so that a start takes milliseconds."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "crew"
@@ -131,7 +131,7 @@ class Crew:
         )
 
     def start(self, job: Callable[..., None], *arguments: Any) -> Worker:
-        """Run a function of a module, with arguments that JSON can hold, in a process of its own."""
+        """Run a function of a module, with JSON arguments, in a new process."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         report = self._folder / str(next(self._number))
@@ -148,11 +148,11 @@ class Crew:
     ) -> None:
         for worker in self._workers:
             worker.close()
-        self._server.communicate(timeout=LIMIT)
+        self._server.communicate(timeout=TIMEOUT_SECONDS)
 
 
 def serve() -> None:
-    """The server: fork a process for each line of standard input, answer with its number."""
+    """Fork one process per line of standard input, and print its pid."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         module, name, arguments, report = json.loads(line)
@@ -177,7 +177,7 @@ def _work(job: Callable[..., None], arguments: list[Any], report: str) -> NoRetu
 
 
 class Barrier:
-    """A start that processes wait for: each says that it is ready, then blocks until all are let go."""
+    """A common start: each process reports that it is ready, then blocks until all are released."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "barrier")
@@ -186,29 +186,29 @@ class Barrier:
         self._ready = os.open(f"{self.path}-ready", os.O_RDWR)
 
     def release(self, number: int) -> None:
-        """Let `number` processes go, once they all are ready."""
+        """Release `number` processes once all of them are ready."""
         self.ready(number)
         self.go(number)
 
     def ready(self, number: int) -> None:
-        """Wait until `number` processes wait."""
-        self._hear(number, "get ready")
+        """Wait until `number` processes are ready."""
+        self._read_bytes(number, "get ready")
 
     def go(self, number: int) -> None:
-        """Let them go, and wait until they did."""
+        """Release the processes, and wait until they continue."""
         fd = os.open(f"{self.path}-go", os.O_RDWR)
         os.write(fd, b"." * number)
-        self._hear(number, "start")
+        self._read_bytes(number, "start")
         os.close(fd)
 
-    def _hear(self, number: int, what: str) -> None:
+    def _read_bytes(self, number: int, step: str) -> None:
         for _ in range(number):
-            assert select.select([self._ready], [], [], LIMIT)[0], f"a process did not {what}"
+            assert select.select([self._ready], [], [], TIMEOUT_SECONDS)[0], f"a process did not {step}"
             os.read(self._ready, 1)
 
     @staticmethod
     def wait(path: str) -> None:
-        """Called by the processes."""
+        """Report that the calling process is ready, and block until it is released."""
         ready = os.open(f"{path}-ready", os.O_WRONLY)
         go = os.open(f"{path}-go", os.O_RDWR)
         os.write(ready, b".")
@@ -218,51 +218,51 @@ class Barrier:
         os.close(go)
 
 
-# --- looking at a vault
+# --- contents of a vault
 
 
 def everything(vault: Vault) -> Iterator[tuple[str, str]]:
-    """Path and text of every memory, of those in archive/ too."""
+    """Yield path and text of every memory, including those in archive/."""
     for memory in vault.list(archived=True):
         yield memory.path, memory.text
 
 
 def history(root: Path) -> bytes:
-    """The raw bytes of all kept versions, however they are laid out."""
+    """Return the raw bytes of all kept versions, in any layout."""
     places = (root / ".memfs" / "history", root / ".git" / "memfs")
     return b"\n".join(path.read_bytes() for place in places for path in sorted(place.rglob("*")) if path.is_file())
 
 
-def left_behind(root: Path) -> list[str]:
-    """Temporary files of memfs that are still there."""
+def temporary_files_left(root: Path) -> list[str]:
+    """Return the paths of the temporary files of memfs that still exist."""
     state = root / ".memfs"
-    rooms = [entry for room in ("tmp", "late") if (state / room).exists() for entry in (state / room).rglob("*")]
-    return sorted(str(path.relative_to(root)) for path in {*rooms, *root.rglob("*.part")})
+    entries = [path for name in ("tmp", "late") if (state / name).exists() for path in (state / name).rglob("*")]
+    return sorted(str(path.relative_to(root)) for path in {*entries, *root.rglob("*.part")})
 
 
-def swept(root: Path) -> None:
-    """Open the vault, write once, close; AssertionError if a temporary file is there afterwards."""
+def assert_cleaned_up(root: Path) -> None:
+    """Open the vault, write once, close; raise AssertionError if a temporary file remains."""
     with Vault(root) as vault:
         vault.remove(vault.add("The next start.", "/next-start").path)
-    assert left_behind(root) == []
+    assert temporary_files_left(root) == []
 
 
 @contextmanager
 def mounted(*arguments: str, at: Path) -> Iterator[None]:
-    """Mount something for a while, which takes root."""
+    """Mount a file system for the block; needs root."""
     at.mkdir(exist_ok=True)
     done = subprocess.run(["mount", *arguments, str(at)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"mounting takes root: {done.stderr.strip()}"
+    assert done.returncode == 0, f"mounting needs root: {done.stderr.strip()}"
     try:
         yield
     except BaseException:
-        subprocess.run(["umount", "-l", str(at)], check=True)  # what failed may still hold it
+        subprocess.run(["umount", "-l", str(at)], check=True)  # the failed block may still hold it
         raise
     subprocess.run(["umount", str(at)], check=True)
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Swap two names in one step."""
+    """Exchange two names atomically."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2):
         raise OSError(ctypes.get_errno(), "renameat2")

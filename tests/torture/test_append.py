@@ -8,19 +8,19 @@ import pytest
 from memfs import MemfsError, Vault
 
 from .figures import figure
-from .support import Barrier, Crew, Log, sealed, tokens
+from .support import Barrier, Log, WorkerPool, checksummed, tokens
 
 SMALL, FULL = 120, 1_000
 
 
 @pytest.mark.parametrize("processes", [2, 4, 8])
 @pytest.mark.parametrize("lines", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-def test_every_append_of_several_processes_is_there_once(tmp_path: Path, lines: int, processes: int) -> None:
-    """All lines are there once and in the order of their process; nobody is refused; nobody starves."""
+def test_concurrent_appends_are_all_kept_once(tmp_path: Path, lines: int, processes: int) -> None:
+    """All lines exist once, in the order of their process; no append is refused; no process starves."""
     root, log = tmp_path / "vault", Log(tmp_path / "log")
     with Vault.init(root) as vault:
         ref = vault.add("The log.", "/shared").path
-    with Crew(tmp_path) as crew:
+    with WorkerPool(tmp_path) as crew:
         barrier = Barrier(tmp_path)
         share = lines // processes
         jobs = [
@@ -36,28 +36,28 @@ def test_every_append_of_several_processes_is_there_once(tmp_path: Path, lines: 
     assert [event["error"] for event in events if "error" in event] == []
     assert len(found) == len(set(found)) == share * processes
     for number in range(processes):
-        mine = [token for token in found if token.startswith(f"{number}-")]
-        assert mine == [f"{number}-{line}" for line in range(share)]
+        own = [token for token in found if token.startswith(f"{number}-")]
+        assert own == [f"{number}-{line}" for line in range(share)]
     taken = [event["seconds"] for event in events if "seconds" in event]
     ratio = max(taken) / min(taken)
     figure(
         f"no lost update: {processes} processes",
-        f"{len(found)} of {share * processes} appends there, 0 rejected, 0 doubled, slowest {ratio:.2f}x the fastest "
-        f"({max(taken) / share * 1e3:.1f} ms an append)",
+        f"{len(found)} of {share * processes} appends kept, 0 rejected, 0 doubled, slowest {ratio:.2f}x the fastest "
+        f"({max(taken) / share * 1e3:.1f} ms per append)",
     )
     if lines == FULL:
         assert ratio <= 3
 
 
 def append_lines(root: str, ref: str, number: int, lines: int, barrier: str, path: str) -> None:
-    """One process's share, timed from the common start."""
+    """Append one process's share of lines, timed from the common start."""
     log, vault = Log(path), Vault(root)
     vault.read(ref)
     Barrier.wait(barrier)
     start = time.monotonic()
     for line in range(lines):
         try:
-            vault.append(ref, sealed(f"{number}-{line}"))
+            vault.append(ref, checksummed(f"{number}-{line}"))
         except MemfsError as error:
             log.note(error=repr(error))
     log.note(seconds=time.monotonic() - start)

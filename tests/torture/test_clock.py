@@ -1,4 +1,4 @@
-"""A clock may jump: the time of day goes back and forth by hours and years, and so do the times of files."""
+"""Clock jumps are harmless: the wall clock and file times jump back and forth by hours and years."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from support.searching import found
 from memfs import Vault
 
 from .figures import figure
-from .support import LIMIT, Crew, Log
+from .support import TIMEOUT_SECONDS, Log, WorkerPool
 
 SMALL, FULL = 60, 1_500
 WRITERS = 2
@@ -23,17 +23,20 @@ START = 1_800_000_000
 
 
 @pytest.mark.parametrize("steps", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-def test_nothing_depends_on_a_clock_that_goes_forward(tmp_path: Path, steps: int) -> None:
-    """Each process has a time of its own that jumps before every step; files get times of the past and the future."""
+def test_clock_jumps_in_both_directions_are_harmless(tmp_path: Path, steps: int) -> None:
+    """Each process has its own clock, which jumps before every step; files get past and future times."""
     root, path = tmp_path / "vault", str(tmp_path / "log")
     Vault.init(root).close()
-    with Crew(tmp_path) as crew:
-        writers = [crew.start(live, str(root), number, steps // WRITERS, path) for number in range(WRITERS)]
+    with WorkerPool(tmp_path) as crew:
+        writers = [
+            crew.start(write_while_the_clock_jumps, str(root), number, steps // WRITERS, path)
+            for number in range(WRITERS)
+        ]
         for writer in writers:
-            writer.finish(LIMIT + steps)
+            writer.finish(TIMEOUT_SECONDS + steps)
 
     events = Log(path).new()
-    expected = {event["path"]: event["text"] for event in events if event["kind"] == "there"}
+    expected = {event["path"]: event["text"] for event in events if event["kind"] == "present"}
     gone = {event["path"] for event in events if event["kind"] == "gone"}
     assert [event["wrong"] for event in events if event["kind"] == "wrong"] == []
     with Vault(root) as vault:
@@ -41,26 +44,26 @@ def test_nothing_depends_on_a_clock_that_goes_forward(tmp_path: Path, steps: int
         assert gone.isdisjoint(expected)
         assert vault.check() == []
         assert vault.doctor() == []
-    jumps, looks = (sum(event["kind"] == kind for event in events) for kind in ("jump", "look"))
+    jumps, searches = (sum(event["kind"] == kind for event in events) for kind in ("jump", "search"))
     figure(
-        "a clock may jump",
-        f"{jumps} jumps of up to 20 years back and forth in {WRITERS} processes, times of files alike: "
-        f"{len(expected)} memories as they were written, {looks} searches right, versions in the order of writing",
+        "clock jumps are harmless",
+        f"{jumps} jumps of up to 20 years back and forth in {WRITERS} processes, of file times too: "
+        f"{len(expected)} memories exactly as written, {searches} searches right, versions in the order of writing",
     )
 
 
-def live(root: str, number: int, steps: int, path: str) -> None:
-    """Write, edit by hand, search and look at versions, while the time of this process jumps."""
-    log, pick, clock = Log(path), random.Random(number), _Clock()
+def write_while_the_clock_jumps(root: str, number: int, steps: int, path: str) -> None:
+    """Write, edit by hand, search and compare versions, while the clock of this process jumps."""
+    log, rng, clock = Log(path), random.Random(number), _Clock()
     time.time, time.time_ns = clock.time, clock.time_ns
     texts: dict[str, list[str]] = {}  # path -> every version
     words = count()
     with Vault(root, clock=clock.now) as vault:
         for step in range(steps):
-            clock.jump(pick)
+            clock.jump(rng)
             log.note(kind="jump")
-            word, verb = f"word{number}x{next(words)}x", pick.choice(["add", "append", "update", "hand", "remove"])
-            ref = pick.choice(sorted(texts)) if texts and verb != "add" else ""
+            word, verb = f"word{number}x{next(words)}x", rng.choice(["add", "append", "update", "hand", "remove"])
+            ref = rng.choice(sorted(texts)) if texts and verb != "add" else ""
             if not ref:
                 ref = vault.add(f"There is {word}.", f"/n{number}", title=word).path
                 texts[ref] = [f"There is {word}."]
@@ -71,7 +74,7 @@ def live(root: str, number: int, steps: int, path: str) -> None:
                 vault.update(ref, body=f"Now {word}.")
                 texts[ref].append(f"Now {word}.")
             elif verb == "hand":
-                _by_hand(Path(root, ref), texts[ref][-1], f"Hand {word}.", clock.time())
+                _save_by_hand(Path(root, ref), texts[ref][-1], f"Hand {word}.", clock.time())
                 texts[ref].append(f"Hand {word}.")
             elif len(texts) > 5:
                 vault.remove(ref)
@@ -79,15 +82,15 @@ def live(root: str, number: int, steps: int, path: str) -> None:
                 log.note(kind="gone", path=ref)
                 continue
             wrong = _mistakes(vault, ref, texts[ref], {word: [ref] if word in texts[ref][-1] else []}, step)
-            log.note(kind="look")
+            log.note(kind="search")
             if wrong:
                 log.note(kind="wrong", wrong=f"{verb} {ref}: {wrong}")
         for ref, versions in texts.items():
-            log.note(kind="there", path=ref, text=versions[-1])
+            log.note(kind="present", path=ref, text=versions[-1])
 
 
 class _Clock:
-    """A time of day that jumps."""
+    """A wall clock that jumps."""
 
     def __init__(self) -> None:
         self._monotonic, self._shift = time.monotonic, float(START)
@@ -101,25 +104,25 @@ class _Clock:
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.time(), UTC)
 
-    def jump(self, pick: random.Random) -> None:
-        """Go some way back or forth, and never out of this century."""
-        self._shift += pick.choice(JUMPS) * pick.choice([-1, 1])
+    def jump(self, rng: random.Random) -> None:
+        """Jump back or forth, at most 20 years back and 40 forward from START."""
+        self._shift += rng.choice(JUMPS) * rng.choice([-1, 1])
         self._shift = min(max(self._shift, START - 20 * YEAR), START + 40 * YEAR)
 
 
-def _by_hand(file: Path, old: str, new: str, moment: float) -> None:
-    """An editor saves, and the file has a time of its machine."""
+def _save_by_hand(file: Path, old: str, new: str, moment: float) -> None:
+    """Save as an editor does, with a modification time from the jumping clock."""
     text = file.read_bytes().decode().replace(old, new)
     file.write_text(text, encoding="utf-8", newline="")
     os.utime(file, (moment, moment))
 
 
 def _mistakes(vault: Vault, ref: str, versions: list[str], words: dict[str, list[str]], step: int) -> list[str]:
-    """What is wrong about a memory after a step: its text, what finds it, and now and then its versions."""
-    wrong = [] if vault.read(ref).body == versions[-1] else ["the text is another one"]
+    """Return the faults of a memory after a step: its text, the searches for it and, every ten steps, its versions."""
+    wrong = [] if vault.read(ref).body == versions[-1] else ["the text differs"]
     for word, paths in words.items():
         if [hit.memory.path for hit in vault.search(word)] != paths:
-            wrong.append(f"{word} is not found rightly")
+            wrong.append(f"{word} has wrong hits")
     if step % 10 == 0:
         place = f"/{ref.partition('/')[0]}"
         if found(vault, "", place) != {memory.path for memory in vault.list(place)}:
@@ -132,7 +135,7 @@ def _mistakes(vault: Vault, ref: str, versions: list[str], words: dict[str, list
 
 
 def _body(vault: Vault, ref: str, code: str) -> str:
-    """The body of a kept version."""
+    """Return the body of a kept version."""
     with vault._files.opened() as root:
         version = next(version for version in vault.versions(ref) if version.hash == code)
         data = vault._files.versions.read(root, ref, version)

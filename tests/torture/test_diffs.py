@@ -1,4 +1,7 @@
-"""Small diffs at full scale: one key of a hand-made header; small in tests/format/test_frontmatter_properties.py."""
+"""Small diffs at full scale: one key of a hand-made header.
+
+The small scale is in tests/format/test_frontmatter_properties.py.
+"""
 
 import random
 from collections import Counter
@@ -20,19 +23,19 @@ EDITS, FILES = 30_000, 2_000
 pytestmark = pytest.mark.torture
 
 
-def test_an_edit_touches_the_lines_of_its_key_alone() -> None:
-    """Headers with comments, quotes, block and flow lists, odd keys and line ends; any key, any value."""
+def test_an_edit_changes_only_the_lines_of_its_key() -> None:
+    """Headers with comments, quotes, block and flow lists, odd keys and line endings; any key, any value."""
     outcomes = Counter(edit_random_sample(random.Random(seed)) for seed in range(100_000, 100_000 + EDITS))
 
     assert outcomes["refused"] < 0.01 * EDITS
     figure(
         "small diffs: any key of a hand-made header",
-        f"{EDITS} edits, judged line by line: no line of another key, no comment, quote or line end changed; "
-        f"{outcomes['refused']} refused as it could not be proved",
+        f"{EDITS} edits, compared line by line: no line of another key, no comment, quote or line ending changed; "
+        f"{outcomes['refused']} refused because the result could not be proved",
     )
 
 
-def test_one_key_is_one_line_of_git_diff(tmp_path: Path, git: Git) -> None:
+def test_a_change_of_one_key_is_one_line_of_git_diff(tmp_path: Path, git: Git) -> None:
     root, paths = tmp_path / "vault", [f"n{number % 20}/{number}.md" for number in range(FILES)]
     for number, path in enumerate(paths):
         sample = random_sample(random.Random(number))
@@ -42,10 +45,10 @@ def test_one_key_is_one_line_of_git_diff(tmp_path: Path, git: Git) -> None:
     git(root, "config", "core.autocrlf", "false")
     _commit(root, git)
     with Vault(root) as vault:
-        refused = _updated(vault, paths, {"reviewed": "yes"})
+        refused = _update_all(vault, paths, {"reviewed": "yes"})
         added = _diff(root, git)
         _commit(root, git)
-        _updated(vault, [path for path in paths if path not in refused], {"reviewed": "no"})
+        _update_all(vault, [path for path in paths if path not in refused], {"reviewed": "no"})
         changed = _diff(root, git)
 
     assert set(added) == {("1", "0")}
@@ -58,8 +61,8 @@ def test_one_key_is_one_line_of_git_diff(tmp_path: Path, git: Git) -> None:
     )
 
 
-def _updated(vault: Vault, paths: list[str], keys: Mapping[str, Any]) -> set[str]:
-    """Set keys of all; those that refused it."""
+def _update_all(vault: Vault, paths: list[str], keys: Mapping[str, Any]) -> set[str]:
+    """Set keys of all paths; return the paths that were refused."""
     refused = set()
     for path in paths:
         try:
@@ -75,5 +78,5 @@ def _commit(root: Path, git: Git) -> None:
 
 
 def _diff(root: Path, git: Git) -> Counter[tuple[str, ...]]:
-    """Lines that came and went, of each changed file."""
+    """Return the numbers of added and removed lines of each changed file."""
     return Counter(tuple(line.split("\t")[:2]) for line in git(root, "diff", "--numstat").splitlines())

@@ -1,4 +1,4 @@
-"""Forget means it: what is forgotten lies in the archive alone, what is removed nowhere."""
+"""Forget and remove are complete: a forgotten memory is only in the archive, a removed one nowhere."""
 
 import subprocess
 from pathlib import Path
@@ -8,15 +8,15 @@ import pytest
 from memfs import Vault
 
 from .figures import figure
-from .support import LIMIT, Crew
+from .support import TIMEOUT_SECONDS, WorkerPool
 
 SMALL, FULL = 10, 400
 
 
 @pytest.mark.parametrize("in_git", [True, False], ids=["git", "plain"])
 @pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-def test_no_word_of_a_removed_memory_is_left(tmp_path: Path, memories: int, in_git: bool) -> None:
-    """Memories with several versions, known to an index, moved about; some are kept, some forgotten, some removed."""
+def test_no_word_of_a_removed_memory_remains(tmp_path: Path, memories: int, in_git: bool) -> None:
+    """Memories have several versions, are indexed, and some are moved; a third each is kept, forgotten and removed."""
     root = tmp_path / "vault"
     if in_git:
         subprocess.run(["git", "init", "-q", str(root)], check=True)
@@ -30,8 +30,8 @@ def test_no_word_of_a_removed_memory_is_left(tmp_path: Path, memories: int, in_g
             if number % 4 == 0:
                 vault.move(name, "/moved")
         vault.sync()
-        with Crew(tmp_path) as crew:
-            crew.start(search, str(root), memories).finish(LIMIT)
+        with WorkerPool(tmp_path) as crew:
+            crew.start(search, str(root), memories).finish(TIMEOUT_SECONDS)
         for number, name in enumerate(ids):
             if number % 3 == 1:
                 vault.forget(name)
@@ -43,9 +43,9 @@ def test_no_word_of_a_removed_memory_is_left(tmp_path: Path, memories: int, in_g
             archived = {hit.memory.path for hit in vault.search(f"version1x{number}x", include=["archived"])}
             assert len(archived) == (number % 3 != 2)
 
-    left = {"kept": set[str](), "forgotten": set[str](), "removed": set[str]()}
+    remaining = {"kept": set[str](), "forgotten": set[str](), "removed": set[str]()}
     for file in sorted(path for path in root.rglob("*") if path.is_file()):
-        data, place = file.read_bytes(), _place(file.relative_to(root).parts)
+        data, part = file.read_bytes(), _part(file.relative_to(root).parts)
         for number in range(memories):
             words = (
                 f"version0x{number}x",
@@ -55,13 +55,14 @@ def test_no_word_of_a_removed_memory_is_left(tmp_path: Path, memories: int, in_g
                 f"source{number}x",
             )
             if any(word.encode() in data for word in words) or f"titled{number}x" in file.name:
-                left[("kept", "forgotten", "removed")[number % 3]].add(place)
-    assert left["removed"] == set()
-    assert left["forgotten"] <= {"archive", "versions", "index"}
+                remaining[("kept", "forgotten", "removed")[number % 3]].add(part)
+    assert remaining["removed"] == set()
+    assert remaining["forgotten"] <= {"archive", "versions", "index"}
     figure(
-        f"forget means it: {'git' if in_git else 'plain'} vault",
-        f"{memories} memories of 3 versions, indexed, some moved: a third removed, its words in no file of the vault, "
-        f"index, journal or versions; a third forgotten: out of the search, its words in {_and(left['forgotten'])}",
+        f"forget and remove are complete: {'git' if in_git else 'plain'} vault",
+        f"{memories} memories of 3 versions, indexed, some moved: a third removed: its words are in no file of the "
+        f"vault, index, journal or versions; a third forgotten: not found by a search, its "
+        f"words are in {_and(remaining['forgotten'])}",
     )
 
 
@@ -69,8 +70,8 @@ def _text(number: int, version: int) -> str:
     return f"A secret: version{version}x{number}x."
 
 
-def _place(parts: tuple[str, ...]) -> str:
-    """What a file of a vault belongs to."""
+def _part(parts: tuple[str, ...]) -> str:
+    """Return the part of the vault that a file belongs to."""
     if parts[0] == "archive":
         return "archive"
     if parts[:2] in {(".git", "memfs"), (".memfs", "history")}:
@@ -78,11 +79,11 @@ def _place(parts: tuple[str, ...]) -> str:
     return parts[1] if parts[0] == ".memfs" else parts[0]
 
 
-def _and(places: set[str]) -> str:
-    return " and ".join(sorted(places))
+def _and(parts: set[str]) -> str:
+    return " and ".join(sorted(parts))
 
 
 def search(root: str, memories: int) -> None:
-    """Another process that knows all of them."""
+    """Search in another process, which then has all memories in its index."""
     with Vault(root, watch=True) as vault:
         assert len(vault.search("secret", limit=1000)) == memories

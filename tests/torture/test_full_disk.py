@@ -1,4 +1,4 @@
-"""A full disk: writers run into it, room is made, they go on."""
+"""A full disk: writes are refused, space is freed, writers continue."""
 
 from pathlib import Path
 
@@ -8,7 +8,17 @@ from memfs import Vault
 from memfs.errors import NoSpaceError
 
 from .figures import figure
-from .support import Barrier, Crew, Event, Log, left_behind, mounted, sealed, swept, tokens
+from .support import (
+    Barrier,
+    Event,
+    Log,
+    WorkerPool,
+    assert_cleaned_up,
+    checksummed,
+    mounted,
+    temporary_files_left,
+    tokens,
+)
 
 SMALL, FULL = 1, 12
 SIZE, BALLAST = 3 << 20, 3 << 19
@@ -17,7 +27,7 @@ WRITERS, REFUSALS, AFTERWARDS = 4, 4, 20
 
 @pytest.mark.parametrize("rounds", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
 def test_nothing_acknowledged_is_lost_on_a_full_disk(tmp_path: Path, rounds: int) -> None:
-    """What was acknowledged is there, what was refused is not, and writing goes on once there is room."""
+    """Acknowledged writes exist, refused ones do not, and writing continues once there is space."""
     events: list[Event] = []
     for number in range(rounds):
         place = tmp_path / str(number)
@@ -28,8 +38,8 @@ def test_nothing_acknowledged_is_lost_on_a_full_disk(tmp_path: Path, rounds: int
     refused = sum(event["event"] == "refused" for event in events)
     figure(
         "disk full, read-only, unreadable: a full disk",
-        f"{rounds} disks of 3 MB filled by {WRITERS} processes: {done} acknowledged, 0 lost; {refused} refused, 0 of "
-        "them there; all went on by themselves",
+        f"{rounds} disks of 3 MB filled by {WRITERS} processes: {done} acknowledged, 0 lost; {refused} refused, 0 "
+        "of them stored; all writers continued without help",
     )
 
 
@@ -38,10 +48,11 @@ def _fill(place: Path, root: Path) -> list[Event]:
     with Vault.init(root) as vault:
         ref = vault.add("Shared.", "/shared").path
     (root / ".ballast").write_bytes(bytes(BALLAST))
-    with Crew(place) as crew:
+    with WorkerPool(place) as crew:
         barrier = Barrier(place)
         writers = [
-            crew.start(write_on, str(root), ref, number, str(place / "log"), barrier.path) for number in range(WRITERS)
+            crew.start(write_until_full_and_after, str(root), ref, number, str(place / "log"), barrier.path)
+            for number in range(WRITERS)
         ]
         barrier.ready(WRITERS)
         assert len(Vault(root).list()) > 1
@@ -57,14 +68,14 @@ def _fill(place: Path, root: Path) -> list[Event]:
     refused = {event["token"] for event in events if event["event"] == "refused"}
     assert len(found) == len(set(found))
     assert done - set(found) == set()
-    assert refused & set(found) == set(), "refused, and there"
-    swept(root)
-    assert left_behind(root) == []
+    assert refused & set(found) == set(), "refused, but stored"
+    assert_cleaned_up(root)
+    assert temporary_files_left(root) == []
     return events
 
 
-def write_on(root: str, ref: str, number: int, path: str, barrier: str) -> None:
-    """Write until refused several times, wait for room, then write on without a refusal."""
+def write_until_full_and_after(root: str, ref: str, number: int, path: str, barrier: str) -> None:
+    """Write until refused several times, wait for free space, then write without a refusal."""
     log, count = Log(path), 0
     with Vault(root) as vault:
 
@@ -74,9 +85,9 @@ def write_on(root: str, ref: str, number: int, path: str, barrier: str) -> None:
             token = f"{number}-{count}"
             try:
                 if count % 3:
-                    vault.add(f"Note {token}.\n{sealed(token)}", f"/own/{number % 2}")
+                    vault.add(f"Note {token}.\n{checksummed(token)}", f"/own/{number % 2}")
                 else:
-                    vault.append(ref, sealed(token))
+                    vault.append(ref, checksummed(token))
             except NoSpaceError:
                 log.note(event="refused", token=token)
                 return False
@@ -88,4 +99,4 @@ def write_on(root: str, ref: str, number: int, path: str, barrier: str) -> None:
             refusals += not write()
         Barrier.wait(barrier)
         for _ in range(AFTERWARDS):
-            assert write(), "refused though there is room"
+            assert write(), "refused although there is space"

@@ -1,4 +1,4 @@
-"""git never loses a memory: checkout -f, stash -u, reset --hard and clean -fdx while writers go on."""
+"""git never loses a memory: checkout -f, stash -u, reset --hard and clean -fdx during writes."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from memfs import Vault
 from memfs.errors import MemoryExistsError, MemoryNotFoundError
 
 from .figures import figure
-from .support import LIMIT, Crew, Event, Log, sealed, swept, tokens
+from .support import TIMEOUT_SECONDS, Event, Log, WorkerPool, assert_cleaned_up, checksummed, tokens
 
 SMALL, FULL = 160, 1_200
 WRITERS, VERSIONS = 2, 8
@@ -30,10 +30,10 @@ COMMANDS = (
 
 @pytest.mark.parametrize("writes", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
 def test_every_acknowledged_version_can_be_restored_after_git(tmp_path: Path, writes: int) -> None:
-    """Each version of each memory holds a token; `restore` must bring back every one that was acknowledged."""
+    """Each version of each memory has a token; `restore` must bring back every acknowledged version."""
     root, log = tmp_path / "vault", Log(tmp_path / "log")
     _repository(root)
-    with Crew(tmp_path) as crew:
+    with WorkerPool(tmp_path) as crew:
         writers = [
             crew.start(write, str(root), number, writes // WRITERS, str(tmp_path / "log")) for number in range(WRITERS)
         ]
@@ -41,7 +41,7 @@ def test_every_acknowledged_version_can_be_restored_after_git(tmp_path: Path, wr
         for command in cycle(COMMANDS):
             if all(writer.ended() for writer in writers):
                 break
-            subprocess.run(["git", *command], cwd=root, capture_output=True, check=False, timeout=LIMIT)
+            subprocess.run(["git", *command], cwd=root, capture_output=True, check=False, timeout=TIMEOUT_SECONDS)
             commands += 1
         for writer in writers:
             writer.finish()
@@ -56,17 +56,17 @@ def test_every_acknowledged_version_can_be_restored_after_git(tmp_path: Path, wr
     staged = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True).stdout
     names = staged.split("\0")[:-1]
     assert [name for name in names if not name.endswith(".md") and name not in SETTINGS] == []
-    swept(root)
+    assert_cleaned_up(root)
     refused = sum(event["event"] == "refused" for event in events)
     figure(
         "git never loses a memory",
-        f"{len(done)} versions acknowledged during {commands} git commands: 0 that restore does not bring back; "
-        f"{refused} writes refused as the file was gone; {len(names)} files staged, all .md or settings",
+        f"{len(done)} versions acknowledged during {commands} git commands: 0 not restorable; "
+        f"{refused} writes refused because the file was gone; {len(names)} files staged, all .md or settings",
     )
 
 
 def _repository(root: Path) -> None:
-    """A vault with two branches that hold different memories."""
+    """Create a vault with two branches that have different memories."""
     with Vault.init(root) as vault:
         vault.add("On both branches.", "/notes")
         for command in (
@@ -85,7 +85,7 @@ def _repository(root: Path) -> None:
 
 
 def _restorable(root: Path, done: list[Event]) -> dict[str, set[str]]:
-    """The tokens that `restore` brings back, by path."""
+    """Return the tokens that `restore` brings back, by path."""
     found: dict[str, set[str]] = {}
     with Vault(root) as vault:
         for path in {event["path"] for event in done}:
@@ -98,7 +98,7 @@ def _restorable(root: Path, done: list[Event]) -> dict[str, set[str]]:
 
 
 def write(root: str, number: int, writes: int, path: str) -> None:
-    """Give memories a few versions each; what git took away is left, and another one begun."""
+    """Write a few versions of each memory; when git has deleted a memory, start another one."""
     log, numbers, done = Log(path), count(), 0
     with Vault(root) as vault:
         ref, left = "", 0
@@ -106,10 +106,10 @@ def write(root: str, number: int, writes: int, path: str) -> None:
             token = f"{os.getpid()}-{next(numbers)}"
             try:
                 if not left:
-                    ref = vault.add(f"Note {token}.\n{sealed(token)}", f"/writers/{number}").path
+                    ref = vault.add(f"Note {token}.\n{checksummed(token)}", f"/writers/{number}").path
                     left = VERSIONS
                 elif left % 2:
-                    vault.append(ref, sealed(token))
+                    vault.append(ref, checksummed(token))
                 else:
                     vault.update(ref, last=token)
             except (MemoryNotFoundError, MemoryExistsError) as error:

@@ -15,7 +15,7 @@ from memfs.hub import Hub, HubReport, pull, push
 from .figures import figure
 
 SMALL, FULL = 600, 10_000
-LIMIT = 120
+TIMEOUT_SECONDS = 120
 KILLED = """
 import sys
 from memfs import Vault, hub
@@ -26,7 +26,7 @@ with Vault(root) as vault:
 
 
 def fill(vault: Vault, number: int) -> list[str]:
-    """So many memories, without durability; every second one has an id."""
+    """Write memories without fsync, every second one with an id; return their paths."""
     paths = []
     for count, (actor, text) in enumerate(facts(number)):
         path = f"people/{actor}/fact-{count}.md"
@@ -42,7 +42,7 @@ def files(vault: Vault, *, archived: bool = False) -> dict[str, bytes]:
 
 
 class Costs:
-    """What each push and pull took: seconds, statements, and rows that came back."""
+    """Measures seconds, statements and received rows of each push and pull."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -61,7 +61,7 @@ class Costs:
 def test_two_vaults_that_were_both_edited_lose_nothing(
     tmp_path: Path, number: int, postgres: Server, postgres_url: str
 ) -> None:
-    """A tenth of the memories is edited on each side, a third of these on both; others are removed, moved and added."""
+    """A fifth of the memories is changed on each side, half of it on both: some are saved, others removed or moved."""
     tenth = number // 10
     with Hub(postgres_url) as hub, Vault.init(tmp_path / "desk") as desk, Vault.init(tmp_path / "laptop") as laptop:
         paths, cost = fill(desk, number), Costs(hub)
@@ -70,7 +70,7 @@ def test_two_vaults_that_were_both_edited_lose_nothing(
         assert files(laptop) == files(desk)
 
         alive = edit(desk, "desk", paths[: 2 * tenth]) | edit(laptop, "laptop", paths[tenth : 3 * tenth])
-        both = set(paths[tenth : tenth + tenth // 2])  # saved here, removed, moved and added there are told apart below
+        both = set(paths[tenth : tenth + tenth // 2])  # saved on both sides
         cost("push of the desk's edits", lambda: push(desk, hub))
         taken = cost("pull of them", lambda: pull(laptop, hub))
         cost("push of the laptop's edits", lambda: push(laptop, hub))
@@ -89,7 +89,7 @@ def test_two_vaults_that_were_both_edited_lose_nothing(
         assert cost.lines[-1].endswith(", 1 statements, 1 rows")
     figure(
         "nothing is lost between vaults: edits on both sides",
-        f"{number} memories, {len(alive)} edits saved: 0 lost, {len(taken.conflicts)} conflicts, all told; "
+        f"{number} memories, {len(alive)} edits saved: 0 lost, {len(taken.conflicts)} conflicts, all reported; "
         + "; ".join(cost.lines),
     )
 
@@ -98,7 +98,7 @@ def test_two_vaults_that_were_both_edited_lose_nothing(
 def test_pushes_and_pulls_that_are_killed_lose_nothing(
     tmp_path: Path, number: int, postgres: Server, postgres_url: str
 ) -> None:
-    """Each is killed -9 as soon as it has come a batch further than before, and begun again, until its end."""
+    """Each is killed with SIGKILL when it has done one batch more than before, and restarted, until it completes."""
     with Vault.init(tmp_path / "desk") as desk, Vault.init(tmp_path / "laptop") as laptop:
         fill(desk, number)
         kills = {act: killed(act, vault, postgres_url) for act, vault in (("push", desk), ("pull", laptop))}
@@ -110,43 +110,43 @@ def test_pushes_and_pulls_that_are_killed_lose_nothing(
     assert all(kills.values())
     figure(
         "nothing is lost between vaults: kill -9",
-        f"{number} memories, {kills['push']} pushes and {kills['pull']} pulls killed and begun again: 0 lost, "
-        "both vaults alike, 0 conflicts",
+        f"{number} memories, {kills['push']} pushes and {kills['pull']} pulls killed and restarted: 0 lost, "
+        "both vaults equal, 0 conflicts",
     )
 
 
 def killed(act: str, vault: Vault, url: str) -> int:
-    """How often it was killed until it came to its end."""
+    """Kill and restart a push or pull until it completes; return the number of kills."""
     kills = 0
     while True:
         command = [sys.executable, "-c", KILLED, act, str(vault.root), url]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
             batches = [process.stdout.readline() for _ in range(kills + 1)]
-            process.kill()  # in the middle of the next one, if there is one
-            process.wait(LIMIT)
+            process.kill()  # in the middle of the next batch, if there is one
+            process.wait(TIMEOUT_SECONDS)
         if not batches[-1]:
             return kills
         kills += 1
 
 
-def edit(vault: Vault, who: str, paths: list[str]) -> set[bytes]:
-    """Save half of some memories, remove, move and add some; the texts that must be there in the end."""
+def edit(vault: Vault, name: str, paths: list[str]) -> set[bytes]:
+    """Save, remove, move and add memories; return the texts that must exist in the end."""
     half, rest = paths[: len(paths) // 2], paths[len(paths) // 2 :]
     saved = [*half, *rest[: len(rest) // 2]]
     alive = set()
     for path in saved:
         target = vault.root / path
-        target.write_bytes(target.read_bytes() + f"Seen by {who}.\n".encode())
+        target.write_bytes(target.read_bytes() + f"Seen by {name}.\n".encode())
         alive.add(target.read_bytes())
     others = rest[len(rest) // 2 :]
     for path in others[::3]:
         (vault.root / path).unlink()
     for path in others[1::3]:
-        target = vault.root / "moved" / who / path
+        target = vault.root / "moved" / name / path
         target.parent.mkdir(parents=True, exist_ok=True)
         (vault.root / path).rename(target)
     for count, _ in enumerate(others[2::3]):
-        alive.add(f"{who} adds {count}.\n".encode())
-        vault.create(f"new/{who}-{count}.md", f"{who} adds {count}.\n")
+        alive.add(f"{name} adds {count}.\n".encode())
+        vault.create(f"new/{name}-{count}.md", f"{name} adds {count}.\n")
     return alive

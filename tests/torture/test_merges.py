@@ -1,4 +1,4 @@
-"""Two machines edit one vault, and git merges: no value is lost, and what git could not merge is reported."""
+"""Two machines edit one vault, and git merges: no value is lost, and conflicts are reported."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ SMALL, FULL = 1, 25
 NOTE = "notes/alice.md"
 TEXT = "---\ntype: fact\ntags:\n  - food\nimportance: 2\nsource: a dinner\n---\n\nAlice likes tea.\n\nShe lives here.\n"
 Edit = Callable[[Vault, str], object]
-# what each of two machines does, and whether git is to merge it by itself
+# the edits of two machines, and whether git must merge them without a conflict
 EDITS: dict[str, tuple[Edit, Edit, bool]] = {
     "each adds a memory": (
         lambda vault, word: vault.add(f"Left is {word}left.", "/notes"),
@@ -39,7 +39,7 @@ EDITS: dict[str, tuple[Edit, Edit, bool]] = {
         lambda vault, word: vault.append(NOTE, f"Right is {word}right."),
         True,
     ),
-    "a line each at the end of one memory": (
+    "each appends a line to one memory": (
         lambda vault, word: vault.append(NOTE, f"Left is {word}left."),
         lambda vault, word: vault.append(NOTE, f"Right is {word}right."),
         False,
@@ -67,19 +67,19 @@ def test_a_merge_of_two_machines_loses_no_value(tmp_path: Path, git: Git, rounds
                     assert memory, f"{name}: {value} is lost"
                     if value in memory.body:
                         assert memory.path in {hit.memory.path for hit in vault.search(value)}, f"{name}: not found"
-            assert (done.returncode == 0) == (problems == []), f"{name}: a conflict that nobody is told of"
+            assert (done.returncode == 0) == (problems == []), f"{name}: an unreported conflict"
             assert is_clean <= (done.returncode == 0), f"{name}: {done.stderr!r}"
             (reported if problems else merged)[name] += 1
             shutil.rmtree(tmp_path / "round")
     figure(
         "git never loses a memory: merges",
         f"{rounds} rounds of {len(EDITS)} ordinary edits on two machines: 0 values lost; merged by git: "
-        f"{', '.join(merged)}; a conflict that `check` names, both values there: {', '.join(reported) or 'none'}",
+        f"{', '.join(merged)}; a conflict that `check` reports, both values kept: {', '.join(reported) or 'none'}",
     )
 
 
 def _two_machines(place: Path, git: Git, left: Edit, right: Edit, word: str) -> Path:
-    """A vault and its clone, each edited and committed; the clone, about to pull."""
+    """Create a vault and its clone, each edited and committed; return the clone, which has to pull."""
     one, other = place / "one", place / "other"
     with Vault.init(one) as vault:
         (one / NOTE).parent.mkdir()

@@ -1,4 +1,4 @@
-"""Where a vault lies: file systems in memory, layers as containers have them, read-only mounts, unreadable files."""
+"""Vaults on tmpfs, on overlayfs as in containers, on read-only mounts, and with unreadable files."""
 
 import os
 import subprocess
@@ -14,17 +14,28 @@ from memfs import Hit, MemfsError, Vault
 from memfs.errors import ReadOnlyError
 
 from .figures import figure
-from .support import LIMIT, Barrier, Crew, Log, left_behind, mounted, sealed, swept, tokens
+from .support import (
+    TIMEOUT_SECONDS,
+    Barrier,
+    Log,
+    WorkerPool,
+    assert_cleaned_up,
+    checksummed,
+    mounted,
+    temporary_files_left,
+    tokens,
+)
 
 Snapshot = Callable[..., dict[str, tuple[object, ...]]]
 SMALL, FULL = 60, 5_000
 SMALL_LINES, FULL_LINES = 80, 800
 WRITERS = 4
+FILE_SYSTEMS = {"tmpfs": "tmpfs", "overlay": "overlayfs"}  # type of the mount -> name
 NOBODY = 65534
 
 
 @pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-def test_a_read_only_mount_is_searched_and_said(tmp_path: Path, snapshot: Snapshot, memories: int) -> None:
+def test_a_read_only_mount_is_searched_and_reported(tmp_path: Path, snapshot: Snapshot, memories: int) -> None:
     disk, texts = tmp_path / "disk", list(facts(memories))
     with mounted("-t", "tmpfs", "-o", "size=512m", "memfs-test", at=disk):
         fill(disk / "vault", memories)
@@ -42,12 +53,12 @@ def test_a_read_only_mount_is_searched_and_said(tmp_path: Path, snapshot: Snapsh
     figure(
         "disk full, read-only, unreadable: a read-only mount",
         f"{memories} memories searched from memory, all found; 4 kinds of write refused with ReadOnlyError, `status` "
-        "says why",
+        "shows why",
     )
 
 
 def _refused(vault: Vault, ref: str, verb: str) -> str:
-    """The name of the error that a write raises."""
+    """Return the name of the error that a write raises."""
     arguments = {"add": ("Tea.", "/n"), "append": (ref, "Tea.")}.get(verb, (ref,))
     try:
         getattr(vault, verb)(*arguments, **{"importance": 3} if verb == "update" else {})
@@ -56,9 +67,9 @@ def _refused(vault: Vault, ref: str, verb: str) -> str:
     return "written"
 
 
-@pytest.mark.parametrize("kind", ["tmpfs", "overlay"])
+@pytest.mark.parametrize("kind", FILE_SYSTEMS)
 @pytest.mark.parametrize("lines", [pytest.param(SMALL_LINES), pytest.param(FULL_LINES, marks=pytest.mark.torture)])
-def test_nothing_is_lost_in_memory_and_in_layers(tmp_path: Path, lines: int, kind: str) -> None:
+def test_nothing_is_lost_on_tmpfs_and_overlayfs(tmp_path: Path, lines: int, kind: str) -> None:
     """Several processes append to a memory of the lower layer, set its keys, and add others."""
     disk, log = tmp_path / "disk", Log(tmp_path / "log")
     with mounted("-t", "tmpfs", "-o", "size=256m", "memfs-test", at=disk):
@@ -75,14 +86,14 @@ def test_nothing_is_lost_in_memory_and_in_layers(tmp_path: Path, lines: int, kin
     events = log.new()
     assert [event for event in events if "error" in event] == []
     figure(
-        f"no lost update: on {kind}",
-        f"{WRITERS} processes, {lines} appends to one memory beside {lines} keys and adds: all there once, index "
+        f"no lost update: on {FILE_SYSTEMS[kind]}",
+        f"{WRITERS} processes, {lines} appends to one memory beside {lines} keys and adds: all kept once, index "
         "equals files, 0 temporary files",
     )
 
 
 def _write_all(place: Path, root: Path, ref: str, lines: int) -> None:
-    with Crew(place) as crew:
+    with WorkerPool(place) as crew:
         barrier = Barrier(place)
         share = lines // WRITERS
         jobs = [
@@ -91,7 +102,7 @@ def _write_all(place: Path, root: Path, ref: str, lines: int) -> None:
         ]
         barrier.release(WRITERS)
         for job in jobs:
-            job.finish(LIMIT + lines)
+            job.finish(TIMEOUT_SECONDS + lines)
     with Vault(root) as vault:
         found = tokens(vault.read(ref).body)
         assert len(found) == len(set(found)) == share * WRITERS
@@ -99,18 +110,18 @@ def _write_all(place: Path, root: Path, ref: str, lines: int) -> None:
         assert mistakes(vault, {"log": [ref]}) == []
         assert vault.doctor() == []
         assert vault.check() == []
-    swept(root)
-    assert left_behind(root) == []
+    assert_cleaned_up(root)
+    assert temporary_files_left(root) == []
 
 
 def write(root: str, ref: str, number: int, lines: int, barrier: str, path: str) -> None:
-    """One process's share."""
+    """Do one process's share of the writes."""
     log = Log(path)
     with Vault(root) as vault:
         Barrier.wait(barrier)
         for line in range(lines):
             try:
-                vault.append(ref, sealed(f"{number}-{line}"))
+                vault.append(ref, checksummed(f"{number}-{line}"))
                 if line % 2:
                     vault.add(f"Own {number}-{line}.", "/own")
                 else:
@@ -120,47 +131,49 @@ def write(root: str, ref: str, number: int, lines: int, barrier: str, path: str)
 
 
 @pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-def test_unreadable_files_hide_no_other(public_path: Path, memories: int) -> None:
+def test_unreadable_files_do_not_hide_others(public_path: Path, memories: int) -> None:
     fill(public_path / "vault", memories)
-    with Crew(public_path) as crew:
+    with WorkerPool(public_path) as crew:
         subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
         log = Log(public_path / "log")
         os.chmod(public_path / "log", 0o666)
-        crew.start(look, str(public_path / "vault"), memories, str(public_path / "log")).finish(LIMIT + memories / 50)
+        crew.start(search_as_nobody, str(public_path / "vault"), memories, str(public_path / "log")).finish(
+            TIMEOUT_SECONDS + memories / 50
+        )
     (event,) = log.new()
     figure(
         "disk full, read-only, unreadable: chmod 000",
-        f"{event['shut']} of {memories} files and a directory unreadable: {event['found']} others found, none of them, "
-        f"{event['problems']} problems; readable again: all found, index equals files",
+        f"{event['unreadable']} of {memories} files and a directory unreadable: {event['found']} others found, none of "
+        f"them, {event['problems']} problems; readable again: all found, index equals files",
     )
 
 
-def look(path: str, memories: int, log: str) -> None:
-    """An ordinary user who cannot read a tenth of the files and one directory, and then can."""
+def search_as_nobody(path: str, memories: int, log: str) -> None:
+    """Search as an ordinary user who cannot read a tenth of the files and one directory, and later can."""
     become_nobody()
     root = Path(path)
     files = sorted(root.rglob("*.md"))
     folder = files[1].parent
-    shut = [file for file in files[::10] if file.parent != folder]
-    hidden = {str(file.relative_to(root)) for file in (*shut, *folder.glob("*.md"))}
+    unreadable = [file for file in files[::10] if file.parent != folder]
+    hidden = {str(file.relative_to(root)) for file in (*unreadable, *folder.glob("*.md"))}
     there = {str(file.relative_to(root)) for file in files} - hidden
     with Vault(root) as vault:
         vault.sync()
-        for file in shut:
+        for file in unreadable:
             file.chmod(0)
         folder.chmod(0)
         assert {memory.path for memory in vault.list()} == there
         problems = {problem.path for problem in vault.check()}
-        assert problems == {str(place.relative_to(root)) for place in (*shut, folder)}
+        assert problems == {str(place.relative_to(root)) for place in (*unreadable, folder)}
         found = {hit.memory.path for place in {name.rpartition("/")[0] for name in there} for hit in _all(vault, place)}
         assert found == there
         folder.chmod(0o755)
-        for file in shut:
+        for file in unreadable:
             file.chmod(0o644)
         assert {memory.path for memory in vault.list()} == there | hidden
         assert {path for path in hidden if not vault.search(_last_words(root / path))} == set()
         assert vault.doctor() == []
-    Log(log).note(shut=len(shut), found=len(found), problems=len(problems))
+    Log(log).note(unreadable=len(unreadable), found=len(found), problems=len(problems))
 
 
 def _all(vault: Vault, place: str) -> list[Hit]:

@@ -1,4 +1,4 @@
-"""Hostile names at full scale: what is refused or encoded, and what must not be touched."""
+"""Hostile names at full scale: they are refused or encoded, and touch nothing outside the scope."""
 
 import random
 import shutil
@@ -15,7 +15,7 @@ from memfs import MemfsError, Vault
 
 from .figures import figure
 
-NAMES, A_WORLD = 300, 20  # names, and how many of them meet the same vault
+NAMES, NAMES_PER_VAULT = 300, 20
 CHANGES: list[Callable[[str, random.Random], str]] = [
     lambda name, _: quote(name.encode(errors="replace"), safe=""),
     lambda name, _: quote(quote(name.encode(errors="replace"), safe=""), safe=""),
@@ -23,34 +23,34 @@ CHANGES: list[Callable[[str, random.Random], str]] = [
     lambda name, _: name.upper(),
     lambda name, _: name.replace("/", "\\"),
     lambda name, _: name.replace("/", "\u2215"),
-    lambda name, _: name.replace("a", "а"),  # of another alphabet
-    lambda name, pick: name + pick.choice(["\0", ".md", "/", " ", ".", "\n", "%00.md", "/..", ":x", "~1"]),
-    lambda name, pick: pick.choice(HOSTILE) + "/" + name,
-    lambda name, pick: name[: pick.randint(0, len(name))] + chr(pick.randrange(0x11000)) + name,
+    lambda name, _: name.replace("a", "а"),  # a letter of another alphabet
+    lambda name, rng: name + rng.choice(["\0", ".md", "/", " ", ".", "\n", "%00.md", "/..", ":x", "~1"]),
+    lambda name, rng: rng.choice(HOSTILE) + "/" + name,
+    lambda name, rng: name[: rng.randint(0, len(name))] + chr(rng.randrange(0x11000)) + name,
 ]
 
 
 @pytest.mark.torture
 def test_no_hostile_name_reaches_anything_outside(mount_tmpfs: Callable[[str], Path], snapshot: Snapshot) -> None:
-    """Each name goes to every verb of a scope handle on /actors/alice."""
-    disk, pick, outcomes = mount_tmpfs("size=256m"), random.Random(NAMES), Counter[str]()
-    names = [pick.choice(CHANGES)(pick.choice(HOSTILE), pick) for _ in range(NAMES)]
-    for first in range(0, NAMES, A_WORLD):
+    """Each name is passed to every method of a scope handle on /actors/alice."""
+    disk, rng, outcomes = mount_tmpfs("size=256m"), random.Random(NAMES), Counter[str]()
+    names = [rng.choice(CHANGES)(rng.choice(HOSTILE), rng) for _ in range(NAMES)]
+    for first in range(0, NAMES, NAMES_PER_VAULT):
         root = build(disk / f"{first}" / "vault")
         before = outside(snapshot, root)
         with Vault(root) as vault:
             alice = vault.scope("/actors/alice")
-            for name in names[first : first + A_WORLD]:
+            for name in names[first : first + NAMES_PER_VAULT]:
                 for attempt in attempts(alice, name):
                     try:
                         assert_inside(attempt())
-                        outcomes["answered"] += 1
+                        outcomes["accepted"] += 1
                     except MemfsError:
                         outcomes["refused"] += 1
-        assert outside(snapshot, root) == before, names[first : first + A_WORLD]
+        assert outside(snapshot, root) == before, names[first : first + NAMES_PER_VAULT]
         shutil.rmtree(root.parent)
     figure(
         "hostile names",
         f"{NAMES} names, {outcomes.total()} calls of a scope handle: {outcomes['refused']} refused, "
-        f"{outcomes['answered']} answered from its own subtree; 0 bytes outside touched, none of /actors/alice2 seen",
+        f"{outcomes['accepted']} accepted within its own subtree; 0 bytes outside touched, none of /actors/alice2 read",
     )

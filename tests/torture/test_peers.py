@@ -1,4 +1,4 @@
-"""Other programs through the same harness, each in an environment of its own, for what they have an operation for."""
+"""The same tests for other programs, each in its own environment, as far as they have the operation."""
 
 import json
 import random
@@ -16,23 +16,21 @@ from test_search import ODD, odd_questions
 from benchmarks.peers import _installed
 from benchmarks.processes import FailedError
 
-from .figures import PEERS, REPOSITORY, figure
+from .figures import COMPARISON, REPOSITORY, figure
 from .peer_side import FILES, LINES, large
-from .support import LIMIT, Crew, Log, history, tokens
+from .support import TIMEOUT_SECONDS, Log, WorkerPool, history, tokens
 from .test_editor import _TOKEN, edit_by_hand
 
 SCRIPT = Path(__file__).with_name("peer_side.py")
 WRITERS, LINES_EACH, SAVES, KILLS, QUESTIONS = 4, 100, 300, 20, 2_000
-ALIVE = (0.05, 1.0)  # seconds that a process has before it is killed
-HEADER = (
-    '---\n# what we know of her\ntitle: "Alice"   # as she writes it\ntags: [food, tea]\nimportance: 3\n---\n\nTea.\n'
-)
+KILL_AFTER_SECONDS = (0.05, 1.0)
+HEADER = '---\n# facts about her\ntitle: "Alice"   # as she writes it\ntags: [food, tea]\nimportance: 3\n---\n\nTea.\n'
 
 pytestmark = pytest.mark.torture
 
 
 class Peer(NamedTuple):
-    """A program, the interpreter it is installed for, and what it is called on the page."""
+    """A program, the interpreter of its environment, and its title on the page."""
 
     name: str
     python: str
@@ -46,14 +44,14 @@ class Peer(NamedTuple):
         return [self.python, str(SCRIPT), self.name, str(root), *map(str, words)]
 
     def run(self, root: Path, *words: object) -> str:
-        """Do a job, and hear what it says."""
-        done = subprocess.run(self.command(root, *words), capture_output=True, text=True, timeout=10 * LIMIT)
+        """Run a job, and return its output."""
+        done = subprocess.run(self.command(root, *words), capture_output=True, text=True, timeout=10 * TIMEOUT_SECONDS)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout.strip()
 
     @contextmanager
     def started(self, root: Path, *words: object) -> Iterator["subprocess.Popen[str]"]:
-        """Have a job begin: it is ready, and killed in the end if it has not ended."""
+        """Start a job and wait until it is ready; kill it at the end of the block."""
         process = subprocess.Popen(
             self.command(root, *words),
             stdin=subprocess.PIPE,
@@ -69,36 +67,36 @@ class Peer(NamedTuple):
             process.kill()
             process.communicate()
 
-    def made(self, root: Path, text: str) -> Path:
-        """A directory with the memory that a job is about."""
+    def create_memory(self, root: Path, text: str) -> Path:
+        """Create a directory with the memory that the jobs use; return the file."""
         file = root / self.file
         file.parent.mkdir(parents=True)
         file.write_text(text, encoding="utf-8")
         return file
 
-    def says(self, what: str, text: str) -> None:
-        figure(f"{PEERS}: {what}: {self.title}", text)
+    def report(self, task: str, text: str) -> None:
+        figure(f"{COMPARISON}: {task}: {self.title}", text)
 
 
 @pytest.fixture(params=list(FILES), scope="module")
 def peer(request: pytest.FixtureRequest) -> Peer:
-    """Each program in turn; one that cannot be installed is left out with a line."""
+    """Return each program in turn; skip one that cannot be installed, with a row that gives the reason."""
     name = str(request.param)
     if name == "memfs":
         return Peer(name, sys.executable, "memfs")
     try:
         python = str(_installed(REPOSITORY / ".bench", name) / "python")
     except FailedError as error:
-        figure(f"{PEERS}: left out: {name}", str(error))
-        pytest.skip(f"{name} cannot be had: {error}")
-    asks = f"import importlib.metadata as m; print(m.version({name!r}))"
-    version = subprocess.run([python, "-c", asks], capture_output=True, text=True, check=True).stdout.strip()
+        figure(f"{COMPARISON}: left out: {name}", str(error))
+        pytest.skip(f"{name} cannot be installed: {error}")
+    code = f"import importlib.metadata as m; print(m.version({name!r}))"
+    version = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     return Peer(name, python, f"{name} {version}")
 
 
 def test_appends_of_several_processes(peer: Peer, tmp_path: Path) -> None:
     root, log = tmp_path / "root", tmp_path / "log"
-    file = peer.made(root, "# Log\n")
+    file = peer.create_memory(root, "# Log\n")
     started = [peer.started(root, "append", number, LINES_EACH, log) for number in range(WRITERS)]
     processes = [one.__enter__() for one in started]
     try:
@@ -107,7 +105,7 @@ def test_appends_of_several_processes(peer: Peer, tmp_path: Path) -> None:
             process.stdin.write("go\n")
             process.stdin.flush()
         for process in processes:
-            process.wait(10 * LIMIT)
+            process.wait(10 * TIMEOUT_SECONDS)
     finally:
         for one in started:
             one.__exit__(None, None, None)
@@ -116,20 +114,20 @@ def test_appends_of_several_processes(peer: Peer, tmp_path: Path) -> None:
     done = {event["token"] for event in events if event["kind"] == "append"}
     lost = done - set(tokens(file.read_text(encoding="utf-8")))
     refused = sum(event["kind"] == "refused" for event in events)
-    peer.says(
+    peer.report(
         f"{WRITERS} processes append {WRITERS * LINES_EACH} lines to one memory",
         f"{len(lost)} of {len(done)} acknowledged lost ({len(lost) / max(1, len(done)):.0%}), {refused} refused",
     )
 
 
 def test_kills_in_large_writes(peer: Peer, tmp_path: Path) -> None:
-    """New memories, and one that is written again where there is a call for that; looked at after each kill."""
-    root, log, pick = tmp_path / "root", tmp_path / "log", random.Random(KILLS)
-    file, torn, left = peer.made(root, large(0)), 0, 0
+    """Writes new memories, and one repeatedly if the program can; the files are checked after each kill."""
+    root, log, rng = tmp_path / "root", tmp_path / "log", random.Random(KILLS)
+    file, torn, left = peer.create_memory(root, large(0)), 0, 0
     for kill in range(KILLS):
         with peer.started(root, "write", (kill + 1) * 1_000, log) as process:
-            with pytest.raises(subprocess.TimeoutExpired):  # it does not end by itself
-                process.wait(pick.uniform(*ALIVE))
+            with pytest.raises(subprocess.TimeoutExpired):  # the writer never ends
+                process.wait(rng.uniform(*KILL_AFTER_SECONDS))
             process.kill()
         for path in [path for path in root.rglob("*") if path.is_file() and ".memfs" not in path.parts]:
             torn += path.suffix == ".md" and not _is_whole(path.read_text(encoding="utf-8"))
@@ -137,8 +135,8 @@ def test_kills_in_large_writes(peer: Peer, tmp_path: Path) -> None:
             if path != file:
                 path.unlink()
     done = len(Log(log).new())
-    peer.says(
-        f"{KILLS} kills -9 in writes of 3 MB",
+    peer.report(
+        f"{KILLS} kills (SIGKILL) in writes of 3 MB",
         f"{torn} memories torn; {left} temporary files left among the memories ({done} writes done)",
     )
 
@@ -150,13 +148,13 @@ def _is_whole(text: str) -> bool:
 
 
 def test_an_editor_beside_updates(peer: Peer, tmp_path: Path) -> None:
-    """The editor of test_editor.py, which saves in place and by rename, and an agent that appends."""
+    """The editor of test_editor.py saves in place and by rename while an agent appends."""
     root, path, stop = tmp_path / "root", tmp_path / "log", tmp_path / "stop"
-    file = peer.made(root, "# Log\n")
-    with Crew(tmp_path) as crew, peer.started(root, "update", stop, path) as agent:
-        crew.start(edit_by_hand, str(file), SAVES, "", str(path)).finish(LIMIT + SAVES)
+    file = peer.create_memory(root, "# Log\n")
+    with WorkerPool(tmp_path) as crew, peer.started(root, "update", stop, path) as agent:
+        crew.start(edit_by_hand, str(file), SAVES, "", str(path)).finish(TIMEOUT_SECONDS + SAVES)
         stop.touch()
-        agent.wait(LIMIT)
+        agent.wait(TIMEOUT_SECONDS)
 
     events = Log(path).new()
     saved = [event for event in events if event["kind"] == "save"]
@@ -164,46 +162,46 @@ def test_an_editor_beside_updates(peer: Peer, tmp_path: Path) -> None:
     texts = [found.read_text(encoding="utf-8") for found in root.rglob("*.md")]
     there = set(_TOKEN.findall("\n".join(texts) + history(root).decode(errors="replace")))
     there |= {token for event in saved for token in event["removed"]}
-    gone = [sum(event["token"] not in there for event in kind) for kind in (saved, done)]
-    peer.says(
+    lost = [sum(event["token"] not in there for event in kind) for kind in (saved, done)]
+    peer.report(
         f"an editor saves {SAVES} times beside appends",
-        f"{gone[0]} of {len(saved)} saves and {gone[1]} of {len(done)} acknowledged appends gone without a trace",
+        f"{lost[0]} of {len(saved)} saves and {lost[1]} of {len(done)} acknowledged appends lost without a trace",
     )
 
 
 def test_the_diff_of_one_key(peer: Peer, tmp_path: Path, git: Callable[..., str]) -> None:
     ways = {"set_key": "", "set_key_whole": " by a write with front-matter"}
     if peer.name == "strands-agents":
-        peer.says("lines that change with one key of a header", "no such operation")
+        peer.report("changed lines when one header key is set", "no such operation")
         return
-    said = []
+    diffs = []
     for method, how in ways.items():
         if method == "set_key" or peer.name == "markdown-vault-mcp":
             root = tmp_path / method
-            peer.made(root, HEADER)
+            peer.create_memory(root, HEADER)
             git(root, "init")
             git(root, "add", "-A")
             git(root, "commit", "-qm", "start")
             peer.run(root, "call", method)
             plus, minus, _ = git(root, "diff", "--numstat").split("\t")
-            said.append(f"{plus} added, {minus} removed{how}")
-    peer.says("lines that change with one key of a header", "; ".join(said))
+            diffs.append(f"{plus} added, {minus} removed{how}")
+    peer.report("changed lines when one header key is set", "; ".join(diffs))
 
 
-def test_indexing_a_vault_of_a_person(peer: Peer, tmp_path: Path) -> None:
+def test_indexing_a_vault_written_by_hand(peer: Peer, tmp_path: Path) -> None:
     root = tmp_path / "root"
     shutil.copytree(REPOSITORY / "example-vault", root)
     if peer.name in {"strands-agents", "anthropic"}:
-        peer.says("files that change when a vault is indexed", "no index")
+        peer.report("changed files when a vault is indexed", "no index")
         return
     before = _files(root)
     peer.run(root, "call", "index")
     after = _files(root)
     changed = sum(after.get(path) != data for path, data in before.items())
     new = sorted({path.split("/")[0] for path in after.keys() - before.keys()})
-    peer.says(
-        "files that change when a vault is indexed",
-        f"{changed} of {len(before)}" + (f"; {', '.join(new)} is made, which git ignores" if new else ""),
+    peer.report(
+        "changed files when a vault is indexed",
+        f"{changed} of {len(before)}" + (f"; {', '.join(new)} is created, which git ignores" if new else ""),
     )
 
 
@@ -213,18 +211,18 @@ def _files(root: Path) -> Mapping[str, bytes]:
 
 def test_odd_questions(peer: Peer, tmp_path: Path) -> None:
     if peer.name == "anthropic":
-        peer.says("odd questions that raise", "no search")
+        peer.report("odd questions that raise an error", "no search")
         return
     root, file = tmp_path / "root", tmp_path / "questions"
-    place = peer.made(root, "# Log\n").parent
+    place = peer.create_memory(root, "# Log\n").parent
     for number, text in enumerate(ODD.values()):
         (place / f"odd-{number}.md").write_text(f"{text}\n", encoding="utf-8")
     questions = [*ODD, *(text for text in odd_questions(QUESTIONS, 1) if text.isprintable())]
     file.write_text(json.dumps(questions), encoding="utf-8")
-    answer = json.loads(peer.run(root, "ask", file))
-    kinds = ", ".join(f"{name} {number}" for name, number in answer["raised"].items())
-    peer.says(
-        "odd questions that raise",
-        f"{sum(answer['raised'].values())} of {len(questions)}{f' ({kinds})' if kinds else ''}, slowest "
-        f"{answer['slowest'] * 1000:.0f} ms",
+    result = json.loads(peer.run(root, "search", file))
+    kinds = ", ".join(f"{name} {number}" for name, number in result["raised"].items())
+    peer.report(
+        "odd questions that raise an error",
+        f"{sum(result['raised'].values())} of {len(questions)}{f' ({kinds})' if kinds else ''}, slowest "
+        f"{result['slowest'] * 1000:.0f} ms",
     )

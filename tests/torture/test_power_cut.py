@@ -1,4 +1,4 @@
-"""Power loss: a file system on a loop image is cut off right after the answer."""
+"""Power loss: a file system on a loop image is shut down right after the acknowledgement."""
 
 import fcntl
 import os
@@ -14,69 +14,69 @@ from memfs import Vault
 from memfs.errors import MemoryNotFoundError
 
 from .figures import figure
-from .support import LIMIT, Barrier, Crew, mounted, sealed
+from .support import TIMEOUT_SECONDS, Barrier, WorkerPool, checksummed, mounted
 
 ROUNDS = 15
-SIZE = {"ext4": 64 << 20, "xfs": 320 << 20}
-GOING_DOWN = 0x8004587D  # the same call for ext4 and xfs
-WITHOUT_LOG = struct.pack("I", 2)  # what is not in the journal on disk by now is gone
+IMAGE_BYTES = {"ext4": 64 << 20, "xfs": 320 << 20}
+SHUTDOWN_IOCTL = 0x8004587D  # the same for ext4 and xfs
+NO_LOG_FLUSH = struct.pack("I", 2)  # data that is not yet in the journal on disk is lost
 CONTROL = "control without fsync of the directory"
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("system", ["ext4", "xfs"])
-def test_the_newest_version_is_there_after_a_power_cut(tmp_path: Path, system: str) -> None:
-    """Write, hear the answer, cut; the control shows that the cut is one."""
+def test_an_acknowledged_write_survives_a_power_cut(tmp_path: Path, system: str) -> None:
+    """Write, wait for the acknowledgement, cut; the control proves that a cut loses unsynced data."""
     image, at = tmp_path / "image", tmp_path / "disk"
     with image.open("wb") as file:
-        file.truncate(SIZE[system])
+        file.truncate(IMAGE_BYTES[system])
     subprocess.run([f"mkfs.{system}", "-q", str(image)], check=True)
     with mounted("-o", "loop", str(image), at=at), Vault.init(at / "vault") as vault:
         for number in range(ROUNDS):
             vault.add(f"Memory {number}.", "/notes")
             vault.add(f"To forget {number}.", "/notes")
-    there = {}
-    with Crew(tmp_path) as crew:
+    survived = {}
+    with WorkerPool(tmp_path) as crew:
         barrier = Barrier(tmp_path)
         for name, (_, is_there) in WRITES.items():
-            there[name] = 0
+            survived[name] = 0
             for number in range(ROUNDS):
                 with mounted("-o", "loop", str(image), at=at):
                     worker = crew.start(write, str(at / "vault"), name, number, barrier.path)
                     barrier.ready(1)
                     cut(at)
                     worker.kill()
-                    assert worker.ended(LIMIT)
+                    assert worker.ended(TIMEOUT_SECONDS)
                 with (
                     mounted("-o", "loop", str(image), at=at),
                     Vault(at / "vault") as vault,
                     suppress(MemoryNotFoundError),
                 ):
-                    there[name] += is_there(vault, number)
-    figure(f"power loss: {system}, of {ROUNDS} there", ", ".join(f"{name} {kept}" for name, kept in there.items()))
-    assert there.pop(CONTROL) < ROUNDS, "this cut proves nothing"
-    assert set(there.values()) == {ROUNDS}
+                    survived[name] += is_there(vault, number)
+    figure(f"power loss: {system}, of {ROUNDS} present", ", ".join(f"{name} {kept}" for name, kept in survived.items()))
+    assert survived.pop(CONTROL) < ROUNDS, "this cut proves nothing"
+    assert set(survived.values()) == {ROUNDS}
 
 
 def cut(at: Path) -> None:
-    """Cut the power: nothing reaches the disk from here on."""
+    """Cut the power: no later write reaches the disk."""
     fd = os.open(at, os.O_RDONLY)
-    fcntl.ioctl(fd, GOING_DOWN, WITHOUT_LOG)
+    fcntl.ioctl(fd, SHUTDOWN_IOCTL, NO_LOG_FLUSH)
     os.close(fd)
 
 
 def write(root: str, name: str, number: int, barrier: str) -> None:
-    """Do one write; its answer is told by standing at the barrier."""
+    """Do one write; waiting at the barrier signals its acknowledgement."""
     vault = Vault(root)
     WRITES[name][0](vault, number)
     Barrier.wait(barrier)
 
 
-def _without_directory(vault: Vault, number: int) -> None:
-    """What many programs do: the file is durable, its name is not."""
+def _write_without_directory_fsync(vault: Vault, number: int) -> None:
+    """Write as many programs do: the file is durable, its name is not."""
     final = vault.root / f"control-{number}.md"
     with open(f"{final}.part", "w", encoding="utf-8") as file:
-        file.write(sealed(f"control-{number}"))
+        file.write(checksummed(f"control-{number}"))
         file.flush()
         os.fsync(file.fileno())
     os.rename(f"{final}.part", final)
@@ -101,9 +101,9 @@ WRITES: dict[str, tuple[Callable[[Vault, int], object], Callable[[Vault, int], b
         lambda vault, number: vault.read(f"notes/memory-{number}.md").body == "Newest.",
     ),
     "append": (
-        lambda vault, number: vault.append("notes/memory-0.md", sealed(f"append-{number}")),
+        lambda vault, number: vault.append("notes/memory-0.md", checksummed(f"append-{number}")),
         lambda vault, number: all(
-            sealed(f"append-{line}") in vault.read("notes/memory-0.md").body for line in range(number + 1)
+            checksummed(f"append-{line}") in vault.read("notes/memory-0.md").body for line in range(number + 1)
         ),
     ),
     "forget": (
@@ -117,5 +117,5 @@ WRITES: dict[str, tuple[Callable[[Vault, int], object], Callable[[Vault, int], b
         lambda vault, number: vault.remove(f"notes/added-{number}.md"),
         lambda vault, number: f"notes/added-{number}.md" not in {memory.path for memory in vault.list()},
     ),
-    CONTROL: (_without_directory, lambda vault, number: (vault.root / f"control-{number}.md").exists()),
+    CONTROL: (_write_without_directory_fsync, lambda vault, number: (vault.root / f"control-{number}.md").exists()),
 }

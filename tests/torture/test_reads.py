@@ -1,4 +1,4 @@
-"""A read dirties nothing: whoever searches, lists and reads leaves every byte and time that git sees as it was."""
+"""Reading changes nothing: searching, listing and reading leave every byte and time that git sees unchanged."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from support.people import facts, fill
 from memfs import Vault
 
 from .figures import figure
-from .support import LIMIT, Crew
+from .support import TIMEOUT_SECONDS, WorkerPool
 
 Git = Callable[..., str]
 Snapshot = Callable[..., dict[str, tuple[object, ...]]]
@@ -21,7 +21,7 @@ READERS = 3
 
 @pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
 def test_reading_leaves_a_git_vault_clean(tmp_path: Path, git: Git, snapshot: Snapshot, memories: int) -> None:
-    """Several processes at once, one of them watching, and the command line."""
+    """Several processes at once, one of them watching, then the command line."""
     root = tmp_path / "vault"
     fill(root, memories)
     git(root, "init")
@@ -29,25 +29,25 @@ def test_reading_leaves_a_git_vault_clean(tmp_path: Path, git: Git, snapshot: Sn
     git(root, "commit", "-m", "start")
     before = snapshot(root, ".memfs", ".git")
 
-    with Crew(tmp_path) as crew:
+    with WorkerPool(tmp_path) as crew:
         readers = [crew.start(read, str(root), memories, number == 0) for number in range(READERS)]
         for reader in readers:
-            reader.finish(LIMIT + memories / 20)
+            reader.finish(TIMEOUT_SECONDS + memories / 20)
     for words in (["search", "who plays chess?"], ["list"], ["check"], ["doctor"], ["status"]):
         command = [sys.executable, "-m", "memfs", "--vault", str(root), *words]
-        subprocess.run(command, check=True, capture_output=True, timeout=LIMIT)
+        subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT_SECONDS)
 
     assert git(root, "status", "--porcelain") == ""
     assert snapshot(root, ".memfs", ".git") == before
     figure(
-        "a read dirties nothing",
+        "reading changes nothing",
         f"{READERS} processes (one watches) search, list, read, check and explain {memories} memories in a git vault, "
-        "then the command line does: `git status` empty, every byte, mode and time as it was",
+        "then the command line does: `git status` empty, every byte, mode and time unchanged",
     )
 
 
 def read(root: str, memories: int, watch: bool) -> None:
-    """Use everything that only reads."""
+    """Call every method that only reads."""
     with Vault(root, watch=watch) as vault:
         for _, text in list(facts(memories))[:: max(1, memories // 200)]:
             vault.search(text, explain=True)

@@ -1,4 +1,4 @@
-"""A new key for a whole vault: whoever sets it is killed with -9 again and again, and nothing is lost or legible."""
+"""A new key for a whole vault: the process is killed repeatedly, and nothing is lost or legible."""
 
 import os
 import random
@@ -14,19 +14,19 @@ from memfs.privacy.ciphertext_format import key_name_of
 from memfs.privacy.field_encryption import Encryption
 
 from .figures import figure
-from .support import LIMIT, Crew, Log, swept
+from .support import TIMEOUT_SECONDS, Log, WorkerPool, assert_cleaned_up
 
 SMALL, FULL = 100, 1000
 KILLS = 8
-PACE = 0.001  # seconds between two looks at how far it is
+POLL_SECONDS = 0.001  # between two checks of the progress
 KEYS = {"old": bytes(range(32)), "new": bytes(range(32, 64))}
-NOTHING = {"rotate": b"enc:v1:old:", "conceal": b"secret"}
+FORBIDDEN_BYTES = {"rotate": b"enc:v1:old:", "encrypt": b"secret"}
 
 
 @pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-@pytest.mark.parametrize("work", ["rotate", "conceal"])
-def test_whoever_is_killed_goes_on_where_it_was(tmp_path: Path, work: str, memories: int) -> None:
-    """Memories with a body and a field that are secret, each with kept versions, known to an index."""
+@pytest.mark.parametrize("work", ["rotate", "encrypt"])
+def test_a_killed_encryption_is_resumed(tmp_path: Path, work: str, memories: int) -> None:
+    """Memories have a secret body and a secret field, kept versions, and are indexed."""
     root = tmp_path / "vault"
     with Vault.init(root) as vault:
         ids = [
@@ -35,13 +35,13 @@ def test_whoever_is_killed_goes_on_where_it_was(tmp_path: Path, work: str, memor
         ]
         names = [added.id for added in ids]
         for name in names[:: max(1, memories // 50)]:
-            vault.append(name, "And a secret more.")
+            vault.append(name, "And another secret.")
         vault.sync()
         before = {name: vault.read(name).text for name in names}
         if work == "rotate":
             Encryption(vault, KEYS.get).encrypt_many(names, fields=["body", "phone"], key="old")
 
-    kills = _torment(tmp_path, root, names, rotate if work == "rotate" else conceal)
+    kills = _kill_repeatedly(tmp_path, root, names, rotate if work == "rotate" else encrypt)
 
     key = "new" if work == "rotate" else "old"
     with Vault(root) as vault:
@@ -56,14 +56,14 @@ def test_whoever_is_killed_goes_on_where_it_was(tmp_path: Path, work: str, memor
             for version in vault.versions(name):
                 vault.restore(name, version.hash)
                 assert _text(int(found[name].title)) in encryption.reveal(vault.read(name)).body
-    assert [path for path in root.rglob("*") if path.is_file() and NOTHING[work] in path.read_bytes()] == []
+    assert [path for path in root.rglob("*") if path.is_file() and FORBIDDEN_BYTES[work] in path.read_bytes()] == []
     assert kills >= KILLS // 2
-    swept(root)
+    assert_cleaned_up(root)
     done = "a new key" if work == "rotate" else "encrypted"
-    nothing = "the old key used nowhere" if work == "rotate" else "no word legible in files, versions or index"
+    result = "the old key is not used anywhere" if work == "rotate" else "no word legible in files, versions or index"
     figure(
-        f"a secret stays one: {done}",
-        f"{memories} memories with a body and a field, killed {kills} times: 0 lost, 0 torn, all decrypted, {nothing}",
+        f"secrets stay secret: {done}",
+        f"{memories} memories with a body and a field, killed {kills} times: 0 lost, 0 torn, all decrypted, {result}",
     )
 
 
@@ -71,40 +71,40 @@ def _text(number: int) -> str:
     return f"A secret of {number}.\n\nIt is a secret."
 
 
-def _torment(tmp_path: Path, root: Path, names: list[str], job: Callable[..., None]) -> int:
-    """Run the job until it is done, killing it after a few memories, in the middle of one, or while it cleans up."""
-    log, chance, kills, done = Log(tmp_path / "log"), random.Random(len(names)), 0, 0
-    with Crew(tmp_path) as crew:
+def _kill_repeatedly(tmp_path: Path, root: Path, names: list[str], job: Callable[..., None]) -> int:
+    """Run the job until it completes; kill it after a few memories, in the middle of one, or during its cleanup."""
+    log, rng, kills, done = Log(tmp_path / "log"), random.Random(len(names)), 0, 0
+    with WorkerPool(tmp_path) as crew:
         while True:
             worker = crew.start(job, str(root), str(tmp_path / "log"), names)
-            enough = done + chance.randint(1, max(1, len(names) // KILLS)) if kills < KILLS else 1 << 30
-            deadline = time.monotonic() + 4 * LIMIT
-            while done < enough and not select.select([worker.fd], [], [], PACE)[0]:
+            enough = done + rng.randint(1, max(1, len(names) // KILLS)) if kills < KILLS else 1 << 30
+            deadline = time.monotonic() + 4 * TIMEOUT_SECONDS
+            while done < enough and not select.select([worker.fd], [], [], POLL_SECONDS)[0]:
                 assert time.monotonic() < deadline, f"only {done} of {len(names)}"
                 done += len(log.new())
             if worker.ended():
                 worker.finish()
                 return kills
             worker.kill()
-            assert worker.ended(LIMIT)
+            assert worker.ended(TIMEOUT_SECONDS)
             kills += 1
 
 
 def rotate(root: str, log: str, _: list[str]) -> None:
-    """Change the key, and tell how far it is."""
-    told = Log(log)
+    """Rotate the key, and log the progress."""
+    progress_log = Log(log)
     with Vault(root) as vault:
         results = Encryption(vault, KEYS.get).rotate(
-            "old", "new", progress=lambda *at: told.note(pid=os.getpid(), at=at)
+            "old", "new", progress=lambda *at: progress_log.note(pid=os.getpid(), at=at)
         )
         assert [result for result in results if isinstance(result, Exception)] == []
 
 
-def conceal(root: str, log: str, names: list[str]) -> None:
-    """Encrypt all of it, and tell how far it is."""
-    told = Log(log)
+def encrypt(root: str, log: str, names: list[str]) -> None:
+    """Encrypt all memories, and log the progress."""
+    progress_log = Log(log)
     with Vault(root) as vault:
         results = Encryption(vault, KEYS.get).encrypt_many(
-            names, fields=["body", "phone"], key="old", progress=lambda *at: told.note(pid=os.getpid(), at=at)
+            names, fields=["body", "phone"], key="old", progress=lambda *at: progress_log.note(pid=os.getpid(), at=at)
         )
         assert [result for result in results if isinstance(result, Exception)] == []

@@ -1,4 +1,4 @@
-"""Searching at full scale: whoever changes the files, whatever happens to what is derived, a search is right."""
+"""Searching at full scale: a search is right after any change of the files and any damage to derived data."""
 
 import fcntl
 import os
@@ -29,18 +29,18 @@ from memfs import Vault
 from memfs.index.publisher import RETRY_SECONDS
 
 from .figures import figure
-from .support import LIMIT, Crew
+from .support import TIMEOUT_SECONDS, WorkerPool
 
-BURST, MANY, SAVES, KILLS, FORKS, MEMORIES = 20_000, 1_000, 300, 20, 100, 900
+BURST, GIT_FILES, SAVES, KILLS, FORKS, MEMORIES = 20_000, 1_000, 300, 20, 100, 900
 SEEDS, STEPS = 5, 400
-PATIENT = 30.0  # seconds: 20,000 files are looked at, read and indexed in that time on a slow machine
+INDEXING_SECONDS = 30.0  # in which a slow machine checks, reads and indexes 20,000 files
 
 pytestmark = pytest.mark.torture
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    with Crew(tmp_path) as made:
+def crew(tmp_path: Path) -> Iterator[WorkerPool]:
+    with WorkerPool(tmp_path) as made:
         yield made
 
 
@@ -48,27 +48,27 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
 
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
-def test_a_burst_of_files_is_searched(tmp_path: Path, is_watched: bool) -> None:
+def test_a_burst_of_files_is_found(tmp_path: Path, is_watched: bool) -> None:
     began = time.monotonic()
-    came, went = after_a_burst(make(tmp_path / "vault"), BURST, PATIENT, is_watched=is_watched)
+    found_after, gone_after = after_a_burst(make(tmp_path / "vault"), BURST, INDEXING_SECONDS, is_watched=is_watched)
     figure(
-        f"watching heals: a burst, {'watched' if is_watched else 'no watcher'}",
-        f"{BURST} files written: all found after {came:.2f} s; deleted: none found after {went:.2f} s, index equals "
-        f"files (all in {time.monotonic() - began:.0f} s)",
+        f"outside changes are noticed: a burst, {'watched' if is_watched else 'no watcher'}",
+        f"{BURST} files written: all found after {found_after:.2f} s; deleted: none found after {gone_after:.2f} s, "
+        f"index equals files (all in {time.monotonic() - began:.0f} s)",
     )
 
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
-def test_what_git_does_is_searched(tmp_path: Path, git: Git, is_watched: bool) -> None:
-    took = {verb: after_git(make(tmp_path / verb), git, verb, MANY, is_watched=is_watched) for verb in VERBS}
+def test_changes_by_git_are_found(tmp_path: Path, git: Git, is_watched: bool) -> None:
+    took = {verb: after_git(make(tmp_path / verb), git, verb, GIT_FILES, is_watched=is_watched) for verb in VERBS}
     figure(
-        f"watching heals: git, {'watched' if is_watched else 'no watcher'}",
-        f"{MANY} files: " + ", ".join(f"{verb} right after {seconds:.2f} s" for verb, seconds in took.items()),
+        f"outside changes are noticed: git, {'watched' if is_watched else 'no watcher'}",
+        f"{GIT_FILES} files: " + ", ".join(f"{verb} right after {seconds:.2f} s" for verb, seconds in took.items()),
     )
 
 
-def test_an_edit_is_found_soon_where_another_process_watches(tmp_path: Path, crew: Crew) -> None:
-    """Editors save in every way; a process that is told by the watcher of another one finds each."""
+def test_an_edit_is_found_soon_if_another_process_watches(tmp_path: Path, crew: WorkerPool) -> None:
+    """Editors save in every way; a process that follows another process's watcher finds each save."""
     took = []
     for number in range(SAVES):
         if number % 50 == 0:
@@ -82,7 +82,7 @@ def test_an_edit_is_found_soon_where_another_process_watches(tmp_path: Path, cre
             assert_soon_right(vault, words)
     took.sort()
     figure(
-        "watching heals: until an edit is found",
+        "outside changes are noticed: until an edit is found",
         f"{SAVES} saves in place, by rename, by sed and as vim does: median {took[SAVES // 2] * 1000:.0f} ms, p99 "
         f"{took[SAVES * 99 // 100] * 1000:.0f} ms, slowest {took[-1] * 1000:.0f} ms",
     )
@@ -91,14 +91,14 @@ def test_an_edit_is_found_soon_where_another_process_watches(tmp_path: Path, cre
 @pytest.mark.parametrize(
     "scenario",
     [
-        pytest.param(WriteScenario(4, 250, namespaces=4), id="a namespace each"),
+        pytest.param(WriteScenario(4, 250, namespaces=4), id="one namespace per process"),
         pytest.param(WriteScenario(4, 250, namespaces=1), id="one namespace"),
         pytest.param(WriteScenario(4, 250, namespaces=1, publishing=True), id="while another publishes"),
         pytest.param(WriteScenario(4, 250, namespaces=2, watched=True), id="watched"),
         pytest.param(WriteScenario(4, 250, namespaces=2, publishing=True, watched=True), id="all at once"),
     ],
 )
-def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, scenario: WriteScenario) -> None:
+def test_acknowledged_writes_are_found_at_once(tmp_path: Path, scenario: WriteScenario) -> None:
     began = time.monotonic()
     searches, misses = read_your_writes(tmp_path, scenario)
 
@@ -106,7 +106,7 @@ def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, scenario: WriteS
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, {})
     figure(
-        f"a search is right at once: own writes and others'{', published meanwhile' * scenario.publishing}"
+        f"a search is up to date: own writes and others'{', published meanwhile' * scenario.publishing}"
         f"{', watched' * scenario.watched}, {scenario.namespaces} namespaces",
         f"{scenario.processes * scenario.writes} adds by {scenario.processes} processes, "
         f"{scenario.namespaces} namespaces, {searches} "
@@ -115,12 +115,12 @@ def test_what_was_acknowledged_is_found_at_once(tmp_path: Path, scenario: WriteS
 
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["unwatched", "watched"])
-def test_whatever_happens_searches_are_right(tmp_path: Path, is_watched: bool) -> None:
+def test_searches_are_right_after_random_changes(tmp_path: Path, is_watched: bool) -> None:
     for seed in range(100, 100 + SEEDS):
         make_random_changes(tmp_path / str(seed), seed, STEPS, is_watched=is_watched)
     figure(
-        f"a search is right at once: anything may happen, {'watched' if is_watched else 'no watcher'}",
-        f"{SEEDS} walks of {STEPS} random changes by hand, by memfs and to what is derived: every search of three "
+        f"a search is up to date: random changes, {'watched' if is_watched else 'no watcher'}",
+        f"{SEEDS} walks of {STEPS} random changes by hand, by memfs and to derived data: every search of three "
         "vaults right, listing equals files",
     )
 
@@ -152,8 +152,8 @@ def test_a_forked_process_never_hangs(tmp_path: Path) -> None:
             thread.join()
     assert ends == [0] * FORKS
     figure(
-        "nobody is blocked: forks",
-        f"{FORKS} forks while 3 threads and a watcher work: 0 hung, all found and wrote",
+        "no process is blocked: forks",
+        f"{FORKS} forks while 3 threads and a watcher work: 0 hung, all searched and wrote",
     )
 
 
@@ -161,7 +161,9 @@ def test_a_forked_process_never_hangs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
-def test_a_search_is_right_whatever_happened_to_a_file_of_the_state(tmp_path: Path, crew: Crew, is_open: bool) -> None:
+def test_a_search_is_right_after_damage_to_any_file_of_the_state(
+    tmp_path: Path, crew: WorkerPool, is_open: bool
+) -> None:
     files, wrong = 0, list[str]()
     for kind in DAMAGES:
         (tmp_path / kind).mkdir()
@@ -174,11 +176,11 @@ def test_a_search_is_right_whatever_happened_to_a_file_of_the_state(tmp_path: Pa
     figure(
         f"the index is a cache: vault {'open' if is_open else 'opened afterwards'}",
         f"{files} files of .memfs ({', '.join(DAMAGES)}): the next search "
-        "right, no process died, no memory changed, on disk again",
+        "right, no process died, no memory changed, index on disk again",
     )
 
 
-def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: Crew) -> None:
+def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: WorkerPool) -> None:
     build(tmp_path / "vault", 3 * MEMORIES)
     remains = kill_while_building(crew, tmp_path / "vault", KILLS, 1.5)
 
@@ -186,29 +188,29 @@ def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path,
         assert_right(vault, WORDS)
     figure(
         "the index is a cache: kill -9 while rebuilding",
-        f"{KILLS} kills in builds of {3 * MEMORIES} memories ({remains} left something): the next search right, "
-        "nothing but one index after the next publish",
+        f"{KILLS} kills in builds of {3 * MEMORIES} memories ({remains} left files): the next search right, "
+        "only one index after the next publish",
     )
 
 
-def test_nobody_waits_for_long_for_a_process_that_is_stopped_while_it_builds(tmp_path: Path, crew: Crew) -> None:
+def test_a_search_does_not_wait_long_for_a_stopped_builder(tmp_path: Path, crew: WorkerPool) -> None:
     root, began = tmp_path / "vault", time.monotonic()
     build(root)
     shutil.rmtree(root / ".memfs/index")
     stopped = crew.start(hold_the_lock, str(root))
-    until((root / ".memfs/index/held").exists, LIMIT)
+    until((root / ".memfs/index/held").exists, TIMEOUT_SECONDS)
     stopped.signal(signal.SIGSTOP)
 
-    crew.start(search_once, str(root)).finish(LIMIT)
+    crew.start(search_once, str(root)).finish(TIMEOUT_SECONDS)
     figure(
-        "nobody is blocked: searching",
-        f"a search waits {time.monotonic() - began:.0f} s for one who builds and is stopped",
+        "no process is blocked: searching",
+        f"a search waits {time.monotonic() - began:.0f} s for a stopped process that builds the index",
     )
     stopped.kill()
 
 
 def hold_the_lock(root: str) -> None:
-    """Hold the lock of publishing, until killed."""
+    """Hold the publish lock until killed."""
     place = Path(root, ".memfs/index")
     place.mkdir()
     fcntl.flock(os.open(place, os.O_RDONLY), fcntl.LOCK_EX)
@@ -217,12 +219,12 @@ def hold_the_lock(root: str) -> None:
 
 
 def search_once(root: str) -> None:
-    """Search as a command does."""
+    """Search once, like a command."""
     with Vault(root) as vault:
         assert found(vault, "oolong") == {OOLONG}
 
 
-def test_an_index_is_published_again_once_there_is_room(mount_tmpfs: Mount) -> None:
+def test_an_index_is_published_again_once_there_is_space(mount_tmpfs: Mount) -> None:
     disk = mount_tmpfs("size=12m")
     build(disk / "vault", MEMORIES)
     with searched(disk / "vault", "oolong") as vault:
@@ -234,20 +236,20 @@ def test_an_index_is_published_again_once_there_is_room(mount_tmpfs: Mount) -> N
         assert vault.status().where == "memory"
         assert "No space left" in vault.status().trouble
         (disk / "ballast").unlink()
-        took = until(lambda: vault.search("oolong") and vault.status().where == "disk", RETRY_SECONDS + LIMIT)
+        took = until(lambda: vault.search("oolong") and vault.status().where == "disk", RETRY_SECONDS + TIMEOUT_SECONDS)
         assert vault.status().trouble == ""
         assert_right(vault, {})
     assert took < 2 * RETRY_SECONDS
     figure(
         "disk full, read-only, unreadable: searching on a full disk",
-        f"{MEMORIES} memories searched from memory, published again {took:.1f} s after there was room",
+        f"{MEMORIES} memories searched from memory, published again {took:.1f} s after there was space",
     )
 
 
-def until(happened: Callable[[], object], limit: float) -> float:
-    """Wait until something is so: the seconds it took."""
+def until(condition: Callable[[], object], limit: float) -> float:
+    """Wait until a condition holds; return the seconds it took."""
     began = time.monotonic()
-    while not happened():
+    while not condition():
         assert time.monotonic() - began < limit
         time.sleep(POLL_SECONDS)
     return time.monotonic() - began

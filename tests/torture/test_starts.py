@@ -1,4 +1,4 @@
-"""Nothing is left behind: processes that start, write and are killed."""
+"""Nothing is left behind by processes that start, write and are killed."""
 
 import os
 import random
@@ -12,7 +12,7 @@ import pytest
 from memfs import Vault
 
 from .figures import figure
-from .support import LIMIT, left_behind, swept
+from .support import TIMEOUT_SECONDS, assert_cleaned_up, temporary_files_left
 
 SMALL, FULL = 8, 100
 SCRIPT = r"""
@@ -27,25 +27,25 @@ for number in range(10**6):
 
 @pytest.mark.parametrize("starts", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
 def test_killed_processes_leave_nothing_behind(tmp_path: Path, starts: int) -> None:
-    """After each kill there is no process of its session, and after each start no temporary file of an older one."""
-    root, chance = tmp_path / "vault", random.Random(starts)
+    """After each kill no process of its session remains, and after each start no temporary file of earlier ones."""
+    root, rng = tmp_path / "vault", random.Random(starts)
     with Vault.init(root) as vault:
         ref = vault.add("Text.", "/notes").path
-    rooms, files, sizes = [], [], []
+    temporary, files, sizes = [], [], []
     for _ in range(starts):
-        _start_and_kill(root, ref, chance.uniform(0.0, 0.05))
-        rooms.append(len(list((root / ".memfs" / "tmp").iterdir())))
+        _start_and_kill(root, ref, rng.uniform(0.0, 0.05))
+        temporary.append(len(list((root / ".memfs" / "tmp").iterdir())))
         files.append(sum(path.is_file() for path in (root / ".memfs").rglob("*")))
         sizes.append(sum(path.stat().st_size for path in (root / ".memfs").rglob("*") if path.is_file()))
 
-    assert max(rooms) <= 1, "a start does not clear what an earlier one left"
+    assert max(temporary) <= 1, "a start does not clear the files of an earlier one"
     assert max(files) < 400
     assert max(sizes) < 4 << 20, "kept versions grow without bound"
     with Vault(root) as vault:
         assert vault.check() == []
         assert len(vault.versions(ref)) <= 20
-    swept(root)
-    assert left_behind(root) == []
+    assert_cleaned_up(root)
+    assert temporary_files_left(root) == []
     figure(
         "nothing left behind",
         f"{starts} starts and kills: 0 orphan processes, 0 temporary files after the next start, .memfs at most "
@@ -58,16 +58,16 @@ def _start_and_kill(root: Path, ref: str, after: float) -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env=env) as process:
         assert process.stdout is not None
-        assert select.select([process.stdout], [], [], LIMIT)[0]
+        assert select.select([process.stdout], [], [], TIMEOUT_SECONDS)[0]
         fd = os.pidfd_open(process.pid)
-        assert select.select([fd], [], [], after)[0] == [], "it ended by itself"
+        assert select.select([fd], [], [], after)[0] == [], "the process ended"
         os.close(fd)
         process.kill()
-    assert _session(process.pid) == []
+    assert _session_processes(process.pid) == []
 
 
-def _session(leader: int) -> list[str]:
-    """The processes of a session."""
+def _session_processes(leader: int) -> list[str]:
+    """Return the processes of a session."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,4 +1,4 @@
-"""Nothing outside the vault is touched: a namespace is swapped with a symlink while writers go on."""
+"""Nothing outside the vault is touched: a namespace is swapped with a symlink during writes."""
 
 import os
 import random
@@ -12,18 +12,18 @@ from memfs import MemfsError, Vault
 from memfs.errors import InvalidNamespaceError
 
 from .figures import figure
-from .support import LIMIT, Crew, Log, exchange, sealed, swept, tokens
+from .support import TIMEOUT_SECONDS, Log, WorkerPool, assert_cleaned_up, checksummed, exchange, tokens
 
 SMALL, FULL = 200, 2_000
 SECRET = "A secret outside the vault."
 WRITERS = 3
-PAUSE = 0.004  # seconds at most between two swaps
+MAX_PAUSE_SECONDS = 0.004  # between two swaps
 
 
 @pytest.mark.parametrize("deep", [False, True], ids=["namespace", "its parent"])
 @pytest.mark.parametrize("swaps", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-def test_no_byte_gets_out_through_a_swapped_symlink(tmp_path: Path, swaps: int, deep: bool) -> None:
-    """The outside directory looks like the namespace: the same names are there, and must stay as they are."""
+def test_no_byte_leaves_the_vault_through_a_swapped_symlink(tmp_path: Path, swaps: int, deep: bool) -> None:
+    """The outside directory has the same names as the namespace, and must not change."""
     root, outside, path = tmp_path / "vault", tmp_path / "outside", str(tmp_path / "log")
     with Vault.init(root) as vault:
         ref = vault.add("Shared.", "/team/alice").path
@@ -33,10 +33,10 @@ def test_no_byte_gets_out_through_a_swapped_symlink(tmp_path: Path, swaps: int, 
     before = _everything(outside)
     log, stop = Log(path), tmp_path / "stop"
     target = root / "team" if deep else root / "team" / "alice"
-    with Crew(tmp_path) as crew:
+    with WorkerPool(tmp_path) as crew:
         writers = [crew.start(write, str(root), ref, number, path, str(stop)) for number in range(WRITERS)]
         swapper = crew.start(swap, str(target), str(outside), swaps)
-        swapper.finish(LIMIT + swaps / 20)
+        swapper.finish(TIMEOUT_SECONDS + swaps / 20)
         stop.touch()
         for writer in writers:
             writer.finish()
@@ -50,17 +50,17 @@ def test_no_byte_gets_out_through_a_swapped_symlink(tmp_path: Path, swaps: int, 
     assert len(found) == len(set(found))
     assert done - set(found) == set()
     assert done
-    swept(root)
+    assert_cleaned_up(root)
     refused = Counter(event["error"] for event in events if event["event"] == "refused")
     assert set(refused) <= {"InvalidNamespaceError", "MemoryNotFoundError"}
     figure(
-        f"nothing outside is touched: {'its parent' if deep else 'a namespace'} swapped for a symlink",
-        f"{swaps} swaps, {len(done)} writes acknowledged and there, {refused.total()} refused: 0 bytes outside, 0 read",
+        f"nothing outside the vault is touched: {'its parent' if deep else 'a namespace'} swapped for a symlink",
+        f"{swaps} swaps, {len(done)} writes acknowledged and kept, {refused.total()} refused: 0 bytes outside, 0 read",
     )
 
 
 def _everything(folder: Path) -> dict[str, tuple[bytes, int, int]]:
-    """All files below a directory, with times and numbers."""
+    """Return all files below a directory, with modification times and inode numbers."""
     found = {}
     for path in folder.rglob("*"):
         status = path.stat()
@@ -69,19 +69,19 @@ def _everything(folder: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 def swap(target: str, outside: str, swaps: int) -> None:
-    """Exchange a directory with a symlink to the outside, and back, leaving writers a moment between."""
-    link, chance = Path(f"{target}.link"), random.Random(swaps)
+    """Exchange a directory with a symlink to the outside and back, with a pause for the writers."""
+    link, rng = Path(f"{target}.link"), random.Random(swaps)
     link.symlink_to(outside)
     for _ in range(swaps):
         exchange(Path(target), link)
-        time.sleep(chance.random() * PAUSE / 4)
+        time.sleep(rng.random() * MAX_PAUSE_SECONDS / 4)
         exchange(Path(target), link)
-        time.sleep(chance.random() * PAUSE)
+        time.sleep(rng.random() * MAX_PAUSE_SECONDS)
     link.unlink()
 
 
 def write(root: str, ref: str, number: int, path: str, stop: str) -> None:
-    """Add, append, set a key, read."""
+    """Add, append and read until the file `stop` exists."""
     log, count = Log(path), 0
     with Vault(root) as vault:
         while not os.path.exists(stop):
@@ -89,9 +89,9 @@ def write(root: str, ref: str, number: int, path: str, stop: str) -> None:
             token = f"{number}-{count}"
             try:
                 if count % 3 == 0:
-                    vault.add(f"Note {token}.\n{sealed(token)}", "/team/alice")
+                    vault.add(f"Note {token}.\n{checksummed(token)}", "/team/alice")
                 elif count % 3 == 1:
-                    vault.append(ref, sealed(token))
+                    vault.append(ref, checksummed(token))
                 else:
                     assert SECRET not in vault.read(ref).text
                     assert all(SECRET not in memory.text for memory in vault.list("/team/alice"))

@@ -1,4 +1,4 @@
-"""Never torn: kill -9 in the middle of large updates, with readers all the while."""
+"""Never torn: kill -9 in the middle of large updates, during reads."""
 
 import os
 import random
@@ -9,7 +9,7 @@ import pytest
 from memfs import Vault
 
 from .figures import figure
-from .support import Crew, Log, swept
+from .support import Log, WorkerPool, assert_cleaned_up
 
 SMALL, FULL = 8, 100
 LINES = 333_334  # of nine bytes: 3 MB
@@ -18,16 +18,16 @@ READERS = 2
 
 @pytest.mark.parametrize("kills", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
 def test_a_reader_sees_the_old_or_the_new_text(tmp_path: Path, kills: int) -> None:
-    """Every text is all of one number, and the numbers never go back, neither for readers nor in the end."""
-    root, path, stop, chance = tmp_path / "vault", str(tmp_path / "log"), tmp_path / "stop", random.Random(kills)
+    """Every text has one number only, and numbers never decrease, for readers and at the end."""
+    root, path, stop, rng = tmp_path / "vault", str(tmp_path / "log"), tmp_path / "stop", random.Random(kills)
     log = Log(path)
     with Vault.init(root) as vault:
         ref = vault.add(_text(0), "/large").path
-    with Crew(tmp_path) as crew:
-        readers = [crew.start(watch, str(root), ref, path, str(stop)) for _ in range(READERS)]
+    with WorkerPool(tmp_path) as crew:
+        readers = [crew.start(read_repeatedly, str(root), ref, path, str(stop)) for _ in range(READERS)]
         for kill in range(kills):
             writer = crew.start(update, str(root), ref, path, (kill + 1) * 1_000)
-            assert not writer.ended(chance.uniform(0.02, 0.5)), "the writer ended by itself"
+            assert not writer.ended(rng.uniform(0.02, 0.5)), "the writer ended"
             writer.kill()
             assert writer.ended(10)
         stop.touch()
@@ -43,11 +43,11 @@ def test_a_reader_sees_the_old_or_the_new_text(tmp_path: Path, kills: int) -> No
         number = _number(vault.read(ref).body)
         assert number >= max(done, default=0)
         assert number in {0, *begun}
-        versions = vault.versions(ref)[:15]  # restoring adds to them, and the oldest go
+        versions = vault.versions(ref)[:15]  # restoring adds versions, and the oldest are dropped
         for version in versions:
             vault.restore(ref, version.hash)
             assert _number(vault.read(ref).body) in {0, *begun}
-    swept(root)
+    assert_cleaned_up(root)
     figure(
         "never torn",
         f"{kills} kills in {len(begun)} updates of 3 MB ({len(begun) - len(done)} cut short), {reads} reads: all old "
@@ -60,14 +60,14 @@ def _text(number: int) -> str:
 
 
 def _number(body: str) -> int:
-    """The number of a text; AssertionError if it is a mixture."""
+    """Return the number of a text; raise AssertionError if it mixes several."""
     first = body[:8]
-    assert body == "\n".join([first] * LINES), "a mixture"
+    assert body == "\n".join([first] * LINES), "a mixture of texts"
     return int(first)
 
 
 def update(root: str, ref: str, path: str, number: int) -> None:
-    """Replace the text, over and over, until killed."""
+    """Replace the text repeatedly until killed."""
     log, vault = Log(path), Vault(root)
     while True:
         number += 1
@@ -76,8 +76,8 @@ def update(root: str, ref: str, path: str, number: int) -> None:
         log.note(done=number)
 
 
-def watch(root: str, ref: str, path: str, stop: str) -> None:
-    """Read with memfs and without, in turns."""
+def read_repeatedly(root: str, ref: str, path: str, stop: str) -> None:
+    """Read with memfs and directly, alternately, until the file `stop` exists."""
     log, vault, last, reads = Log(path), Vault(root), 0, 0
     while not os.path.exists(stop):
         if reads % 2:

@@ -1,4 +1,4 @@
-"""Watching heals: directories that come and go, and watchers that die; bursts and git are in test_search.py."""
+"""Outside changes are noticed: moved directories and watchers that die. Bursts and git are in test_search.py."""
 
 import shutil
 import time
@@ -12,27 +12,27 @@ from test_freshness import by_hand, make
 from memfs import Vault
 
 from .figures import figure
-from .support import Crew
+from .support import WorkerPool
 
 SMALL, FULL = 60, 1_000
 SMALL_MANY, FULL_MANY = 200, 20_000
-WITHIN = 2.0  # seconds that the promise gives a watcher
-PATIENT = 30.0  # for as many files as a machine reads and indexes in that time
+NOTICE_SECONDS = 2.0  # the guarantee for a watcher
+INDEXING_SECONDS = 30.0  # in which a slow machine reads and indexes all files
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    with Crew(tmp_path) as made:
+def crew(tmp_path: Path) -> Iterator[WorkerPool]:
+    with WorkerPool(tmp_path) as made:
         yield made
 
 
 @pytest.mark.parametrize("number", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-def test_directories_that_come_and_go_are_searched(tmp_path: Path, crew: Crew, number: int) -> None:
-    """Moved out, moved in, renamed, removed with all that is in it; seen by one who is told by a watcher."""
+def test_moved_and_removed_directories_are_noticed(tmp_path: Path, crew: WorkerPool, number: int) -> None:
+    """A process that follows a watcher notices a directory that is moved out, moved in, renamed and removed."""
     root, took = make(tmp_path / "vault"), dict[str, float]()
     with watched(crew, root), searched(root) as vault:
         _fill(root, "moved", number)
-        assert_soon_right(vault, _here("moved", number), PATIENT)
+        assert_soon_right(vault, _here("moved", number), INDEXING_SECONDS)
         for verb, place, step in (
             ("moved out", "", lambda: (root / "moved").rename(tmp_path / "outside")),
             ("moved in", "moved", lambda: (tmp_path / "outside").rename(root / "moved")),
@@ -40,17 +40,20 @@ def test_directories_that_come_and_go_are_searched(tmp_path: Path, crew: Crew, n
             ("rm -rf", "", lambda: shutil.rmtree(root / "other")),
         ):
             step()
-            took[verb] = assert_soon_right(vault, _here(place, number), WITHIN)
+            took[verb] = assert_soon_right(vault, _here(place, number), NOTICE_SECONDS)
         assert Vault(root).doctor() == []
     figure(
-        "watching heals: directories",
-        f"{number} files, seen by another process: " + ", ".join(f"{verb} {s:.2f} s" for verb, s in took.items()),
+        "outside changes are noticed: directories",
+        f"{number} files, noticed by another process after: "
+        + ", ".join(f"{verb} {s:.2f} s" for verb, s in took.items()),
     )
 
 
 @pytest.mark.parametrize("number", [pytest.param(SMALL_MANY), pytest.param(FULL_MANY, marks=pytest.mark.torture)])
-def test_a_watcher_that_loses_its_source_or_its_life_is_made_up_for(tmp_path: Path, crew: Crew, number: int) -> None:
-    """Its source in the kernel is closed under it; then its process is killed, which is said."""
+def test_changes_are_noticed_after_a_watcher_loses_its_source_or_dies(
+    tmp_path: Path, crew: WorkerPool, number: int
+) -> None:
+    """Its inotify descriptor is closed; then its process is killed, and `status` shows that."""
     root = make(tmp_path / "vault")
     with Vault(root, watch=True) as watcher, searched(root) as vault:
         source = watcher._engine.freshness._source
@@ -58,24 +61,24 @@ def test_a_watcher_that_loses_its_source_or_its_life_is_made_up_for(tmp_path: Pa
         source.close()
         _fill(root, "many", number)
         began = time.monotonic()
-        assert_soon_right(vault, _here("many", number), PATIENT)
-        assert_soon_right(watcher, _here("many", number), PATIENT)
+        assert_soon_right(vault, _here("many", number), INDEXING_SECONDS)
+        assert_soon_right(watcher, _here("many", number), INDEXING_SECONDS)
         closed = time.monotonic() - began
         wait_for(lambda: watcher.status().notices == "kernel")
         assert watcher.status().trouble == ""
     with watched(crew, root) as other, searched(root) as vault:
         assert vault.status().watcher
         other.kill()
-        assert other.ended(WITHIN)
+        assert other.ended(NOTICE_SECONDS)
         shutil.rmtree(root / "many")
         began = time.monotonic()
         assert found(vault, "item7") == set()
         killed = time.monotonic() - began
         assert vault.status().watcher == ""
-        assert_soon_right(vault, _here("", number), PATIENT)
+        assert_soon_right(vault, _here("", number), INDEXING_SECONDS)
     figure(
-        "watching heals: a dead watcher",
-        f"{number} files come while its source is closed: found after {closed:.2f} s, and it watches again; they go "
+        "outside changes are noticed: a dead watcher",
+        f"{number} files written while its source is closed: found after {closed:.2f} s, and it watches again; removed "
         f"as its process is killed: the next search ({killed:.2f} s) is right, and `status` names no watcher",
     )
 
@@ -86,7 +89,7 @@ def _fill(root: Path, place: str, number: int) -> None:
 
 
 def _here(place: str, number: int) -> Words:
-    """What some words find if all is in a place, or nowhere."""
+    """Return the expected hits of some words if all files are in a directory, or nowhere."""
     return {
         f"item{count}": [f"{place}/{count % 10}/{count}.md"] if place else []
         for count in (0, 7, number // 2, number - 1)
