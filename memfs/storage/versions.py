@@ -71,7 +71,7 @@ class Versions:
         except OSError as error:
             log.warning("%s: this version was not kept: %s", path, error.strerror)
         except NewerSchemaError as error:
-            log_once(error, "versions are not kept")
+            log_once(error, "versions are neither kept nor listed")
         if len(self._last_hashes) > 10_000:
             self._last_hashes.clear()
         self._last_hashes[path] = record.hash
@@ -82,9 +82,14 @@ class Versions:
             self.keep(root, path, data)
 
     def list_versions(self, root: int, path: str) -> list[Version]:
-        """Return the versions of a memory, newest first, each content once."""
+        """Return the versions of a memory, newest first, each content once; log and return none if they are newer."""
         found: dict[str, Version] = {}
-        for record in reversed(self._records(root, path)):
+        try:
+            records = self._records(root, path)
+        except NewerSchemaError as error:
+            log_once(error, "versions are neither kept nor listed")
+            return []
+        for record in reversed(records):
             moment = datetime.fromtimestamp(record.time_ns // 1000 / 1e6, UTC)
             found.setdefault(record.hash, Version(moment, record.hash, len(record.data)))
         return list(found.values())[:MAX_VERSIONS]
