@@ -1,6 +1,5 @@
 """Real files, real git, real mounts: what the tests stand on."""
 
-import json
 import os
 import shutil
 import signal
@@ -9,19 +8,19 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.commands import NOBODY, REPOSITORY, Git, Memfs, Ran, Script
+from support.files import Snapshot
+from support.hostile_files import make_traps
 from support.postgres_server import postgres, postgres_url
+from support.processes import WorkerPool
 
 from memfs import Vault
 from memfs.cli.main import main
 
 __all__ = ["postgres", "postgres_url"]  # fixtures
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-NOBODY = 65534
 
 settings.register_profile(
     "memfs",
@@ -34,25 +33,6 @@ settings.register_profile("deep", settings.get_profile("memfs"), derandomize=Fal
 settings.load_profile("memfs")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: what is started would ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-Git = Callable[..., str]
-Snapshot = Callable[..., dict[str, tuple[object, ...]]]
-Script = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-class Ran(NamedTuple):
-    """What a command answered."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
-
-
-Memfs = Callable[..., Ran]
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +51,19 @@ def vault(tmp_path: Path) -> Iterator[Vault]:
 def example(tmp_path: Path) -> Path:
     """A copy of the example vault."""
     return Path(shutil.copytree(REPOSITORY / "example-vault", tmp_path / "example"))
+
+
+@pytest.fixture
+def traps(tmp_path: Path) -> Path:
+    """A vault with one good memory beside entries that are named like memories and are no files of the vault."""
+    return make_traps(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
+    """A server that forks processes for the tests of a module."""
+    with WorkerPool(tmp_path_factory.mktemp("crew")) as pool:
+        yield pool
 
 
 @pytest.fixture

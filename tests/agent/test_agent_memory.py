@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY
+from support.commands import REPOSITORY
 
 from memfs import AgentMemory, EnhancedAgentMemory, Vault
 from memfs.agent import ScriptedModel, WorkingMemory

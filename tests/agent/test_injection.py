@@ -15,7 +15,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from test_agent import LIMIT, Facts, SearchableStore, Turns, managed, run_turns, user
+from support.agents import LIMIT, Facts, SearchableStore, Turns, managed, run_turns, user
 
 from memfs import Vault
 from memfs.agent import EvictionTrigger, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
 from hypothesis import given
 from hypothesis import strategies as st
+from support.commands import REPOSITORY
 
 from memfs import Vault
 from memfs.decay import (

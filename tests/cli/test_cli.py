@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Memfs, Snapshot
+from support.commands import Memfs
+from support.files import Snapshot
 
 from memfs import Vault
 from memfs.cli.main import split_at_command

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Memfs, Snapshot
+from support.commands import Memfs
+from support.files import Snapshot
 
 from memfs import Vault
 from memfs.privacy.keys import new_key, parse_key

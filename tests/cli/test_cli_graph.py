@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Memfs
+from support.commands import Memfs
 
 from memfs import Vault
 

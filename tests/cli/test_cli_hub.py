@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Ran
+from support.commands import Ran
 from support.postgres_server import PASSWORD, Server
 
 from memfs import Vault

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from conftest import Memfs
+from support.commands import Memfs
 
 from memfs.cli.commands.index import status_rows, sync_summary
 from memfs.data_types import IndexStatus, SyncReport

@@ -7,8 +7,8 @@ import select
 import sys
 
 import pytest
-from conftest import Memfs
 from support.cli_process import TIMEOUT_SECONDS
+from support.commands import Memfs
 
 from memfs.cli import output
 from memfs.cli.inputs import DuplicateFilter, LogFormatter

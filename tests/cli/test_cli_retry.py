@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Memfs, Snapshot
-from test_agent import say, user
-from test_pending_log import crash, facts_in, log_of, state_dir, turn
+from support.agents import say, user
+from support.commands import Memfs
+from support.files import Snapshot
+from support.pending import crash, facts_in, log_of, state_dir, turn
 
 from memfs import Vault
 from memfs.agent import MemoryManager

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Git, Snapshot
+from support.commands import Git
+from support.files import Snapshot
 from support.secret_samples import EACH, SPOKEN, pieces
 
 from memfs import Vault

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Memfs
 from support.cli_process import TIMEOUT_SECONDS, on_terminal, run
+from support.commands import Memfs
 
 from memfs import Vault
 from memfs.cli import arguments, parser

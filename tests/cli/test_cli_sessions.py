@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Memfs
+from support.commands import Memfs
 
 from memfs import Vault
 from memfs.agent.sessions import SessionLog, Sessions

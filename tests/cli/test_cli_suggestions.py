@@ -6,7 +6,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from conftest import Memfs, Snapshot
+from support.commands import Memfs
+from support.files import Snapshot
 
 from memfs import Vault
 from memfs.cli.parser import COMMANDS_BY_NAME, SYNONYMS, with_vault_option

@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import NOBODY
+from support.commands import NOBODY, REPOSITORY
 
 from memfs.privacy.keys import new_key
 
 Ran = Callable[..., "subprocess.CompletedProcess[str]"]
-REPOSITORY = Path(__file__).parents[2]
 BOB = "people/bob"
 CODE = """
 import contextlib, io, os, sys

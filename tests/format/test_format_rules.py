@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from support.commands import Git
+from support.files import Snapshot
 
 from memfs import Memory, Namespace, Template, Vault
 from memfs.agent.sessions import SessionLog, Sessions
@@ -31,8 +33,6 @@ from memfs.errors import (
 from memfs.privacy.field_encryption import Encryption
 from memfs.vault import settings as vault_settings
 
-Git = Callable[..., str]
-Snapshot = Callable[..., dict[str, tuple[object, ...]]]
 PAGE = (Path(__file__).parents[2] / "docs/format.md").read_text(encoding="utf-8")
 LABELS = re.findall(r"\*\*F(\d+)\*\*", PAGE)
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

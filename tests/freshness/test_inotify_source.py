@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from support.commands import Script
 
 from memfs import Vault
 from memfs.errors import InvalidNamespaceError
@@ -25,7 +26,6 @@ from memfs.fs.files import link_unnamed_file, open_root, walk
 from memfs.fs.files import open_directory as open_below
 
 DEADLINE = 20.0
-Script = Callable[..., "subprocess.CompletedProcess[str]"]
 Stamps = dict[str, tuple[int, ...]]
 SOURCES: dict[str, Callable[[str], EventSource]] = {"kernel": InotifySource, "watchdog": WatchdogSource}
 

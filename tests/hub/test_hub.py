@@ -10,7 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from conftest import Git, Script, Snapshot
+from support.commands import Git, Script
+from support.files import Snapshot
 from support.postgres_server import Server
 
 from memfs import Vault

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from conftest import Memfs
 from strands import Agent, tool
-from test_long_term import Guarded
+from support.commands import Memfs
+from support.strands_models import Guarded
 
 import memfs.agent
 from memfs import Vault

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Snapshot
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
+from support.files import Snapshot
 
 from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog, Sessions

@@ -5,14 +5,15 @@ import os
 import re
 import secrets
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY, Script, Snapshot
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.commands import REPOSITORY, Git, Script
+from support.files import Snapshot
 
 from memfs import Memory, Vault
 from memfs.errors import (
@@ -37,7 +38,6 @@ RING = {name: secrets.token_bytes(32) for name in ("default", "team", "next")}
 SECRETS = ("quokka", "numbat", "platypus", "wombat", "bilby")
 TEXT = "The quokka sleeps.\n\nA numbat, too."
 SPOT = FieldLocation("tea.md", "m-1", "body")
-Git = Callable[..., str]
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY
 from hypothesis import given
 from hypothesis import strategies as st
+from support.commands import REPOSITORY
 from support.people import CODING, facts
 from support.secret_samples import ALL, EACH, PEM, SAMPLES, SPOKEN, body, hexes, pieces
 

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
 from packaging.requirements import Requirement
+from support.commands import REPOSITORY
 
 import memfs
 

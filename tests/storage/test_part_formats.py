@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from conftest import Git
+from support.commands import Git
 
 from memfs import MemoryManager, Vault, VaultStore, open_store
 from memfs.agent import InvocationTrigger, ScriptedModel, wait

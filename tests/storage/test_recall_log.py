@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY, Git, Script
 from hypothesis import given
 from hypothesis import strategies as st
+from support.commands import REPOSITORY, Git, Script
 
 from memfs import MemoryManager, Vault
 from memfs.agent.distill.config import RetrievalConfig

@@ -17,7 +17,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-NOBODY = 65534
+from support.commands import NOBODY
+
 TIMEOUT = 60
 PASSWORD = "s3cret-of-the-tests"
 READY = "database system is ready to accept connections"

@@ -10,9 +10,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from torture.support import Log, Worker, WorkerPool
-
 from memfs import MemfsError, Vault
+from support.processes import Log, Worker, WorkerPool
 
 PAGE_SIZE = 1_000
 WATCH_SECONDS = 1.0  # within which a watcher makes an edit searchable

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple, cast
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from torture.support import WorkerPool, history
 
 from memfs import MemfsError, Vault
 from memfs.data_types import Written
@@ -35,7 +34,9 @@ from memfs.freshness.inotify_source import InotifySource
 from memfs.search.search import Searcher
 from memfs.storage.change_journal import ChangeJournal
 from memfs.storage.versions import Versions
+from support.processes import WorkerPool
 from support.searching import PAGE_SIZE, POLL_SECONDS, TIMEOUT
+from support.vaults import history
 
 WATCH_SECONDS = (
     3.0  # within which a process that follows a watcher must see a change; `make torture` prints the time it took

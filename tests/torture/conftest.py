@@ -1,9 +1,11 @@
 """Deselect full-scale tests unless `-m torture` is given, and record failures beside the figures."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.processes import WorkerPool
 
 from .figures import BROKEN, Row, note
 
@@ -30,3 +32,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         note(Row(f"{BROKEN}: {name.replace('_', ' ')}", reason, Path(path).name))
     elif report.when == "call":
         note(Row("", "", Path(path).name))
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[WorkerPool]:
+    """A server that forks processes for one test, and ends them with it."""
+    with WorkerPool(tmp_path) as pool:
+        yield pool

@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 
 import pytest
+from support.processes import Barrier, Log, WorkerPool, checksummed, tokens
 
 from memfs import MemfsError, Vault
 
 from .figures import figure
-from .support import Barrier, Log, WorkerPool, checksummed, tokens
 
 SMALL, FULL = 120, 1_000
 

@@ -8,12 +8,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from support.processes import TIMEOUT_SECONDS, Log, WorkerPool
 from support.searching import found
 
 from memfs import Vault
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, Log, WorkerPool
 
 SMALL, FULL = 60, 1_500
 WRITERS = 2

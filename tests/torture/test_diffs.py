@@ -5,19 +5,19 @@ The small scale is in tests/format/test_frontmatter_properties.py.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_frontmatter_properties import edit_random_sample, random_sample
+from support.commands import Git
+from support.memory_texts import edit_random_sample, random_sample
 
 from memfs import Vault
 from memfs.errors import MalformedMemoryError
 
 from .figures import figure
 
-Git = Callable[..., str]
 EDITS, FILES = 30_000, 2_000
 
 pytestmark = pytest.mark.torture

@@ -24,13 +24,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.processes import TIMEOUT_SECONDS, Event, Log, WorkerPool, checksummed, tokens
+from support.vaults import assert_cleaned_up, history
 
 import memfs.storage.versions
 from memfs import MemfsError, Vault
 from memfs.errors import MemoryNotFoundError
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, Event, Log, WorkerPool, assert_cleaned_up, checksummed, history, tokens
 
 SMALL, FULL = 100, 1_500
 SMALL_PROGRAM, FULL_PROGRAM = 10, 200

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
-from test_frontmatter_properties import LARGE, assert_large_read_back, assert_read_back, texts
+from support.memory_texts import LARGE, assert_large_read_back, assert_read_back, texts
 
 from memfs import Vault
 

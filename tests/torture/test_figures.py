@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.processes import TIMEOUT_SECONDS
 
 from .figures import BROKEN, COMPARISON, GUARANTEES, PAGE, Row, read_figures, update_page
 from .run import MARK, _run_directory
-from .support import TIMEOUT_SECONDS
 
 EMPTY = (
     "Before.\n<!-- figures -->\n<!-- end of figures -->\nBetween.\n"

@@ -4,11 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.processes import TIMEOUT_SECONDS, WorkerPool
 
 from memfs import Vault
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, WorkerPool
 
 SMALL, FULL = 10, 400
 

@@ -3,22 +3,14 @@
 from pathlib import Path
 
 import pytest
+from support.files import mounted
+from support.processes import Barrier, Event, Log, WorkerPool, checksummed, tokens
+from support.vaults import assert_cleaned_up, temporary_files_left
 
 from memfs import Vault
 from memfs.errors import NoSpaceError
 
 from .figures import figure
-from .support import (
-    Barrier,
-    Event,
-    Log,
-    WorkerPool,
-    assert_cleaned_up,
-    checksummed,
-    mounted,
-    temporary_files_left,
-    tokens,
-)
 
 SMALL, FULL = 1, 12
 SIZE, BALLAST = 3 << 20, 3 << 19

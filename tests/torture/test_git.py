@@ -6,12 +6,13 @@ from itertools import count, cycle
 from pathlib import Path
 
 import pytest
+from support.processes import TIMEOUT_SECONDS, Event, Log, WorkerPool, checksummed, tokens
+from support.vaults import assert_cleaned_up
 
 from memfs import Vault
 from memfs.errors import MemoryExistsError, MemoryNotFoundError
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, Event, Log, WorkerPool, assert_cleaned_up, checksummed, tokens
 
 SMALL, FULL = 160, 1_200
 WRITERS, VERSIONS = 2, 8

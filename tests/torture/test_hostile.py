@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from test_hostile_files import BAD_NAMES, QUIET, REPORTED, SECRET, Script, Snapshot, header, traps
+from support.commands import Script
+from support.files import Snapshot
+from support.hostile_files import BAD_NAMES, QUIET, REPORTED, SECRET, header
 
 from .figures import figure
 
-__all__ = ["traps"]  # a fixture
 GIB = 1 << 30
 SPLICES = (b"---\n", b"\0", b"\xff\xfe", b"[" * 200, b"&a *a ", b"!!python/object/apply:os.system ", b"\r", b"- " * 50)
 SCRIPT = """

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from support.people import fill
+from support.processes import TIMEOUT_SECONDS, Worker, WorkerPool
 from support.searching import wait_for
 
 from memfs import Vault
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, Worker, WorkerPool
 
 SMALL, FULL = 500, 100_000
 SMALL_SECONDS, FULL_SECONDS = 2.0, 60.0

@@ -9,12 +9,13 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from support.processes import TIMEOUT_SECONDS, Event, Log, Worker, WorkerPool, checksummed, tokens
+from support.vaults import assert_cleaned_up
 
 from memfs import Memory, Vault
 from memfs.errors import LockTimeoutError, MemoryChangedError, MemoryNotFoundError
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, Event, Log, Worker, WorkerPool, assert_cleaned_up, checksummed, tokens
 
 SMALL, FULL = 600, 8_000
 WRITERS, KILL_SECONDS, SHARED = 8, 0.05, 12

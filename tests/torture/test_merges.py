@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.commands import Git
 
 from memfs import Vault
 
 from .figures import figure
 
-Git = Callable[..., str]
 SMALL, FULL = 1, 25
 NOTE = "notes/alice.md"
 TEXT = "---\ntype: fact\ntags:\n  - food\nimportance: 2\nsource: a dinner\n---\n\nAlice likes tea.\n\nShe lives here.\n"

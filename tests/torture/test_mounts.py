@@ -2,36 +2,26 @@
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.commands import NOBODY
+from support.damage import become_nobody
+from support.files import Snapshot, mounted
 from support.people import facts, fill
+from support.processes import TIMEOUT_SECONDS, Barrier, Log, WorkerPool, checksummed, tokens
 from support.searching import mistakes
-from test_damage import become_nobody
+from support.vaults import assert_cleaned_up, temporary_files_left
 
 from memfs import Hit, MemfsError, Vault
 from memfs.errors import ReadOnlyError
 
 from .figures import figure
-from .support import (
-    TIMEOUT_SECONDS,
-    Barrier,
-    Log,
-    WorkerPool,
-    assert_cleaned_up,
-    checksummed,
-    mounted,
-    temporary_files_left,
-    tokens,
-)
 
-Snapshot = Callable[..., dict[str, tuple[object, ...]]]
 SMALL, FULL = 60, 5_000
 SMALL_LINES, FULL_LINES = 80, 800
 WRITERS = 4
 FILE_SYSTEMS = {"tmpfs": "tmpfs", "overlay": "overlayfs"}  # type of the mount -> name
-NOBODY = 65534
 
 
 @pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])

@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from test_namespace import HOSTILE, Snapshot, assert_inside, attempts, build, outside
+from support.files import Snapshot
+from support.hostile_namespaces import HOSTILE, assert_inside, attempts, build, outside
 
 from memfs import MemfsError, Vault
 

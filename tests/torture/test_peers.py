@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from test_search import ODD, odd_questions
+from support.processes import TIMEOUT_SECONDS, Log, WorkerPool, tokens
+from support.questions import ODD, odd_questions
+from support.vaults import history
 
 from benchmarks.peers import _installed
 from benchmarks.processes import FailedError
 
 from .figures import COMPARISON, REPOSITORY, figure
 from .peer_side import FILES, LINES, large
-from .support import TIMEOUT_SECONDS, Log, WorkerPool, history, tokens
 from .test_editor import _TOKEN, edit_by_hand
 
 SCRIPT = Path(__file__).with_name("peer_side.py")

@@ -9,12 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.files import mounted
+from support.processes import TIMEOUT_SECONDS, Barrier, WorkerPool, checksummed
 
 from memfs import Vault
 from memfs.errors import MemoryNotFoundError
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, Barrier, WorkerPool, checksummed, mounted
 
 ROUNDS = 15
 IMAGE_BYTES = {"ext4": 64 << 20, "xfs": 320 << 20}

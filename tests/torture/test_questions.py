@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from test_search import HUGE, ODD, PIECES, crowd, paths, slowest_answer
+from support.questions import HUGE, ODD, PIECES, crowd, paths, slowest_answer
 
 from memfs import Vault
 

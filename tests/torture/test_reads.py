@@ -2,19 +2,18 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.commands import Git
+from support.files import Snapshot
 from support.people import facts, fill
+from support.processes import TIMEOUT_SECONDS, WorkerPool
 
 from memfs import Vault
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, WorkerPool
 
-Git = Callable[..., str]
-Snapshot = Callable[..., dict[str, tuple[object, ...]]]
 SMALL, FULL = 60, 5_000
 READERS = 3
 

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.processes import TIMEOUT_SECONDS, Log, WorkerPool
+from support.vaults import assert_cleaned_up
 
 from memfs import Vault
 from memfs.privacy.ciphertext_format import key_name_of
 from memfs.privacy.field_encryption import Encryption
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, Log, WorkerPool, assert_cleaned_up
 
 SMALL, FULL = 100, 1000
 KILLS = 8

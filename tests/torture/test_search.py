@@ -6,10 +6,15 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.changes import CHANGES, VERBS, Scene, after_a_burst, after_git, in_a_fork, make
+from support.commands import Git
+from support.damage import DAMAGES, OOLONG, WORDS, Mount, Trial, build, damage_files, fill_up, kill_while_building
+from support.files import by_hand
+from support.processes import TIMEOUT_SECONDS, WorkerPool
 from support.searching import (
     POLL_SECONDS,
     WATCH_SECONDS,
@@ -22,26 +27,17 @@ from support.searching import (
     searched,
     watched,
 )
-from test_damage import DAMAGES, OOLONG, WORDS, Mount, Trial, build, damage_files, fill_up, kill_while_building
-from test_freshness import CHANGES, VERBS, Git, Scene, after_a_burst, after_git, by_hand, in_a_fork, make
 
 from memfs import Vault
 from memfs.index.publisher import RETRY_SECONDS
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, WorkerPool
 
 BURST, GIT_FILES, SAVES, KILLS, FORKS, MEMORIES = 20_000, 1_000, 300, 20, 100, 900
 SEEDS, STEPS = 5, 400
 INDEXING_SECONDS = 30.0  # in which a slow machine checks, reads and indexes 20,000 files
 
 pytestmark = pytest.mark.torture
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[WorkerPool]:
-    with WorkerPool(tmp_path) as made:
-        yield made
 
 
 # --- freshness

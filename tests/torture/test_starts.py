@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.processes import TIMEOUT_SECONDS
+from support.vaults import assert_cleaned_up, temporary_files_left
 
 from memfs import Vault
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, assert_cleaned_up, temporary_files_left
 
 SMALL, FULL = 8, 100
 SCRIPT = r"""

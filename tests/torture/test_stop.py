@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
+from support.processes import Log, WorkerPool, checksummed, tokens
+from support.vaults import assert_cleaned_up
 
 from memfs import Vault
 from memfs.errors import LockTimeoutError
 
 from .figures import figure
-from .support import Log, WorkerPool, assert_cleaned_up, checksummed, tokens
 
 SMALL, FULL = 12, 200
 LOCK_TIMEOUT_SECONDS, SLACK_SECONDS = 0.2, 5.0

@@ -7,12 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.files import exchange
+from support.processes import TIMEOUT_SECONDS, Log, WorkerPool, checksummed, tokens
+from support.vaults import assert_cleaned_up
 
 from memfs import MemfsError, Vault
 from memfs.errors import InvalidNamespaceError
 
 from .figures import figure
-from .support import TIMEOUT_SECONDS, Log, WorkerPool, assert_cleaned_up, checksummed, exchange, tokens
 
 SMALL, FULL = 200, 2_000
 SECRET = "A secret outside the vault."

@@ -5,11 +5,12 @@ import random
 from pathlib import Path
 
 import pytest
+from support.processes import Log, WorkerPool
+from support.vaults import assert_cleaned_up
 
 from memfs import Vault
 
 from .figures import figure
-from .support import Log, WorkerPool, assert_cleaned_up
 
 SMALL, FULL = 8, 100
 LINES = 333_334  # of nine bytes: 3 MB

@@ -2,28 +2,22 @@
 
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.changes import make
+from support.files import by_hand
+from support.processes import WorkerPool
 from support.searching import Words, assert_soon_right, found, searched, wait_for, watched
-from test_freshness import by_hand, make
 
 from memfs import Vault
 
 from .figures import figure
-from .support import WorkerPool
 
 SMALL, FULL = 60, 1_000
 SMALL_MANY, FULL_MANY = 200, 20_000
 NOTICE_SECONDS = 2.0  # the guarantee for a watcher
 INDEXING_SECONDS = 30.0  # in which a slow machine reads and indexes all files
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[WorkerPool]:
-    with WorkerPool(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.parametrize("number", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Git, Memfs, Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
+from support.commands import Git, Memfs
+from support.files import Snapshot
 from support.people import facts
 
 from memfs import Vault

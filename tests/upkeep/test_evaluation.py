@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Git, Snapshot
+from support.commands import Git
+from support.files import Snapshot
 
 from memfs import Vault
 from memfs.errors import InvalidQueriesError, SettingsError, StorageError

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY, Git, Snapshot
+from support.commands import REPOSITORY, Git
+from support.files import Snapshot
 
 from memfs import InMemoryStore, MemoryManager, Vault, VaultStore
 from memfs.errors import (

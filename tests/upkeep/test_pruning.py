@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Git, Memfs, Snapshot
+from support.commands import Git, Memfs
+from support.files import Snapshot
 
 from memfs import Vault
 from memfs.data_types import Written

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import Git, Script
+from support.files import Snapshot
 
 from memfs import MemfsError, Stamp, Vault, Written
 from memfs.errors import (
@@ -27,10 +29,6 @@ from memfs.errors import (
     ReadOnlyError,
     VaultNotFoundError,
 )
-
-Git = Callable[..., str]
-Script = Callable[..., "subprocess.CompletedProcess[str]"]
-Snapshot = Callable[..., dict[str, tuple[object, ...]]]
 
 
 def paths(vault: Vault, namespace: str | None = None, *, archived: bool = False) -> list[str]:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Script
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
 from strands.multiagent.graph import Graph, GraphBuilder
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.exceptions import EventLoopException
+from support.commands import Script
 from support.searching import wait_for
+from support.strands_models import Guarded
 
 import memfs.agent
 from memfs import Vault
@@ -378,15 +379,6 @@ def test_reading_messages_includes_the_buffered_ones(vault: Vault) -> None:
 
 
 # --- redaction
-
-
-class Guarded(ScriptedModel):
-    """A model that redacts its prompt."""
-
-    async def stream(self, messages: Any, tool_specs: Any = None, system_prompt: Any = None, **options: Any) -> Any:
-        yield {"redactContent": {"redactUserContentMessage": "[taken out]"}}
-        async for event in super().stream(messages, tool_specs, system_prompt, **options):
-            yield event
 
 
 @pytest.mark.parametrize("batch_size", [1, 100])

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import json
 import os
 import random
 import shutil
@@ -17,13 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
-from conftest import REPOSITORY
-from test_agent import LIMIT, Facts, SearchableStore, StepwiseStore, Turns, managed, say, user
+from support.agents import LIMIT, Facts, SearchableStore, StepwiseStore, Turns, managed, say, user
+from support.commands import REPOSITORY
+from support.pending import NEVER, crash, facts_in, log_of, state_dir, turn
 
 from memfs import Vault
 from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
-from memfs.agent.extraction.config import Fact
-from memfs.agent.extraction_queue import process_dirs
 from memfs.agent.extraction_queue.coordinator import edit_pending
 from memfs.agent.extraction_queue.failed_batches import drop, keep_failed, list_failed, retry
 from memfs.agent.extraction_queue.pending_log import PendingLog, adopt_orphans
@@ -33,29 +31,10 @@ from memfs.errors import ExtractionError
 from memfs.stores import AddMessagesContext, VaultStore
 
 StoreType = TypeVar("StoreType", bound=SearchableStore)
-NEVER = {"trigger": IntervalTrigger(10_000)}
-
-
-class FactPerMessage:
-    """An extractor that makes one fact per message."""
-
-    async def extract(self, messages: Sequence[Any], context: Any = None) -> Sequence[Any]:
-        return [Fact(text_of(message)) for message in messages]
-
-
-def facts_in(vault: Vault, actor: str = "alice", **settings: Any) -> VaultStore:
-    extraction = {"extractor": FactPerMessage(), **NEVER, **settings.pop("extraction", {})}
-    return VaultStore(vault, "/facts/{actorId}", actor=actor, extraction=extraction, **settings)
 
 
 def bodies(vault: Vault, namespace: str = "/") -> list[str]:
     return sorted(memory.body.strip() for memory in vault.list(namespace))
-
-
-def state_dir(vault: Vault, name: str = "pending") -> Path:
-    place = vault.root / ".memfs" / name
-    place.mkdir(parents=True, exist_ok=True)
-    return place
 
 
 def with_place(store: StoreType) -> StoreType:
@@ -69,12 +48,6 @@ def open_logs() -> list[str]:
     gc.collect()
     links = (Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
     return [target for link in links if link.is_symlink() and "/pending/" in (target := os.readlink(link))]
-
-
-def crash() -> None:
-    """Close the process directories as the end of a process does; their logs stay."""
-    for directory in list(process_dirs._directories.values()):
-        directory.close()
 
 
 # --- flush, settle, close
@@ -365,7 +338,10 @@ def test_a_read_only_vault_gets_no_pending_log(vault: Vault, tmp_path: Path) -> 
 
 
 ADOPTING_PROCESS = """
-from test_pending_log import *
+import sys
+from memfs import Vault
+from memfs.agent import MemoryManager
+from support.pending import facts_in
 vault = Vault(sys.argv[1])
 sys.stdin.readline()
 with MemoryManager([facts_in(vault)]) as manager:
@@ -373,7 +349,11 @@ with MemoryManager([facts_in(vault)]) as manager:
     print(manager.pending, flush=True)
 """
 TALKING_PROCESS = """
-from test_pending_log import *
+import asyncio, sys
+from memfs import Vault
+from memfs.agent import IntervalTrigger, MemoryManager
+from support.agents import say
+from support.pending import facts_in
 vault = Vault(sys.argv[1])
 store = facts_in(vault, extraction={"trigger": IntervalTrigger(3)})
 manager = MemoryManager([store])
@@ -448,7 +428,11 @@ def test_a_forked_child_has_its_own_log(vault: Vault) -> None:
 
 
 FORKING_PROCESS = """
-from test_pending_log import *
+import os, sys
+from memfs import Vault
+from memfs.agent import MemoryManager
+from support.agents import say
+from support.pending import facts_in
 chat = MemoryManager([facts_in(Vault(sys.argv[1]))]).attach()
 say(chat, "of the parent")
 if os.fork():
@@ -470,14 +454,6 @@ def test_a_child_that_outlives_its_parent_does_not_lock_the_parents_logs(vault: 
 
 
 # --- damaged logs and full disks
-
-
-def log_of(*lines: object, stores: Sequence[str] = ("facts:/facts/alice",)) -> bytes:
-    return b"".join(json.dumps(line).encode() + b"\n" for line in ({"stores": list(stores)}, *lines))
-
-
-def turn(number: int, content: object) -> dict[str, Any]:
-    return {"turn": number, "message": {"role": "user", "content": content}}
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Git, Script
 from hypothesis import given
 from hypothesis import strategies as some
+from support.commands import Git, Script
 
 from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog

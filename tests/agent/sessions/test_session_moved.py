@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Script
+from support.commands import Script
 
 from memfs import Vault
 from memfs.agent.sessions import SessionLog

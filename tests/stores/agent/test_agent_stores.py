@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from conftest import REPOSITORY, Git
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.commands import REPOSITORY, Git
 from support.people import fill
 
 import memfs.stores

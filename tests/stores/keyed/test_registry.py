@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY
+from support.commands import REPOSITORY
 from support.redis_server import redis_server, redis_url
 
 from memfs import Vault, open_store

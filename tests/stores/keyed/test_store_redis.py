@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import redis as client
-from conftest import Script
+from support.commands import Script
 from support.people import facts
 from support.redis_server import TIMEOUT, RedisServer, redis_server, redis_url
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Snapshot
 from hypothesis import given
 from hypothesis import strategies as st
+from support.files import Snapshot
 
 from memfs import Vault
 from memfs.errors import InvalidSetupError

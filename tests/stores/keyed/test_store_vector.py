@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Git, Script
+from support.commands import Git, Script
 
 from memfs import Vault, open_store
 from memfs.embedding import default_embedder

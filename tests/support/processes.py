@@ -1,6 +1,5 @@
 """Processes that can be killed, logs that survive a kill, and lines with checksums."""
 
-import ctypes
 import hashlib
 import importlib
 import json
@@ -12,14 +11,12 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
-
-from memfs import Vault
 
 TIMEOUT_SECONDS = 30.0  # within which every process must end
 Event = dict[str, Any]
@@ -216,53 +213,3 @@ class Barrier:
         os.write(ready, b".")
         os.close(ready)
         os.close(go)
-
-
-# --- contents of a vault
-
-
-def everything(vault: Vault) -> Iterator[tuple[str, str]]:
-    """Yield path and text of every memory, including those in archive/."""
-    for memory in vault.list(archived=True):
-        yield memory.path, memory.text
-
-
-def history(root: Path) -> bytes:
-    """Return the raw bytes of all kept versions, in any layout."""
-    places = (root / ".memfs" / "history", root / ".git" / "memfs")
-    return b"\n".join(path.read_bytes() for place in places for path in sorted(place.rglob("*")) if path.is_file())
-
-
-def temporary_files_left(root: Path) -> list[str]:
-    """Return the paths of the temporary files of memfs that still exist."""
-    state = root / ".memfs"
-    entries = [path for name in ("tmp", "late") if (state / name).exists() for path in (state / name).rglob("*")]
-    return sorted(str(path.relative_to(root)) for path in {*entries, *root.rglob("*.part")})
-
-
-def assert_cleaned_up(root: Path) -> None:
-    """Open the vault, write once, close; raise AssertionError if a temporary file remains."""
-    with Vault(root) as vault:
-        vault.remove(vault.add("The next start.", "/next-start").path)
-    assert temporary_files_left(root) == []
-
-
-@contextmanager
-def mounted(*arguments: str, at: Path) -> Iterator[None]:
-    """Mount a file system for the block; needs root."""
-    at.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", *arguments, str(at)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"mounting needs root: {done.stderr.strip()}"
-    try:
-        yield
-    except BaseException:
-        subprocess.run(["umount", "-l", str(at)], check=True)  # the failed block may still hold it
-        raise
-    subprocess.run(["umount", str(at)], check=True)
-
-
-def exchange(one: Path, other: Path) -> None:
-    """Exchange two names atomically."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2):
-        raise OSError(ctypes.get_errno(), "renameat2")

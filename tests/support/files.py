@@ -1,0 +1,37 @@
+"""Files in a vault: written by hand, compared with a snapshot, mounted or swapped."""
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+Snapshot = Callable[..., dict[str, tuple[object, ...]]]  # what the fixture `snapshot` is
+
+
+def by_hand(root: Path, path: str, text: str) -> None:
+    """Write a file as a person with an editor does, without memfs."""
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def mounted(*arguments: str, at: Path) -> Iterator[None]:
+    """Mount a file system for the block; needs root."""
+    at.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", *arguments, str(at)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"mounting needs root: {done.stderr.strip()}"
+    try:
+        yield
+    except BaseException:
+        subprocess.run(["umount", "-l", str(at)], check=True)  # the failed block may still hold it
+        raise
+    subprocess.run(["umount", str(at)], check=True)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange two names atomically."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2):
+        raise OSError(ctypes.get_errno(), "renameat2")
