@@ -1,4 +1,4 @@
-"""Secrets stay out: whatever an agent, its user or a tool says, none reaches the disk, a log or a span."""
+"""No secret of an agent, its user or a tool reaches the disk, a log or a span."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ Spans = Callable[[], Sequence[ReadableSpan]]
 
 @pytest.fixture
 def spans() -> Iterator[Spans]:
-    """The spans of memfs that have ended; Strands has others, which hold the conversation."""
+    """Yield a function that returns the finished spans of memfs; those of Strands contain the conversation."""
     provider = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
         provider = TracerProvider()
@@ -62,12 +62,12 @@ def spans() -> Iterator[Spans]:
 
 
 def secrets_in(text: str) -> list[str]:
-    """The kinds of the secrets that a text holds, as they are or as JSON or Python spell them."""
+    """Return the kinds of secrets in a text, plain or escaped as in JSON or Python."""
     return [kind for kind, _, secret in EACH if any(piece in text for piece in pieces(secret))]
 
 
-def in_log(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The kinds of the secrets that memfs told the log, also by errors that a line carries."""
+def secrets_in_log(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the kinds of secrets in the log records of memfs and their errors."""
     lines = [record for record in caplog.records if record.name.startswith("memfs")]
     texts = [f"{record.getMessage()} {record.args} {record.exc_info}" for record in lines]
     return secrets_in("\n".join([*texts, *(logging.Formatter().format(record) for record in lines)]))
@@ -77,17 +77,17 @@ def bodies(vault: Vault) -> list[str]:
     return [memory.body for memory in vault.list(archived=True)]
 
 
-# --- an agent that says them all
+# --- an agent with all secrets
 
 
 @tool(name="vaultkeeper")
 def vaultkeeper(question: str) -> str:
-    """Tell all secrets."""
+    """Return all secrets."""
     return SPOKEN
 
 
 def replies() -> list[Any]:
-    """What the model of the agent says: everything, in words, to tools, and to be remembered."""
+    """Return the replies of the agent's model, with all secrets in texts, tool calls and memories."""
     return [
         [SPOKEN, {"tool": "vaultkeeper", "input": {"question": SPOKEN}}],
         {"tool": "add_memory", "input": {"entries": [SPOKEN, *SENTENCES]}},
@@ -97,14 +97,14 @@ def replies() -> list[Any]:
 
 
 def repeated(count: int = 20) -> list[Any]:
-    """What a model says that distils: the secrets, in every part of a fact."""
+    """Return the replies of an extracting model, with secrets in every part of a fact."""
     fact = {"content": SPOKEN, "topic": SPOKEN, "context": SPOKEN, "categories": SENTENCES}
     parts = dict.fromkeys(("situation", "intent", "actions", "outcome"), SPOKEN)
     return [[{**fact, **parts, "metadata": {"password": "swordfish", "note": SPOKEN}}]] * count
 
 
 @pytest.mark.parametrize("batch_size", [1, 100])
-def test_nothing_that_an_agent_hears_or_says_leaves_a_secret_anywhere(
+def test_no_secret_of_a_conversation_is_stored_anywhere(
     vault: Vault, caplog: pytest.LogCaptureFixture, spans: Spans, monkeypatch: pytest.MonkeyPatch, batch_size: int
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -134,7 +134,7 @@ def test_nothing_that_an_agent_hears_or_says_leaves_a_secret_anywhere(
     vault.close()
 
     assert leaks(vault.root, SECRETS) == []
-    assert in_log(caplog) == []
+    assert secrets_in_log(caplog) == []
     assert "swordfish" not in "".join(record.getMessage() for record in caplog.records if "memfs" in record.name)
     assert secrets_in("\n".join(span.to_json() for span in spans())) == []
     assert len(spans()) >= 5
@@ -148,7 +148,7 @@ def test_nothing_that_an_agent_hears_or_says_leaves_a_secret_anywhere(
     assert failed == ["plain:/plain/s-1"]  # the script has no answer left
 
 
-def test_what_is_found_in_the_index_holds_no_secret(vault: Vault) -> None:
+def test_the_index_contains_no_secret(vault: Vault) -> None:
     store = VaultStore(vault, "/raw")
     asyncio.run(store.add_messages([{"role": "user", "content": SPOKEN}], AddMessagesContext([0])))
     vault.sync()
@@ -158,7 +158,7 @@ def test_what_is_found_in_the_index_holds_no_secret(vault: Vault) -> None:
     assert vault.search("bucket glab twine")
 
 
-# --- what waits, and what no model could read
+# --- pending and failed turns
 
 
 def manager_of(vault: Vault, *models: Any, **extraction: Any) -> MemoryManager:
@@ -166,7 +166,7 @@ def manager_of(vault: Vault, *models: Any, **extraction: Any) -> MemoryManager:
     return MemoryManager([store], add_tool_config={"wait_for_writes": False}, model=PlainModel(models))
 
 
-def test_turns_that_wait_hold_no_secret(vault: Vault) -> None:
+def test_pending_turns_contain_no_secret(vault: Vault) -> None:
     manager = manager_of(vault)
     attachment = manager.attach()
     attachment.record({"role": "user", "content": SPOKEN})
@@ -178,7 +178,7 @@ def test_turns_that_wait_hold_no_secret(vault: Vault) -> None:
     assert all(f"[redacted: {kind}]" in pending[0].read_text() for kind in KINDS)
 
 
-def test_turns_that_no_model_could_read_hold_no_secret(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_turns_contain_no_secret(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
     async def talk() -> None:
@@ -191,10 +191,10 @@ def test_turns_that_no_model_could_read_hold_no_secret(vault: Vault, caplog: pyt
     (failure,) = list_failed(vault.root)
     assert failure.messages[0]["content"].count("[redacted: ") == len(KINDS)
     assert leaks(vault.root, SECRETS) == []
-    assert in_log(caplog) == []
+    assert secrets_in_log(caplog) == []
 
 
-def test_why_turns_could_not_be_read_is_kept_without_a_secret(vault: Vault) -> None:
+def test_the_reason_of_a_failure_is_stored_without_a_secret(vault: Vault) -> None:
     class Quoting:
         async def extract(self, messages: Any, context: Any = None) -> Any:
             raise ExtractionError("model", f"answered {SPOKEN}")
@@ -213,7 +213,7 @@ def test_why_turns_could_not_be_read_is_kept_without_a_secret(vault: Vault) -> N
 
 
 @pytest.mark.parametrize("says", [[[{"content": SPOKEN}]], ["no", "no"]])
-def test_what_an_earlier_release_left_pending_is_redacted_when_it_is_taken_up(vault: Vault, says: list[Any]) -> None:
+def test_pending_turns_of_an_earlier_release_are_redacted_when_they_are_read(vault: Vault, says: list[Any]) -> None:
     async def talk(*models: Any, say: str = "") -> None:
         async with manager_of(vault, *models) as manager:
             attachment = manager.attach()
@@ -233,7 +233,7 @@ def test_what_an_earlier_release_left_pending_is_redacted_when_it_is_taken_up(va
     assert len(bodies(vault)) + len(list_failed(vault.root)) == 1
 
 
-def test_a_message_that_takes_the_place_of_another_holds_no_secret(vault: Vault) -> None:
+def test_a_replaced_message_contains_no_secret(vault: Vault) -> None:
     config = VaultMemoryConfig(vault, "s-1", "alice", strategies=[FactStrategy(trigger=IntervalTrigger(10_000))])
     session = VaultSessionManager(config)
     Agent(model=ScriptedModel(["Yes."]), session_manager=session, callback_handler=None)("Hello.")
@@ -245,7 +245,7 @@ def test_a_message_that_takes_the_place_of_another_holds_no_secret(vault: Vault)
     session.close()
 
 
-def test_a_message_that_takes_the_place_of_one_that_nobody_holds_does_not_either(vault: Vault) -> None:
+def test_a_replacement_of_an_unknown_message_contains_no_secret(vault: Vault) -> None:
     stuck = FactStrategy(trigger=IntervalTrigger(10_000), model=PlainModel([OSError("no network")] * 9))
     config = VaultMemoryConfig(vault, "s-1", "alice", strategies=[stuck])
     with VaultSessionManager(config) as session:
@@ -261,7 +261,7 @@ def test_a_message_that_takes_the_place_of_one_that_nobody_holds_does_not_either
     assert leaks(vault.root, SECRETS) == []
 
 
-# --- facts that a tool is given
+# --- stores and tools
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -280,7 +280,7 @@ def test_a_store_refuses_a_secret_by_kind_and_line_and_never_by_its_text(vault: 
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_model_that_remembers_a_secret_is_told_why_not(
+def test_a_model_that_adds_a_secret_gets_the_reason_of_the_refusal(
     vault: Vault, waits: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -293,10 +293,10 @@ def test_a_model_that_remembers_a_secret_is_told_why_not(
         asyncio.run(remember())
     asyncio.run(manager.close())
     assert leaks(vault.root, SECRETS) == []
-    assert in_log(caplog) == []
+    assert secrets_in_log(caplog) == []
 
 
-def test_accepted_facts_are_on_disk_without_what_is_redacted(vault: Vault) -> None:
+def test_accepted_facts_are_stored_redacted(vault: Vault) -> None:
     manager = MemoryManager([VaultStore(vault, "/facts")], add_tool_config={"wait_for_writes": False})
 
     asyncio.run(manager.call_tool("add_memory", {"entries": ["Alice pays with 4111 1111 1111 1111."]}))
@@ -316,7 +316,7 @@ def test_an_agents_keyed_store_has_the_policy_of_its_vault(vault: Vault) -> None
 
 
 @pytest.mark.parametrize("make", [lambda vault: VaultStore(vault, "/facts"), lambda _: InMemoryStore()])
-def test_every_way_to_write_to_a_store_is_looked_at(vault: Vault, make: Callable[[Vault], Any]) -> None:
+def test_every_way_to_write_to_a_store_is_scanned(vault: Vault, make: Callable[[Vault], Any]) -> None:
     store = make(vault)
     known = asyncio.run(store.add("Alice drinks tea.")).id
 
@@ -351,7 +351,7 @@ def test_a_summary_refuses_a_secret_too(vault: Vault) -> None:
     assert leaks(vault.root, [*SECRETS, "4111 1111"]) == []
 
 
-def test_an_answer_counts_what_was_redacted_by_kind(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_result_counts_redactions_by_kind(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     store = VaultStore(vault, "/facts", redaction=Policy({"email": "redact"}))
 
@@ -365,7 +365,7 @@ def test_an_answer_counts_what_was_redacted_by_kind(vault: Vault, caplog: pytest
     assert vault.add("Tea.").redacted == {}
 
 
-def test_a_model_is_told_what_is_missing_in_its_update(vault: Vault) -> None:
+def test_a_model_gets_the_redactions_of_its_update(vault: Vault) -> None:
     store = VaultStore(vault, "/facts", tools=("update",))
     known = asyncio.run(store.add("Alice drinks tea.")).id
     (update,) = store.get_tools()
@@ -400,10 +400,10 @@ def test_a_fact_with_a_secret_is_kept_without_it(vault: Vault) -> None:
     assert leaks(vault.root, SECRETS) == []
 
 
-# --- what a person wrote
+# --- texts of people
 
 
-def test_what_a_person_saves_is_never_looked_at(vault: Vault) -> None:
+def test_files_saved_by_a_person_are_never_scanned(vault: Vault) -> None:
     added = vault.add(SPOKEN, "/notes", note=TOKEN)
     vault.append(added.id, TOKEN)
     vault.update(added.id, body=f"{TOKEN}\n{PEM}")
@@ -411,7 +411,7 @@ def test_what_a_person_saves_is_never_looked_at(vault: Vault) -> None:
     assert vault.read(added.id).body == f"{TOKEN}\n{PEM}"
 
 
-def test_an_agent_that_updates_what_a_person_wrote_leaves_it_its_text(vault: Vault) -> None:
+def test_an_update_by_an_agent_keeps_findings_that_a_person_wrote(vault: Vault) -> None:
     mine = vault.add(f"Bob: bob@example.org, 4111 1111 1111 1111, {TOKEN}.", "/facts")
     store = VaultStore(vault, "/facts", redaction=Policy({"email": "redact"}))
 
@@ -421,7 +421,7 @@ def test_an_agent_that_updates_what_a_person_wrote_leaves_it_its_text(vault: Vau
         asyncio.run(store.update(mine.id, f"Bob: {TOKEN[:-1]}z"))
 
 
-def test_a_fact_that_updates_what_a_person_wrote_leaves_it_its_text(vault: Vault) -> None:
+def test_an_update_by_a_fact_keeps_findings_that_a_person_wrote(vault: Vault) -> None:
     vault.add("Bob is bob@example.org.", "/facts")
 
     class Adds:
@@ -441,7 +441,7 @@ def test_a_fact_that_updates_what_a_person_wrote_leaves_it_its_text(vault: Vault
     assert bodies(vault) == ["Bob is bob@example.org, and [redacted: email]."]
 
 
-def test_a_summary_that_a_person_wrote_in_keeps_what_the_person_wrote(vault: Vault) -> None:
+def test_a_summary_keeps_findings_that_a_person_wrote(vault: Vault) -> None:
     (vault.root / "memfs.yaml").write_text("redaction: {email: redact}\n")
     vault = Vault(vault.root)
     config = VaultMemoryConfig(vault, "s-1", "alice", strategies=[SummaryStrategy(trigger=InvocationTrigger())])
@@ -465,7 +465,7 @@ def test_a_summary_that_a_person_wrote_in_keeps_what_the_person_wrote(vault: Vau
 # --- sessions
 
 
-def test_a_session_is_restored_as_it_was_but_for_the_secrets(vault: Vault) -> None:
+def test_a_session_is_restored_without_secrets_and_otherwise_unchanged(vault: Vault) -> None:
     config = VaultMemoryConfig(vault, "s-1", "alice")
     with VaultSessionManager(config) as session:
         one = Agent(model=ScriptedModel([f"Your token is {TOKEN}."]), session_manager=session, callback_handler=None)
@@ -494,17 +494,17 @@ def test_a_session_is_restored_as_it_was_but_for_the_secrets(vault: Vault) -> No
         lambda log: log.redact(log.append({"role": "user", "content": "x"}).id, {"role": "user", "content": SPOKEN}),
     ],
 )
-def test_no_event_of_a_session_holds_a_secret(vault: Vault, append: Callable[[SessionLog], Any]) -> None:
+def test_no_event_of_a_session_contains_a_secret(vault: Vault, append: Callable[[SessionLog], Any]) -> None:
     with SessionLog(vault, "s-1") as log:
-        told = append(log)
+        event = append(log)
 
     assert leaks(vault.root, SECRETS) == []
-    assert secrets_in(repr(told)) == []
+    assert secrets_in(repr(event)) == []
     assert secrets_in(repr(log.events(kinds=None))) == []
     assert "[redacted: " in repr(log.read().events)
 
 
-def test_bytes_and_their_neighbours_stay_as_they_are(vault: Vault) -> None:
+def test_bytes_in_a_session_are_not_changed(vault: Vault) -> None:
     data = f"a document with {TOKEN}".encode()
     message = {"role": "user", "content": [{"document": {"source": {"bytes": data}}}, {"text": "Read this."}]}
 
@@ -512,13 +512,13 @@ def test_bytes_and_their_neighbours_stay_as_they_are(vault: Vault) -> None:
     assert SessionLog(vault, "s-1").messages() == [message]
 
 
-def test_a_card_that_is_a_number_is_redacted_too(vault: Vault) -> None:
+def test_a_card_number_as_integer_is_redacted(vault: Vault) -> None:
     SessionLog(vault, "s-1").set_state({"card": 4111111111111111, "count": 4111111111111112})
 
     assert SessionLog(vault, "s-1").state() == {"card": "[redacted: card]", "count": 4111111111111112}
 
 
-def test_the_repository_of_strands_has_the_policy_it_is_given(vault: Vault) -> None:
+def test_the_strands_repository_uses_its_policy(vault: Vault) -> None:
     policy = Policy({"secrets": "off"}).with_detector("badge", lambda text: [(0, 3)] if text == "E17" else [])
     repository = VaultSessionRepository(vault, redaction=policy)
 
@@ -530,7 +530,7 @@ def test_the_repository_of_strands_has_the_policy_it_is_given(vault: Vault) -> N
 # --- AgentCore
 
 
-def test_the_clients_of_agentcore_leave_no_secret(vault: Vault) -> None:
+def test_the_agentcore_clients_store_no_secret(vault: Vault) -> None:
     with AgentCoreVault(vault, strategies=[FactStrategy()], model=PlainModel(repeated())) as core:
         said = {"conversational": {"role": "USER", "content": {"text": json.dumps({"message": SPOKEN})}}}
         core.data.create_event(
@@ -558,7 +558,7 @@ def test_the_clients_of_agentcore_leave_no_secret(vault: Vault) -> None:
 # --- logs and spans
 
 
-def test_an_error_that_quotes_a_secret_is_told_without_it(
+def test_an_error_that_quotes_a_secret_is_logged_without_it(
     caplog: pytest.LogCaptureFixture, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -588,26 +588,24 @@ def test_an_error_that_quotes_a_secret_is_told_without_it(
 
     assert "search failed: cannot search for" in caplog.text
     assert "the model made no summary" in caplog.text
-    assert in_log(caplog) == []
+    assert secrets_in_log(caplog) == []
     assert len(spans()) >= 3
     assert secrets_in("\n".join(span.to_json() for span in spans())) == []
 
 
-def test_what_a_person_wrote_is_found_and_its_secret_not_told_to_a_span(
-    vault: Vault, spans: Spans, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_in_a_hit_is_redacted_in_spans(vault: Vault, spans: Spans, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "true")
     vault.add(f"The token of the deploy is {TOKEN}.", "/notes")
     manager = StrandsManager([StrandsStore(vault, "/notes")])
 
     (hit,) = asyncio.run(manager.search("token of the deploy"))
     assert TOKEN in hit.content
-    told = "\n".join(span.to_json() for span in spans())
-    assert "The token of the deploy is [redacted: github-token]." in told
-    assert TOKEN not in told
+    exported = "\n".join(span.to_json() for span in spans())
+    assert "The token of the deploy is [redacted: github-token]." in exported
+    assert TOKEN not in exported
 
 
-def test_a_log_line_without_a_secret_is_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_record_without_a_secret_is_unchanged(caplog: pytest.LogCaptureFixture) -> None:
     error = ValueError("plain")
     logging.getLogger("memfs.agent").warning("store %s: %d", "facts", 3, exc_info=error)
 
@@ -617,7 +615,7 @@ def test_a_log_line_without_a_secret_is_as_it_was(caplog: pytest.LogCaptureFixtu
     assert record.exc_info[1] is error
 
 
-def test_a_store_of_somebody_else_gets_no_secret_either(tmp_path: Path) -> None:
+def test_a_third_party_store_gets_no_secret(tmp_path: Path) -> None:
     class Theirs:
         name, description, max_search_results, writable, extraction = "theirs", None, None, True, None
 
@@ -638,7 +636,7 @@ def test_a_store_of_somebody_else_gets_no_secret_either(tmp_path: Path) -> None:
     assert store.added == [("Pays by [redacted: card].", {"n": 1})]
 
 
-def test_the_samples_are_as_many_kinds_as_there_are() -> None:
+def test_there_is_a_sample_of_every_kind() -> None:
     assert len(KINDS) == 19
     assert len(set(SECRETS)) == 19
     assert body(10) in TOKEN

@@ -1,4 +1,4 @@
-"""Encryption: what only some may read is read by nobody else, found by no search, and lost by nobody."""
+"""Encryption of fields: round trips, binding, keys, purging of plain text, and key rotation."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ from memfs.vault import settings as vault_settings
 RING = {name: secrets.token_bytes(32) for name in ("default", "team", "next")}
 SECRETS = ("quokka", "numbat", "platypus", "wombat", "bilby")
 TEXT = "The quokka sleeps.\n\nA numbat, too."
-SPOT = FieldLocation("tea.md", "m-1", "body")
+LOCATION = FieldLocation("tea.md", "m-1", "body")
 
 
 @pytest.fixture
@@ -46,19 +46,19 @@ def encryption(vault: Vault) -> Encryption:
 
 
 def put(vault: Vault, path: str, text: str | bytes) -> Memory:
-    """Write a file as a person does."""
+    """Write a file directly, as an editor does, and return its memory."""
     file = vault.root / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return vault.read(path)
 
 
-def sealed(memory: Memory) -> list[str]:
+def encrypted_lines(memory: Memory) -> list[str]:
     return re.findall(r"enc:v1:[\w:-]+", memory.text)
 
 
-def legible(root: Path, words: Iterable[str] = SECRETS, without: str = ".git/objects") -> list[str]:
-    """The files in whose bytes or names one of the words is."""
+def files_with_plain_text(root: Path, words: Iterable[str] = SECRETS, without: str = ".git/objects") -> list[str]:
+    """Return the files that contain one of the words in their bytes or names."""
     return [
         f"{word} in {path.relative_to(root)}"
         for path in sorted(root.rglob("*"))
@@ -72,17 +72,17 @@ def paths(vault: Vault, question: str, **filters: Any) -> list[str]:
     return [hit.memory.path for hit in vault.search(question, **filters)]
 
 
-# --- there and back
+# --- round trips
 
 
 @given(st.text(), st.sampled_from(["default", "team"]))
-def test_any_text_comes_back_exactly(text: str, key: str) -> None:
+def test_any_text_is_decrypted_exactly(text: str, key: str) -> None:
     cipher = FieldCipher(RING.get)
 
-    value = cipher.encrypt(text, SPOT, key)
+    value = cipher.encrypt(text, LOCATION, key)
 
     assert re.fullmatch(rf"enc:v1:{key}:[A-Za-z0-9_-]{{38,}}", value)
-    assert cipher.decrypt(value, SPOT) == text
+    assert cipher.decrypt(value, LOCATION) == text
 
 
 BODY = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
@@ -96,7 +96,7 @@ BODY = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.
     ),
 )
 @example("One end.\nAnother.\r\n", "---\r\nid: m-1\r\n---\r\n{}")
-def test_a_file_is_byte_for_byte_what_it_was(vault: Vault, encryption: Encryption, body: str, layout: str) -> None:
+def test_decrypting_restores_every_byte(vault: Vault, encryption: Encryption, body: str, layout: str) -> None:
     before = put(vault, "tea.md", layout.format(body))
     if "enc:v1:" in body or not before.body.strip():
         return
@@ -113,7 +113,7 @@ def test_a_file_is_byte_for_byte_what_it_was(vault: Vault, encryption: Encryptio
 @pytest.mark.parametrize(
     "value", ["Alice", "", "0123", "true", " a: b\n#c", 7, 2.5, True, ["a", "b c", 3], "2026-11-15", "日本\x00\u2028"]
 )
-def test_a_value_of_a_header_comes_back_as_what_it_was(vault: Vault, encryption: Encryption, value: object) -> None:
+def test_a_header_value_is_decrypted_with_its_type(vault: Vault, encryption: Encryption, value: object) -> None:
     added = vault.add("Tea.", key=value, importance=2)
     before = vault.read(added.id)
 
@@ -126,7 +126,7 @@ def test_a_value_of_a_header_comes_back_as_what_it_was(vault: Vault, encryption:
     assert vault.read(added.id).data == before.data
 
 
-def test_lists_that_memfs_knows_stay_lists(vault: Vault, encryption: Encryption) -> None:
+def test_lists_of_known_keys_stay_lists(vault: Vault, encryption: Encryption) -> None:
     added = vault.add("Tea.", tags=["food", "wombat"], aliases=["bilby"])
 
     encryption.encrypt(added.id, fields=["tags", "aliases"])
@@ -153,7 +153,7 @@ def test_only_the_lines_of_the_field_change(vault: Vault, encryption: Encryption
     assert [*lines[:3], *lines[4:]] == [*text.splitlines(keepends=True)[:3], *text.splitlines(keepends=True)[4:]]
 
 
-def test_what_is_encrypted_already_stays_as_it_is(vault: Vault, encryption: Encryption, snapshot: Snapshot) -> None:
+def test_encrypting_it_again_changes_nothing(vault: Vault, encryption: Encryption, snapshot: Snapshot) -> None:
     added = vault.add(TEXT)
     encryption.encrypt(added.id)
     before = snapshot(vault.root, ".memfs")
@@ -162,7 +162,7 @@ def test_what_is_encrypted_already_stays_as_it_is(vault: Vault, encryption: Encr
     assert snapshot(vault.root, ".memfs") == before
 
 
-def test_another_key_takes_its_place(vault: Vault, encryption: Encryption) -> None:
+def test_encrypting_with_another_key_replaces_the_key(vault: Vault, encryption: Encryption) -> None:
     added = vault.add(TEXT)
     encryption.encrypt(added.id)
 
@@ -170,7 +170,7 @@ def test_another_key_takes_its_place(vault: Vault, encryption: Encryption) -> No
     assert Encryption(vault, {"team": RING["team"]}.get).reveal(vault.read(added.id)).body == TEXT
 
 
-def test_what_is_added_since_is_legible_until_it_is_encrypted_too(vault: Vault, encryption: Encryption) -> None:
+def test_appended_text_is_plain_until_it_is_encrypted(vault: Vault, encryption: Encryption) -> None:
     added = vault.add(TEXT)
     encryption.encrypt(added.id)
     vault.append(added.id, "A bilby digs.")
@@ -184,7 +184,7 @@ def test_what_is_added_since_is_legible_until_it_is_encrypted_too(vault: Vault, 
     assert vault.read(added.id).body == f"{TEXT}\nA bilby digs."
 
 
-def test_decrypting_what_is_not_encrypted_changes_nothing(vault: Vault, encryption: Encryption) -> None:
+def test_decrypting_a_plain_memory_changes_nothing(vault: Vault, encryption: Encryption) -> None:
     added = vault.add("Tea.", title="Bilby")
     encryption.encrypt(added.id, fields="title")
 
@@ -192,7 +192,7 @@ def test_decrypting_what_is_not_encrypted_changes_nothing(vault: Vault, encrypti
     assert vault.read(added.id).title == "[encrypted]"
 
 
-# --- bound to where it was encrypted
+# --- binding to memory, field and key
 
 
 def test_a_nonce_is_never_used_twice() -> None:
@@ -204,23 +204,23 @@ def test_a_nonce_is_never_used_twice() -> None:
 @given(st.text(max_size=40), st.data())
 def test_any_changed_byte_is_refused(text: str, data: st.DataObject) -> None:
     cipher = FieldCipher(RING.get)
-    value = cipher.encrypt(text, SPOT, "default")
+    value = cipher.encrypt(text, LOCATION, "default")
     at = data.draw(st.integers(len("enc:v1:default:"), len(value) - 1))
     other = data.draw(st.sampled_from("ABCabc019_-=+ \n").filter(lambda char: char != value[at]))
 
     for bad in (value[:at] + other + value[at + 1 :], value[:at], value + other, value[:at] + value[at + 1 :]):
         with pytest.raises(DecryptionError):
-            cipher.decrypt(bad, SPOT)
+            cipher.decrypt(bad, LOCATION)
 
 
-def test_a_value_has_one_spelling() -> None:
+def test_only_the_canonical_base64_of_a_value_is_accepted() -> None:
     cipher = FieldCipher(RING.get)
-    value = cipher.encrypt("tea", SPOT, "default")  # 31 bytes: the last character holds 4 bits of which 2 say nothing
+    value = cipher.encrypt("tea", LOCATION, "default")  # 31 bytes: the last character has 4 bits, 2 of them unused
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     twin = value[:-1] + letters[letters.index(value[-1]) ^ 1]
 
     with pytest.raises(DecryptionError, match="not whole"):
-        cipher.decrypt(twin, SPOT)
+        cipher.decrypt(twin, LOCATION)
 
 
 @given(st.binary(min_size=1, max_size=60), st.integers(0, 10_000), st.integers(0, 7))
@@ -233,7 +233,7 @@ def test_any_flipped_bit_is_refused(text: bytes, at: int, bit: int) -> None:
     assert cipher.decrypt(bytes(data), b"bound") is None
 
 
-def test_a_text_from_another_memory_is_refused_each_way(vault: Vault, encryption: Encryption) -> None:
+def test_a_value_from_another_memory_is_refused(vault: Vault, encryption: Encryption) -> None:
     one, two = vault.add("A quokka."), vault.add("A numbat.")
     for added in (one, two):
         encryption.encrypt(added.id)
@@ -248,7 +248,7 @@ def test_a_text_from_another_memory_is_refused_each_way(vault: Vault, encryption
     assert encryption.reveal(vault.read(one.id)).body == "A quokka."
 
 
-def test_a_text_from_another_field_is_refused_each_way(vault: Vault, encryption: Encryption) -> None:
+def test_a_value_from_another_field_is_refused(vault: Vault, encryption: Encryption) -> None:
     added = vault.add("A quokka.", phone="numbat", mail="bilby")
     encryption.encrypt(added.id, fields=["body", "phone", "mail"])
     memory = vault.read(added.id)
@@ -262,7 +262,7 @@ def test_a_text_from_another_field_is_refused_each_way(vault: Vault, encryption:
     assert encryption.reveal(vault.read(added.id)).header.get("mail") == "bilby"
 
 
-def test_the_name_of_another_key_is_refused_each_way_even_if_it_is_the_same_key(vault: Vault) -> None:
+def test_another_key_name_is_refused_even_for_the_same_key(vault: Vault) -> None:
     encryption = Encryption(vault, dict.fromkeys(("default", "team"), RING["default"]).get)
     for key, other in (("default", "team"), ("team", "default")):
         added = vault.add(f"A quokka of {key}.")
@@ -274,7 +274,7 @@ def test_the_name_of_another_key_is_refused_each_way_even_if_it_is_the_same_key(
         assert (caught.value.key, caught.value.field, caught.value.path) == (other, "body", added.path)
 
 
-def test_a_moved_memory_is_decrypted_where_it_lies(vault: Vault, encryption: Encryption) -> None:
+def test_a_moved_memory_is_decrypted_at_its_new_path(vault: Vault, encryption: Encryption) -> None:
     one, two = vault.add("A quokka.", "/a"), vault.add("A numbat.", "/a")
     for added in (one, two):
         encryption.encrypt(added.id)
@@ -286,7 +286,7 @@ def test_a_moved_memory_is_decrypted_where_it_lies(vault: Vault, encryption: Enc
     assert encryption.reveal(vault.read("b/by-hand.md")).body == "A numbat."
 
 
-def test_a_memory_that_lost_its_id_says_so(vault: Vault, encryption: Encryption) -> None:
+def test_decrypting_a_memory_that_lost_its_id_is_an_error(vault: Vault, encryption: Encryption) -> None:
     added = vault.add("A quokka.")
     encryption.encrypt(added.id)
     put(vault, added.path, vault.read(added.id).text.replace(f"id: {added.id}\n", ""))
@@ -298,7 +298,7 @@ def test_a_memory_that_lost_its_id_says_so(vault: Vault, encryption: Encryption)
 @pytest.mark.parametrize(
     "text", ["A quokka.\n", "---\ntype: note\n---\n\nA quokka.\n", "---\r\nb: 1\r\n---\r\nA quokka."]
 )
-def test_a_memory_of_a_person_gets_an_id_with_the_encryption(vault: Vault, encryption: Encryption, text: str) -> None:
+def test_encrypting_a_file_without_an_id_adds_one(vault: Vault, encryption: Encryption, text: str) -> None:
     put(vault, "people/bob.md", text)
 
     written = encryption.encrypt("people/bob")
@@ -360,7 +360,7 @@ def test_keys_come_from_the_environment_in_base64_or_hex(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("text", ["quokka", "00" * 31, "00" * 33, "A" * 42, "A" * 44, "ä" * 43, "A" * 42 + "*"])
-def test_what_is_no_key_is_refused_and_not_repeated(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_invalid_key_is_refused_and_not_quoted(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("MEMFS_KEY", text)
 
     with pytest.raises(InvalidKeyError, match=r"MEMFS_KEY: not 32 bytes in base64 or hex") as caught:
@@ -369,14 +369,14 @@ def test_what_is_no_key_is_refused_and_not_repeated(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", ["", "Team", "a-b", "1a", "a" * 33, "a:b", "a\n", "a\0b", 3])
-def test_what_is_no_name_of_a_key_is_refused(vault: Vault, encryption: Encryption, name: str) -> None:
+def test_an_invalid_key_name_is_refused(vault: Vault, encryption: Encryption, name: str) -> None:
     added = vault.add("Tea.")
 
     with pytest.raises(InvalidKeyError, match="a name is a lower-case letter followed by"):
         encryption.encrypt(added.id, key=name)
 
 
-def test_a_new_key_is_one_and_another_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_keys_are_valid_and_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {parse_key(new_key(), "x") for _ in range(100)}
 
     assert len(keys) == 100
@@ -384,7 +384,7 @@ def test_a_new_key_is_one_and_another_each_time(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("line", ["key: abc", "encryption:\n  key: abc", "MEMFS_KEY: abc"])
-def test_settings_of_a_vault_hold_no_key(line: str) -> None:
+def test_vault_settings_cannot_contain_a_key(line: str) -> None:
     with pytest.raises(SettingsError, match="unknown key"):
         vault_settings.load(f"version: 1\n{line}\n")
 
@@ -410,7 +410,7 @@ with Vault(sys.argv[1]) as vault:
     assert snapshot(tmp_path) == before
 
 
-def test_the_library_is_imported_when_something_is_encrypted(tmp_path: Path, run_script: Script) -> None:
+def test_cryptography_is_imported_only_on_encryption(tmp_path: Path, run_script: Script) -> None:
     code = """
 from memfs.privacy.field_encryption import Encryption
 with Vault.init(sys.argv[1]) as vault:
@@ -429,7 +429,7 @@ with Vault.init(sys.argv[1]) as vault:
 
 
 @pytest.mark.parametrize("field", ["id", "type", "status", "created", "expires", "importance", "pinned", "supersedes"])
-def test_what_memfs_goes_by_is_not_encrypted(vault: Vault, encryption: Encryption, field: str) -> None:
+def test_fields_that_memfs_reads_cannot_be_encrypted(vault: Vault, encryption: Encryption, field: str) -> None:
     added = vault.add("Tea.", status="draft")
 
     with pytest.raises(InvalidMemoryError, match=rf"tea\.md: {field}: cannot be encrypted"):
@@ -446,7 +446,7 @@ def test_what_memfs_goes_by_is_not_encrypted(vault: Vault, encryption: Encryptio
         ("---\nid: m-1\nnested key: quokka\n---\n\nTea.\n", "nested key"),
     ],
 )
-def test_what_is_not_there_or_could_not_come_back_is_refused(
+def test_missing_fields_and_values_that_cannot_be_written_back_are_refused(
     vault: Vault, encryption: Encryption, text: str, field: str
 ) -> None:
     before = put(vault, "tea.md", text)
@@ -478,18 +478,18 @@ def test_a_file_that_cannot_be_encrypted_stays_as_it_is(
     assert vault.read("tea.md") == before
 
 
-def test_what_fails_stops_no_other(vault: Vault, encryption: Encryption) -> None:
+def test_a_failed_memory_does_not_stop_the_others(vault: Vault, encryption: Encryption) -> None:
     added = vault.add(TEXT)
-    heard: list[tuple[int, int]] = []
+    progress_calls: list[tuple[int, int]] = []
 
-    results = encryption.encrypt_many(["nothing", added.id], progress=lambda *done: heard.append(done))
+    results = encryption.encrypt_many(["nothing", added.id], progress=lambda *done: progress_calls.append(done))
 
     assert [type(result).__name__ for result in results] == ["MemoryNotFoundError", "Encrypted"]
-    assert heard == [(1, 2), (2, 2)]
+    assert progress_calls == [(1, 2), (2, 2)]
     assert vault.read(added.id).is_encrypted
 
 
-def test_a_save_of_a_person_is_never_overwritten(vault: Vault) -> None:
+def test_a_concurrent_save_is_never_overwritten(vault: Vault) -> None:
     added = vault.add(TEXT)
     Encryption(vault, RING.get).encrypt(added.id)
     file = vault.root / added.path
@@ -503,16 +503,16 @@ def test_a_save_of_a_person_is_never_overwritten(vault: Vault) -> None:
     assert vault.read(added.id).body == f"{TEXT}\nSaved meanwhile."
 
 
-# --- nothing of it is found
+# --- search and agents
 
 
-def test_no_search_finds_what_is_encrypted_nor_its_ciphertext(vault: Vault, encryption: Encryption) -> None:
+def test_no_search_finds_encrypted_text_or_its_ciphertext(vault: Vault, encryption: Encryption) -> None:
     added = vault.add(TEXT, "/n", title="Bilby", tags=["wombat", "food"], phone="platypus", description="A quokka.")
     vault.add("Something else.")
     vault.search("quokka")
     encryption.encrypt(added.id, fields=["body", "title", "tags", "phone", "description"], rename=True)
     vault.update(added.id, add_tags=["open"], room="seven")
-    token = sealed(vault.read(added.id))
+    token = encrypted_lines(vault.read(added.id))
     assert [term for term in memory_keywords(vault.read(added.id)) if "enc:" in term] == []
     pieces = [piece for value in token for piece in re.split(r"[:_-]", value) if len(piece) > 2]
 
@@ -532,7 +532,7 @@ def test_no_search_finds_what_is_encrypted_nor_its_ciphertext(vault: Vault, encr
     assert vault.doctor() == []
 
 
-def test_pending_and_published_memories_score_alike(vault: Vault, encryption: Encryption) -> None:
+def test_unpublished_and_published_memories_score_the_same(vault: Vault, encryption: Encryption) -> None:
     for number in range(30):
         vault.add(f"Memory {number} of the garden.", "/n")
     vault.sync()
@@ -552,7 +552,7 @@ def test_pending_and_published_memories_score_alike(vault: Vault, encryption: En
     assert vault.doctor() == []
 
 
-def test_an_agent_is_told_that_it_is_encrypted_and_cannot_write_over_it(vault: Vault, encryption: Encryption) -> None:
+def test_an_agent_sees_encrypted_and_cannot_replace_the_text(vault: Vault, encryption: Encryption) -> None:
     added = vault.add(TEXT, "/facts", title="Garden", phone="platypus")
     encryption.encrypt(added.id, fields=["body", "phone"])
     store = VaultStore(vault, "/facts")
@@ -566,11 +566,11 @@ def test_an_agent_is_told_that_it_is_encrypted_and_cannot_write_over_it(vault: V
     assert encryption.reveal(vault.read(added.id)).body == TEXT
 
 
-# --- nothing of it is left
+# --- purging of plain text
 
 
 @pytest.mark.parametrize("in_git", [True, False], ids=["git", "plain"])
-def test_no_byte_of_it_is_left_in_the_vault(tmp_path: Path, git: Git, in_git: bool) -> None:
+def test_no_byte_of_the_plain_text_is_left_in_the_vault(tmp_path: Path, git: Git, in_git: bool) -> None:
     root = tmp_path / "vault"
     Vault.init(root)
     with Vault(root) as vault:
@@ -591,7 +591,7 @@ def test_no_byte_of_it_is_left_in_the_vault(tmp_path: Path, git: Git, in_git: bo
         put(vault, "n/plain.md", "A wombat of a person.\n")
         vault.append("n/plain", "With a bilby.")
         os.rename(root / "n/plain.md", root / "n/simple.md")
-        assert legible(root)
+        assert files_with_plain_text(root)
 
         encryption = Encryption(vault, RING.get)
         encryption.encrypt(added.id, fields=["body", "tags", "phone", "title"], rename=True)
@@ -599,17 +599,17 @@ def test_no_byte_of_it_is_left_in_the_vault(tmp_path: Path, git: Git, in_git: bo
         encryption.encrypt("n/simple")
         assert vault.doctor() == []
 
-    assert legible(root) == []
+    assert files_with_plain_text(root) == []
     with Vault(root) as vault:
         assert [paths(vault, word, include="all") for word in SECRETS] == [[]] * len(SECRETS)
         assert vault.doctor() == []
-        assert legible(root) == []
+        assert files_with_plain_text(root) == []
         encryption = Encryption(vault, RING.get)
         assert encryption.reveal(vault.read(added.id)).body == f"{TEXT}\nA platypus."
         assert encryption.reveal(vault.read(moved.id)).title == "Numbat"
 
 
-def test_versions_that_do_not_show_it_are_kept(vault: Vault, encryption: Encryption) -> None:
+def test_versions_without_the_plain_text_are_kept(vault: Vault, encryption: Encryption) -> None:
     added, other = vault.add(TEXT), vault.add("A numbat of its own.")
     vault.append(other.id, "And more.")
     encryption.encrypt(added.id)
@@ -623,7 +623,7 @@ def test_versions_that_do_not_show_it_are_kept(vault: Vault, encryption: Encrypt
     assert encryption.reveal(vault.read(added.id)).body == TEXT
 
 
-def test_a_torn_version_goes_with_the_whole_ones(tmp_path: Path) -> None:
+def test_a_torn_version_with_the_plain_text_is_dropped_too(tmp_path: Path) -> None:
     with Vault.init(tmp_path) as vault:
         added = vault.add(TEXT)
         (log,) = [path for path in (tmp_path / ".memfs/history").iterdir() if b"quokka" in path.read_bytes()]
@@ -632,25 +632,25 @@ def test_a_torn_version_goes_with_the_whole_ones(tmp_path: Path) -> None:
                 file.write(b'\x1e["x.md", 17, "00", 9999]\nThe quokka was torn')
         Encryption(vault, RING.get).encrypt(added.id, rename=True)
 
-    assert legible(tmp_path) == []
+    assert files_with_plain_text(tmp_path) == []
 
 
-def test_an_index_of_another_kind_is_not_left_with_its_words(tmp_path: Path) -> None:
+def test_an_index_of_another_format_is_purged(tmp_path: Path) -> None:
     with Vault.init(tmp_path) as vault:
         added = vault.add(TEXT)
         vault.sync()
     current = tmp_path / ".memfs/index/current"
     text = re.sub(rb'"\d+/', b'"0/', current.read_bytes().partition(b"\n")[2])
     current.write_bytes(b"%d\n%b" % (zlib.crc32(text), text))
-    assert any(".memfs/index" in where for where in legible(tmp_path))
+    assert any(".memfs/index" in where for where in files_with_plain_text(tmp_path))
 
     with Vault(tmp_path) as vault:
         Encryption(vault, RING.get).encrypt(added.id, rename=True)
 
-    assert legible(tmp_path) == []
+    assert files_with_plain_text(tmp_path) == []
 
 
-def test_a_half_made_index_is_not_left_with_its_words(tmp_path: Path) -> None:
+def test_an_incomplete_index_is_purged(tmp_path: Path) -> None:
     with Vault.init(tmp_path) as vault:
         added = vault.add(TEXT)
         vault.sync()
@@ -659,41 +659,41 @@ def test_a_half_made_index_is_not_left_with_its_words(tmp_path: Path) -> None:
     with Vault(tmp_path) as vault:
         Encryption(vault, RING.get).encrypt(added.id, rename=True)
 
-    assert legible(tmp_path) == []
+    assert files_with_plain_text(tmp_path) == []
 
 
 @pytest.mark.parametrize("is_swept", [True, False])
-def test_what_a_killed_writer_displaced_is_not_left(tmp_path: Path, is_swept: bool) -> None:
+def test_a_file_that_a_killed_writer_displaced_is_purged(tmp_path: Path, is_swept: bool) -> None:
     with Vault.init(tmp_path) as vault:
         added = vault.add(TEXT)
         Encryption(vault, RING.get).encrypt(added.id, rename=True)
-    room = tmp_path / ".memfs/tmp/1-dead"  # as a writer leaves it that is killed between exchange and unlink
-    room.mkdir()
+    writer_dir = tmp_path / ".memfs/tmp/1-dead"  # the state after a crash between exchange and unlink
+    writer_dir.mkdir()
     plain = f"---\nid: {added.id}\n---\n\n{TEXT}\n".encode()
-    (room / f"1.0.{digest(b'x')}.{added.path}").write_bytes(plain)
+    (writer_dir / f"1.0.{digest(b'x')}.{added.path}").write_bytes(plain)
     if is_swept:
         with Vault(tmp_path) as vault:
-            vault.add("Anything.")  # its sweep takes it for a version
-    assert legible(tmp_path)
+            vault.add("Anything.")  # the sweep keeps the file as a version
+    assert files_with_plain_text(tmp_path)
 
     with Vault(tmp_path) as vault:
         assert Encryption(vault, RING.get).encrypt(added.id).outcome == "unchanged"
 
-    assert legible(tmp_path) == []
+    assert files_with_plain_text(tmp_path) == []
 
 
-def test_a_file_that_a_program_has_open_is_told_and_goes_when_it_is_closed(tmp_path: Path) -> None:
+def test_a_file_that_a_program_has_open_is_reported_and_purged_when_it_is_closed(tmp_path: Path) -> None:
     with Vault.init(tmp_path) as vault:
         added = vault.add(TEXT, title="Tea")
         with open(tmp_path / added.path, "r+", encoding="utf-8"):
             written = Encryption(vault, RING.get).encrypt(added.id, rename=False)
             assert LEFT_IN_OPEN_FILE in written.left
-            assert legible(tmp_path / ".memfs")
+            assert files_with_plain_text(tmp_path / ".memfs")
 
-    assert legible(tmp_path) == []
+    assert files_with_plain_text(tmp_path) == []
 
 
-def test_what_stays_is_told(tmp_path: Path, git: Git) -> None:
+def test_places_with_remaining_plain_text_are_reported(tmp_path: Path, git: Git) -> None:
     git(tmp_path, "init")
     with Vault.init(tmp_path / "vault") as vault:
         named, plain = vault.add("A quokka sleeps."), vault.create("x.md", "---\nid: m-1\n---\n\nA quokka.\n")
@@ -705,7 +705,7 @@ def test_what_stays_is_told(tmp_path: Path, git: Git) -> None:
     assert (renamed.path, renamed.left) == (f"{named.id}.md", (LEFT_IN_GIT,))
 
 
-def test_a_name_that_cannot_be_one_is_refused_before_anything_is_written(vault: Vault, encryption: Encryption) -> None:
+def test_an_invalid_file_name_is_refused_before_anything_is_written(vault: Vault, encryption: Encryption) -> None:
     before = put(vault, "tea.md", "---\nid: people/bob\n---\n\nA quokka.\n")
 
     with pytest.raises(InvalidNamespaceError):
@@ -727,13 +727,13 @@ def test_rotation_changes_the_key_of_everything_and_nothing_else(vault: Vault, e
     vault.update(one.id, add_tags=["open"])
     vault.forget(two.id)
     before = {name: vault.read(name) for name in (one.id, other.id, clear.id)}
-    heard: list[tuple[int, int]] = []
+    progress_calls: list[tuple[int, int]] = []
 
-    results = encryption.rotate("default", "next", progress=lambda *done: heard.append(done))
+    results = encryption.rotate("default", "next", progress=lambda *done: progress_calls.append(done))
 
     assert sorted(getattr(result, "path", "") for result in results) == [one.path, "archive/b/a-numbat.md"]
     assert {getattr(result, "outcome", "") for result in results} == {"rotated"}
-    assert heard == [(1, 2), (2, 2)]
+    assert progress_calls == [(1, 2), (2, 2)]
     assert [vault.read(name) for name in (other.id, clear.id)] == [before[other.id], before[clear.id]]
     lines = zip(before[one.id].text.splitlines(), vault.read(one.id).text.splitlines(), strict=True)
     changed = [(old.partition("enc:v1:"), new.partition("enc:v1:")) for old, new in lines if old != new]
@@ -754,7 +754,7 @@ def test_kept_versions_are_rotated_too(vault: Vault, encryption: Encryption) -> 
 
     encryption.rotate("default", "next")
 
-    assert legible(vault.root, ["enc:v1:default:"]) == []
+    assert files_with_plain_text(vault.root, ["enc:v1:default:"]) == []
     without = Encryption(vault, {"next": RING["next"]}.get)
     assert vault.restore(gone.path).outcome == "restored"
     assert without.reveal(vault.read(gone.path)).body == TEXT
@@ -763,7 +763,7 @@ def test_kept_versions_are_rotated_too(vault: Vault, encryption: Encryption) -> 
         assert without.reveal(vault.read(there.path)).body == "A numbat."
 
 
-def test_a_memory_that_cannot_be_rotated_stops_no_other(vault: Vault, encryption: Encryption) -> None:
+def test_a_memory_that_cannot_be_rotated_does_not_stop_the_others(vault: Vault, encryption: Encryption) -> None:
     bad, good = vault.add("A quokka.", "/a"), vault.add("A numbat.", "/b")
     for added in (bad, good):
         encryption.encrypt(added.id)
@@ -788,7 +788,7 @@ def test_rotation_stays_in_its_namespace_and_its_scope(vault: Vault, encryption:
     encryption.rotate("default", "next", "/a")
     Encryption(vault.scope("/b"), RING.get).rotate("default", "team")
 
-    assert [sealed(vault.read(name))[0].split(":")[2] for name in ids] == ["next", "team", "default"]
+    assert [encrypted_lines(vault.read(name))[0].split(":")[2] for name in ids] == ["next", "team", "default"]
     versions = {
         path.name: sorted(set(re.findall(rb"enc:v1:(\w+):", path.read_bytes())))
         for path in (vault.root / ".memfs/history").iterdir()
@@ -797,7 +797,7 @@ def test_rotation_stays_in_its_namespace_and_its_scope(vault: Vault, encryption:
 
 
 @pytest.mark.parametrize("names", [("default", "default"), ("default", "other"), ("other", "default")])
-def test_both_keys_must_be_there_and_differ(vault: Vault, encryption: Encryption, names: tuple[str, str]) -> None:
+def test_rotation_needs_two_different_keys(vault: Vault, encryption: Encryption, names: tuple[str, str]) -> None:
     added = vault.add(TEXT)
     encryption.encrypt(added.id)
     before = vault.read(added.id)
@@ -807,7 +807,7 @@ def test_both_keys_must_be_there_and_differ(vault: Vault, encryption: Encryption
     assert vault.read(added.id) == before
 
 
-def test_the_commands_of_the_page_take_it_out_of_git(tmp_path: Path, git: Git) -> None:
+def test_the_documented_commands_remove_the_file_from_git(tmp_path: Path, git: Git) -> None:
     root = tmp_path / "vault"
     page = (REPOSITORY / "docs/encryption.md").read_text(encoding="utf-8")
     (commands,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
@@ -831,6 +831,6 @@ def test_the_commands_of_the_page_take_it_out_of_git(tmp_path: Path, git: Git) -
     objects = "".join(git(root, "cat-file", "-p", one.split()[0]) for one in there)
     assert "enc:v1:" in objects
     assert [word for word in SECRETS if word in objects] == []
-    assert legible(root, without=".git/ ") == []
+    assert files_with_plain_text(root, without=".git/ ") == []
     with Vault(root) as vault:
         assert Encryption(vault, RING.get).reveal(vault.read(added.id)).body.startswith(TEXT)

@@ -1,4 +1,4 @@
-"""Detectors and policies: what is found, what is not, what is done with it, and that the text is never told."""
+"""Detectors and policies: findings, false positives, actions, and that a finding never contains the text."""
 
 import dataclasses
 import json
@@ -37,16 +37,16 @@ def found(text: str) -> list[tuple[str, str]]:
 # --- secrets
 
 
-@pytest.mark.parametrize(("kind", "said", "secret"), ALL, ids=lambda value: value[:24])
-def test_a_secret_is_found_where_it_is_and_nothing_else(kind: str, said: str, secret: str) -> None:
-    assert (kind, secret) in found(said)
-    assert {name for name, _ in found(said)} <= {kind, "aws-key"}  # one sample names its key
-    assert all(said[one.start : one.end].count("\n") or one.line == 1 for one in scan_text(said))
+@pytest.mark.parametrize(("kind", "sample", "secret"), ALL, ids=lambda value: value[:24])
+def test_a_secret_is_found_at_its_offsets_and_nothing_else(kind: str, sample: str, secret: str) -> None:
+    assert (kind, secret) in found(sample)
+    assert {name for name, _ in found(sample)} <= {kind, "aws-key"}  # one sample names its key
+    assert all(sample[one.start : one.end].count("\n") or one.line == 1 for one in scan_text(sample))
 
 
-@pytest.mark.parametrize(("kind", "said", "secret"), ALL, ids=lambda value: value[:24])
-def test_a_secret_is_found_in_json_too_and_in_json_in_json(kind: str, said: str, secret: str) -> None:
-    for text in (json.dumps({"text": f"a\n{said}"}), json.dumps({"text": json.dumps({"text": f"a\n{said}"})})):
+@pytest.mark.parametrize(("kind", "sample", "secret"), ALL, ids=lambda value: value[:24])
+def test_a_secret_is_found_in_json_and_in_nested_json(kind: str, sample: str, secret: str) -> None:
+    for text in (json.dumps({"text": f"a\n{sample}"}), json.dumps({"text": json.dumps({"text": f"a\n{sample}"})})):
         cleaned = EVERYTHING.redact(text)
         assert not any(piece in cleaned.value for piece in pieces(secret))
         assert kind in cleaned.counts
@@ -75,7 +75,7 @@ def test_a_secret_is_found_in_json_too_and_in_json_in_json(kind: str, said: str,
         ("Reset your password at https://a.example/reset?id=9", "Reset your password at https://a.example/reset?id=9"),
     ],
 )
-def test_a_password_goes_whole_however_it_is_written(text: str, cleaned: str) -> None:
+def test_a_password_is_redacted_completely_in_every_notation(text: str, cleaned: str) -> None:
     assert Policy().redact(text).value == cleaned.replace("[]", "[redacted: password]")
 
 
@@ -85,7 +85,7 @@ def test_there_are_samples_of_every_kind_of_secret() -> None:
 
 
 @pytest.mark.parametrize("start", [(kind, start) for kind, starts in TOKENS.items() for start in starts])
-def test_every_token_is_seen_at_first_look_and_found(start: tuple[str, str]) -> None:
+def test_every_token_passes_the_prefilter_and_is_found(start: tuple[str, str]) -> None:
     kind, prefix = start
     bodies = {
         "hooks.slack.com/": "services/T01ABCDEF/B01ABCDEF/" + body(24), "SG.": body(22) + "." + body(43),
@@ -105,7 +105,7 @@ def test_every_token_is_seen_at_first_look_and_found(start: tuple[str, str]) -> 
     assert policy.findings(prefix + "x" * 64) == []  # a placeholder
 
 
-def test_a_key_that_was_cut_short_goes_with_all_that_is_left_of_it() -> None:
+def test_a_truncated_private_key_is_redacted_completely() -> None:
     start = PEM.rpartition("\n")[0]
 
     assert EVERYTHING.redact(f"Look: {start}").value == "Look: [redacted: private-key]"
@@ -159,11 +159,11 @@ def test_a_key_that_was_cut_short_goes_with_all_that_is_left_of_it() -> None:
         "[redacted: password] password: [redacted: password]",
     ],
 )
-def test_what_only_speaks_of_secrets_is_left_alone(text: str) -> None:
+def test_texts_about_secrets_have_no_findings(text: str) -> None:
     assert [one for one in scan_text(text) if is_secret(one.kind)] == []
 
 
-# --- numbers with a check
+# --- numbers with check digits
 
 
 CARDS = (
@@ -179,7 +179,7 @@ IBANS = (
 
 
 @pytest.mark.parametrize("number", CARDS)
-def test_a_card_is_known_by_luhn(number: str) -> None:
+def test_a_card_number_needs_a_valid_luhn_digit(number: str) -> None:
     assert passes_luhn(number)
     assert is_card(number)
     assert found(f"Card: {number}, please.") == [("card", number)]
@@ -202,11 +202,11 @@ def test_a_card_is_known_by_luhn(number: str) -> None:
         ("number\\n4111111111111111\\n", "4111111111111111"),
     ],
 )
-def test_a_card_is_found_as_people_write_it(text: str, card: str) -> None:
+def test_a_card_number_is_found_in_common_notations(text: str, card: str) -> None:
     assert found(text) == [("card", card)]
 
 
-def test_luhn_by_numbers() -> None:
+def test_luhn_on_known_numbers() -> None:
     assert passes_luhn("79927398713")
     assert [last for last in range(10) if passes_luhn(f"7992739871{last}")] == [3]
 
@@ -214,7 +214,7 @@ def test_luhn_by_numbers() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "1234567812345670",  # passes, and is no brand's
+        "1234567812345670",  # a valid check digit, but no known brand
         "0000 0000 0000 0000",
         "1763373600000 and 1763373600000000000",  # times
         "41111111111111112222333344445555",
@@ -225,12 +225,12 @@ def test_luhn_by_numbers() -> None:
         "9780306406157",
     ],
 )
-def test_other_long_numbers_are_no_cards(text: str) -> None:
+def test_other_long_numbers_are_not_cards(text: str) -> None:
     assert found(text) == []
 
 
 @pytest.mark.parametrize("iban", IBANS)
-def test_an_account_is_known_by_mod_97(iban: str) -> None:
+def test_an_account_number_needs_valid_check_digits(iban: str) -> None:
     spaced = " ".join(iban[at : at + 4] for at in range(0, len(iban), 4))
 
     assert passes_mod_97(iban)
@@ -244,13 +244,13 @@ def test_an_account_is_known_by_mod_97(iban: str) -> None:
     assert found(f"IBAN {iban}9.") == []
 
 
-def test_mod_97_by_numbers() -> None:
+def test_mod_97_on_known_numbers() -> None:
     assert int("3214282912345698765432161182") % 97 == 1  # GB82 WEST 1234 5698 7654 32, as the standard has it
     assert passes_mod_97("GB82WEST12345698765432")
     assert not passes_mod_97("GB28WEST12345698765432")
 
 
-# --- what is a person's
+# --- personal data
 
 
 @pytest.mark.parametrize(
@@ -273,14 +273,14 @@ def test_mod_97_by_numbers() -> None:
         ("version 1.2.3.4, 256.1.1.1, 1.2.3.4.5, v1.2.3.4, std::vector, a::b, 10:30:45", []),
     ],
 )  # fmt: skip
-def test_what_is_personal_is_found_as_people_write_it(text: str, expected: list[tuple[str, str]]) -> None:
+def test_personal_data_is_found_in_common_notations(text: str, expected: list[tuple[str, str]]) -> None:
     assert found(text) == expected
 
 
-# --- what is nothing of all this
+# --- false positives
 
 
-def test_the_example_vault_holds_nothing() -> None:
+def test_the_example_vault_has_no_findings() -> None:
     files = [path for path in (REPOSITORY / "example-vault").rglob("*") if path.is_file()]
     texts = {path: path.read_text(encoding="utf-8") for path in files}
 
@@ -289,7 +289,7 @@ def test_the_example_vault_holds_nothing() -> None:
     assert [Policy().admit(text).value == text for text in texts.values()].count(False) == 0
 
 
-def test_prose_and_code_hold_nothing() -> None:
+def test_prose_and_code_have_no_findings() -> None:
     sources = [*(REPOSITORY / "memfs").rglob("*.py"), *REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]
     texts = [path.read_text(encoding="utf-8") for path in sources if path.name != "safety.md"]
     texts += [text for _, text in facts(2000)] + CODING
@@ -298,7 +298,7 @@ def test_prose_and_code_hold_nothing() -> None:
     assert [text[one.start - 40 : one.start] for text in texts for one in Policy().findings(text)] == []
 
 
-def test_ids_hashes_dates_and_versions_hold_nothing() -> None:
+def test_ids_hashes_dates_and_versions_have_no_findings() -> None:
     pick = random.Random(1)
     for _ in range(500):
         number = pick.getrandbits(128)
@@ -318,7 +318,7 @@ def test_ids_hashes_dates_and_versions_hold_nothing() -> None:
 # --- policies
 
 
-def test_by_default_secrets_are_refused_numbers_redacted_and_addresses_left_alone() -> None:
+def test_by_default_secrets_are_rejected_numbers_redacted_and_addresses_kept() -> None:
     policy = Policy()
 
     assert {policy.action(kind) for kind in SECRET_KINDS} == {"reject"}
@@ -332,7 +332,7 @@ def test_by_default_secrets_are_refused_numbers_redacted_and_addresses_left_alon
     )
 
 
-def test_what_is_redacted_is_named_and_counted_and_not_kept() -> None:
+def test_a_redacted_text_has_a_marker_and_a_count() -> None:
     cleaned = EVERYTHING.redact("a@example.org b@example.org\n10.0.0.1")
 
     assert cleaned.value == "[redacted: email] [redacted: email]\n[redacted: ip]"
@@ -340,7 +340,7 @@ def test_what_is_redacted_is_named_and_counted_and_not_kept() -> None:
     assert "example" not in repr(cleaned)
 
 
-def test_a_finding_knows_its_place_and_never_the_text() -> None:
+def test_a_finding_has_offsets_and_never_the_text() -> None:
     findings = scan_text("one\ntwo a@example.org\n\nfour 8.8.8.8")
 
     assert findings == [Finding("email", 8, 21, 2), Finding("ip", 28, 35, 4)]
@@ -375,7 +375,7 @@ def test_a_vault_sets_its_policy_in_memfs_yaml(tmp_path: Path) -> None:
         ("redaction: off", "redaction: Input should be a valid dictionary"),
     ],
 )
-def test_wrong_settings_are_refused_with_what_is_known(text: str, reason: str) -> None:
+def test_wrong_settings_are_refused_with_the_known_kinds(text: str, reason: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load(text)
 
@@ -393,7 +393,7 @@ def test_a_policy_in_code_is_checked_too() -> None:
         VaultMemoryConfig("notes", "s-1", "alice", redaction="email")  # type: ignore[arg-type]
 
 
-def test_a_detector_of_ones_own_is_asked_too() -> None:
+def test_a_custom_detector_is_used() -> None:
     def badges(text: str) -> list[tuple[int, int]]:
         return [found.span() for found in re.finditer(r"\bE-\d{4}\b", text)]
 
@@ -407,12 +407,12 @@ def test_a_detector_of_ones_own_is_asked_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["email", "secrets", "", None])
-def test_a_detector_of_ones_own_has_a_name_of_its_own(kind: Any) -> None:
+def test_a_custom_detector_needs_a_new_name(kind: Any) -> None:
     with pytest.raises(InvalidSetupError, match="a detector needs a new name"):
         Policy().with_detector(kind, lambda _: [])
 
 
-def test_spans_of_a_detector_that_make_no_sense_do_no_harm() -> None:
+def test_invalid_spans_of_a_detector_are_harmless() -> None:
     policy = Policy().with_detector("odd", lambda text: [(-5, 2), (3, 1), (4, 999), (5, 5)])
 
     assert policy.redact("abcdef").value.count("[redacted: odd]") >= 2
@@ -422,13 +422,13 @@ def test_spans_of_a_detector_that_make_no_sense_do_no_harm() -> None:
 # --- values
 
 
-def test_a_value_without_anything_is_the_very_value() -> None:
+def test_a_value_without_findings_is_returned_as_the_same_object() -> None:
     message = {"role": "user", "content": [{"text": "Hello."}], "bytes": b"x", "n": 3, "none": None}
 
     assert Policy().redact(message).value is message
 
 
-def test_a_value_is_copied_and_what_was_given_stays_as_it_is() -> None:
+def test_redaction_copies_a_value_and_keeps_the_original() -> None:
     token = EACH[3][2]
     message = {"role": "user", "content": [{"text": token}, {"image": {"bytes": b"\x00"}}], "n": (1, token)}
     before = json.dumps(message, default=str)
@@ -462,11 +462,11 @@ def test_a_value_is_copied_and_what_was_given_stays_as_it_is() -> None:
         ({"passwordConfirmation": "swordfish"}, {"passwordConfirmation": "[redacted: password]"}),
     ],
 )
-def test_the_name_of_a_value_tells_what_it_is(value: Any, cleaned: Any) -> None:
+def test_a_key_can_make_its_value_a_secret(value: Any, cleaned: Any) -> None:
     assert Policy().redact(value).value == cleaned
 
 
-def test_names_that_are_secrets_stay_apart() -> None:
+def test_redacted_keys_stay_distinct() -> None:
     one, two = EACH[3][2], "ghp" + "_" + body(36, 11)
 
     cleaned = Policy().redact({one: 1, two: 2}).value
@@ -474,7 +474,7 @@ def test_names_that_are_secrets_stay_apart() -> None:
     assert all(key.startswith("[redacted: github-token]") for key in cleaned)
 
 
-def test_a_value_within_itself_and_one_nested_deeply_are_cleaned_too() -> None:
+def test_recursive_and_deeply_nested_values_are_redacted() -> None:
     token = EACH[3][2]
     round_trip: dict[str, Any] = {"text": token}
     round_trip["self"] = round_trip
@@ -491,7 +491,7 @@ def test_a_value_within_itself_and_one_nested_deeply_are_cleaned_too() -> None:
     assert value == "[redacted: github-token]"
 
 
-def test_an_object_that_would_be_written_as_its_words_is_looked_at() -> None:
+def test_an_object_is_scanned_as_its_string() -> None:
     class Wordy:
         def __str__(self) -> str:
             return f"holds {EACH[3][2]}"
@@ -502,20 +502,20 @@ def test_an_object_that_would_be_written_as_its_words_is_looked_at() -> None:
     assert Policy().redact({"it": plain, "token": EACH[3][2]}).value["it"] is plain
 
 
-# --- whatever the text
+# --- properties of any text
 
 
 FRAGMENTS = st.sampled_from(
     [
-        *(said for _, said, _ in ALL), *CARDS, *IBANS, "password: ", "api_key=", " is ", "://", "@", "\n", "\\n", '"',
-        "'", "{", "-----BEGIN ", "PRIVATE KEY-----", "ghp_", "eyJ", "AKIA", "bearer ", "a@example.org", "8.8.8.8",
+        *(sample for _, sample, _ in ALL), *CARDS, *IBANS, "password: ", "api_key=", " is ", "://", "@", "\n", "\\n",
+        '"', "'", "{", "-----BEGIN ", "PRIVATE KEY-----", "ghp_", "eyJ", "AKIA", "bearer ", "a@example.org", "8.8.8.8",
         "é", "İ", "+33 6 12 34 56 78", "[redacted: password]", "4111 ", "\u00a0", "0", "x", " ",
     ]
 )  # fmt: skip
 
 
 @given(st.lists(FRAGMENTS | st.text(max_size=8), max_size=12).map("".join))
-def test_what_was_redacted_holds_nothing_more(text: str) -> None:
+def test_a_redacted_text_has_no_findings(text: str) -> None:
     cleaned = EVERYTHING.redact(text).value
 
     assert EVERYTHING.findings(cleaned) == []
@@ -524,7 +524,7 @@ def test_what_was_redacted_holds_nothing_more(text: str) -> None:
 
 
 @given(st.lists(FRAGMENTS | st.text(max_size=8), max_size=12).map("".join))
-def test_what_is_found_is_seen_at_first_look_also_as_json(text: str) -> None:
+def test_a_text_with_findings_passes_the_prefilter_also_as_json(text: str) -> None:
     findings = EVERYTHING.findings(text)
 
     assert EVERYTHING.may_find(text) or not findings
@@ -537,18 +537,18 @@ UNFILTERED = [Detector(one.kind, one.find) for one in DETECTORS]
 
 
 @given(st.lists(FRAGMENTS | st.text(max_size=8), max_size=12).map("".join))
-def test_a_text_without_a_sign_of_a_detector_holds_nothing_that_it_finds(text: str) -> None:
+def test_the_prefilter_of_a_detector_loses_no_finding(text: str) -> None:
     assert find_all(DETECTORS, text) == find_all(UNFILTERED, text)
 
 
-@pytest.mark.parametrize(("kind", "said", "secret"), ALL, ids=lambda value: value[:24])
-def test_a_secret_has_a_sign_of_its_detector(kind: str, said: str, secret: str) -> None:
-    for text in (said, secret, json.dumps({"text": f"a\n{said}"}, ensure_ascii=False)):
+@pytest.mark.parametrize(("kind", "sample", "secret"), ALL, ids=lambda value: value[:24])
+def test_a_secret_passes_the_prefilter_of_its_detector(kind: str, sample: str, secret: str) -> None:
+    for text in (sample, secret, json.dumps({"text": f"a\n{sample}"}, ensure_ascii=False)):
         assert find_all(DETECTORS, text) == find_all(UNFILTERED, text)
 
 
 @given(st.text(max_size=300))
-def test_any_text_can_be_looked_at(text: str) -> None:
+def test_any_text_can_be_scanned(text: str) -> None:
     for one in scan_text(text):
         assert 0 <= one.start < one.end <= len(text)
 
@@ -563,21 +563,21 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("piece", HOSTILE, ids=lambda piece: repr(piece)[:16])
-def test_a_hostile_text_is_looked_at_in_linear_time(piece: str) -> None:
-    """By the number of times that a pattern is begun and a sign is looked at, a quadratic one would take minutes."""
+def test_a_hostile_text_is_scanned_in_linear_time(piece: str) -> None:
+    """On these texts, which start many matches, a quadratic pattern would take minutes."""
     text = (piece * 200_000)[:200_000]
 
     assert isinstance(scan_text(text), list)
     assert [one for one in scan_text(EVERYTHING.redact(text[:20_000]).value) if is_secret(one.kind)] == []
 
 
-def test_a_detector_without_a_sign_looks_at_every_text() -> None:
+def test_a_detector_without_a_prefilter_runs_on_every_text() -> None:
     assert Detector("own", lambda _: []).is_unfiltered
     assert Policy().with_detector("own", lambda _: [(0, 1)]).may_find("x")
     assert not Policy().may_find("Please book the train to Zurich for Thursday.")
 
 
-def test_all_that_is_said_is_redacted_at_once() -> None:
+def test_all_samples_are_redacted_in_one_text() -> None:
     cleaned = Policy().redact(SPOKEN)
 
     assert cleaned.counts == dict.fromkeys(SECRET_KINDS, 1)

@@ -1,4 +1,4 @@
-"""Secrets that nobody has: put together here, so that no scanner takes this file for a leak."""
+"""Fake secrets, assembled at run time so that no scanner reports this file."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ _RANDOM = "q7RzT2mK9vXpL4wN8bYcF3hJ6dGsA1eUo5iZtQkWxVyB0nMrPjHgCfDlSaEuI2"
 
 
 def body(length: int, start: int = 0) -> str:
-    """So many letters and digits, as if made by a machine."""
+    """Return a number of letters and digits that look generated."""
     return (_RANDOM[start:] + _RANDOM * 4)[:length]
 
 
@@ -25,7 +25,7 @@ PEM = "\n".join(
     ["-----BEGIN RSA " + "PRIVATE KEY-----", *(body(64, at) for at in (0, 7, 19)), "-----END RSA " + "PRIVATE KEY-----"]
 )
 
-SAMPLES: dict[str, tuple[tuple[str, str], ...]] = {  # by kind: what is said, and what of it is the secret
+SAMPLES: dict[str, tuple[tuple[str, str], ...]] = {  # kind -> template of a sentence, and the secret in it
     "private-key": (("my key:\n{}\nkeep it", PEM), ("openssh {}", PEM.replace("RSA", "OPENSSH"))),
     "aws-key": (("use {} for the bucket", "AKIA" + "IOSFODNN7EXAMPLQ"), ("id={}", "ASIA" + "Y34FZKBOKMUTVV7A")),
     "aws-secret": (
@@ -92,16 +92,16 @@ def sentence(template: str, secret: str) -> str:
 
 ALL = [(kind, sentence(template, secret), secret) for kind, samples in SAMPLES.items() for template, secret in samples]
 EACH = [(kind, sentence(*samples[0]), samples[0][1]) for kind, samples in SAMPLES.items()]  # one of a kind
-SPOKEN = "\n\n".join(said for _, said, _ in EACH)
+SPOKEN = "\n\n".join(text for _, text, _ in EACH)
 
 
 def pieces(secret: str) -> list[str]:
-    """What a file would hold of a secret: its lines, whatever stands between them."""
+    """Return the parts of a secret that a file would contain: its lines, without separators."""
     return [line for line in secret.split("\n") if "-----" not in line]
 
 
 def leaks(root: Path, secrets: list[str]) -> list[str]:
-    """The files below a directory that hold one of some secrets, or whose names do."""
+    """Return the files below a directory that contain one of some secrets in their bytes or names."""
     found = []
     for path in sorted(root.rglob("*")):
         data = str(path.relative_to(root)).encode()

@@ -1,4 +1,4 @@
-"""An audit shows what is there twice, out of date, unused, too long or in contradiction, and changes nothing."""
+"""An audit reports duplicates, stale, unused and long memories, contradictions and secrets, and changes nothing."""
 
 import re
 import shlex
@@ -25,24 +25,24 @@ from memfs.upkeep.near_duplicates import MIN_SHARED_WORDS, Text, find_near_dupli
 NOW = datetime(2026, 11, 17, 12, tzinfo=UTC)
 
 
-def cut(text: str) -> tuple[str, ...]:
+def terms(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", text.lower()))
 
 
-def alike(*texts: str) -> bool:
-    return bool([*find_near_duplicates([Text(str(number), text, cut(text)) for number, text in enumerate(texts)])])
+def are_near_duplicates(*texts: str) -> bool:
+    return bool([*find_near_duplicates([Text(str(number), text, terms(text)) for number, text in enumerate(texts)])])
 
 
-def clash(*texts: str) -> list[tuple[str, str] | None]:
-    said = [one for number, text in enumerate(texts) for one in statements(str(number), text)]
-    return [found.values for found in find_contradictions(said)]
+def contradicting_values(*texts: str) -> list[tuple[str, str] | None]:
+    found = [one for number, text in enumerate(texts) for one in statements(str(number), text)]
+    return [contradiction.values for contradiction in find_contradictions(found)]
 
 
-def told(found: Iterable[Finding], kind: str) -> dict[str, str]:
+def texts_of_kind(found: Iterable[Finding], kind: str) -> dict[str, str]:
     return {one.path: one.text for one in found if one.kind == kind}
 
 
-# --- texts that say the same
+# --- near-duplicates
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def told(found: Iterable[Finding], kind: str) -> dict[str, str]:
         ),
     ],
 )  # fmt: skip
-def test_texts_that_say_nearly_the_same_are_alike(one: str, other: str) -> None:
-    assert alike(one, other)
+def test_texts_with_nearly_the_same_words_are_near_duplicates(one: str, other: str) -> None:
+    assert are_near_duplicates(one, other)
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_texts_that_say_nearly_the_same_are_alike(one: str, other: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_texts_that_say_something_else_are_not_alike(one: str, other: str) -> None:
-    assert not alike(one, other)
+def test_texts_with_another_meaning_are_not_near_duplicates(one: str, other: str) -> None:
+    assert not are_near_duplicates(one, other)
 
 
-def test_of_thousands_of_texts_none_that_is_alike_is_missed() -> None:
-    """The rarest words of texts are enough to meet every other text that is alike."""
+def test_no_near_duplicate_among_many_texts_is_missed() -> None:
+    """Comparing texts that share a rare word is enough to find every near-duplicate."""
     made = [text.rpartition(" Card ")[0] for _, text in facts(400)]
     texts = [
-        Text(str(number), text, cut(text)) for number, text in enumerate([*made, *(f"{text} Yes." for text in made)])
+        Text(str(number), text, terms(text)) for number, text in enumerate([*made, *(f"{text} Yes." for text in made)])
     ]
 
     found = {frozenset((one.name, one.original)) for one in find_near_duplicates(texts)}
@@ -98,7 +98,7 @@ def test_of_thousands_of_texts_none_that_is_alike_is_missed() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12), max_size=12))
-def test_twins_share_their_words_and_only_one_of_each_is_told(bags: list[list[str]]) -> None:
+def test_near_duplicates_share_words_and_originals_are_not_reported(bags: list[list[str]]) -> None:
     texts = [Text(str(number), " ".join(words), tuple(words)) for number, words in enumerate(bags)]
     found = [*find_near_duplicates(texts)]
     words = {text.name: set(text.words) for text in texts}
@@ -132,7 +132,7 @@ def test_twins_share_their_words_and_only_one_of_each_is_told(bags: list[list[st
     ],
 )  # fmt: skip
 def test_statements_that_may_contradict_each_other(one: str, other: str, values: tuple[str, str] | None) -> None:
-    assert clash(one, other) == [values]
+    assert contradicting_values(one, other) == [values]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_statements_that_may_contradict_each_other(one: str, other: str, values:
     ],
 )
 def test_statements_that_may_both_be_true(one: str, other: str) -> None:
-    assert clash(one, other) == []
+    assert contradicting_values(one, other) == []
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
@@ -163,18 +163,18 @@ def test_any_text_has_statements(one: str, other: str) -> None:
         assert one[found.offset :].replace("’", "'").startswith(found.words[0]) or found.words[0] in one.replace(
             "’", "'"
         )
-    clash(one, other)
+    contradicting_values(one, other)
 
 
 # --- an audit of a vault
 
 
-def test_what_is_there_twice_is_told_of_the_one_that_matters_less(vault: Vault) -> None:
+def test_the_less_important_duplicate_is_reported(vault: Vault) -> None:
     first = vault.add("Bob is allergic to peanuts, traces included.", "/facts/bob", importance=9)
     again = vault.add("Bob is allergic to peanuts (traces included)!", "/facts/bob")
     vault.add("Bob is allergic to peanuts, traces included.", "/preferences/bob")
     vault.add("Bob is allergic to peanuts, traces included.", "/facts/carol")
-    found = told(audit(vault), "duplicate")
+    found = texts_of_kind(audit(vault), "duplicate")
 
     assert found == {
         again.path: f"says the same as {first.path}",
@@ -182,32 +182,32 @@ def test_what_is_there_twice_is_told_of_the_one_that_matters_less(vault: Vault) 
     }
 
 
-def test_a_pinned_memory_and_a_persons_file_are_not_the_ones_to_go(vault: Vault) -> None:
+def test_a_pinned_memory_and_a_file_of_a_person_are_the_duplicates_to_keep(vault: Vault) -> None:
     ours = vault.add("Green tea is served at five o'clock sharp.", importance=10)
     (vault.root / "tea.md").write_text("Green tea is served at five o'clock, sharp.\n")
-    assert told(audit(vault), "duplicate") == {ours.path: "says the same as tea.md"}
+    assert texts_of_kind(audit(vault), "duplicate") == {ours.path: "says the same as tea.md"}
 
     vault.update(ours.id, pinned=True)
 
-    assert told(audit(vault), "duplicate") == {"tea.md": f"says the same as {ours.path}"}
+    assert texts_of_kind(audit(vault), "duplicate") == {"tea.md": f"says the same as {ours.path}"}
 
 
 @pytest.mark.parametrize(
     "keys",
     [{"status": "deprecated"}, {"expires": "2020-01-01"}, {"valid_until": "2020-01-01"}, {"supersedes": ["[[old]]"]}],
 )
-def test_what_is_out_of_force_is_no_duplicate(vault: Vault, keys: dict[str, Any]) -> None:
+def test_a_memory_that_is_not_in_force_is_no_duplicate(vault: Vault, keys: dict[str, Any]) -> None:
     vault.create("old.md", "Green tea is served at five.\n")
-    assert told(audit(vault), "duplicate") == {}
+    assert texts_of_kind(audit(vault), "duplicate") == {}
     new = vault.add("Green tea is served at five!", **keys)
 
-    assert told(audit(vault, now=NOW), "duplicate") == {}
+    assert texts_of_kind(audit(vault, now=NOW), "duplicate") == {}
     nothing: dict[str, Any] = dict.fromkeys(keys)
     vault.update(new.id, **nothing)
-    assert len(told(audit(vault, now=NOW), "duplicate")) == 1
+    assert len(texts_of_kind(audit(vault, now=NOW), "duplicate")) == 1
 
 
-def test_a_contradiction_is_told_of_the_older_with_its_line_and_a_command_that_settles_it(
+def test_a_contradiction_is_reported_for_the_older_memory_with_line_and_command(
     vault: Vault, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = vault.add(
@@ -224,25 +224,25 @@ def test_a_contradiction_is_told_of_the_older_with_its_line_and_a_command_that_s
     ] == "It is late. Atlas is due on 30 October 2026."
     command = shlex.split(found.hint.partition(": ")[2])
     assert main([*command[1:], "--vault", str(vault.root)]) == 0
-    assert told(audit(vault, now=NOW), "contradiction") == {}
+    assert texts_of_kind(audit(vault, now=NOW), "contradiction") == {}
     assert [hit.memory.id for hit in vault.search("Atlas due", "/facts")] == [new.id]
     assert capsys.readouterr().out == f"updated {new.path}\n"
 
 
-def test_what_is_related_or_true_at_other_times_is_no_contradiction(vault: Vault) -> None:
+def test_linked_memories_and_those_of_other_times_do_not_contradict(vault: Vault) -> None:
     keys: dict[str, Any] = {"namespace": "/facts", "type": "fact"}
     one = vault.add("The rent is 900 euros.", valid_until="2027-12-31", **keys)
     other = vault.add("The rent is 950 euros.", valid_from="2028-01-01", **keys)
-    assert told(audit(vault, now=NOW), "contradiction") == {}
+    assert texts_of_kind(audit(vault, now=NOW), "contradiction") == {}
     vault.update(other.id, valid_from=None)
-    assert len(told(audit(vault, now=NOW), "contradiction")) == 1
+    assert len(texts_of_kind(audit(vault, now=NOW), "contradiction")) == 1
 
     vault.append(other.id, f"\n- follows [[{one.path.removesuffix('.md')}]]")
 
-    assert told(audit(vault, now=NOW), "contradiction") == {}
+    assert texts_of_kind(audit(vault, now=NOW), "contradiction") == {}
 
 
-def test_a_newer_memory_that_supersedes_something_already_keeps_that(vault: Vault) -> None:
+def test_the_hint_keeps_what_the_newer_memory_already_supersedes(vault: Vault) -> None:
     vault.add("The rent is 900 euros.", type="fact", created="2026-01-01")
     vault.add("The rent is 950 euros.", type="fact", created="2026-02-01", supersedes=["[[the-rent-was-800]]"])
     (found,) = [one for one in audit(vault, now=NOW) if one.kind == "contradiction"]
@@ -250,24 +250,26 @@ def test_a_newer_memory_that_supersedes_something_already_keeps_that(vault: Vaul
     assert found.hint.startswith("If only the newer one holds, add [[the-rent-is-900-euros]] to supersedes in ")
 
 
-def test_two_memories_of_one_title_may_contradict_each_other(vault: Vault) -> None:
+def test_two_memories_with_the_same_title_may_contradict_each_other(vault: Vault) -> None:
     for name, text in (("a", "Bread and milk."), ("b", "Screws and glue.")):
         vault.create(f"notes/{name}.md", f"---\ncreated: 2026-01-0{ord(name) - 96}\n---\n\n# Shopping list\n\n{text}\n")
     vault.create("other/c.md", "# Shopping list\n\nNothing.\n")
     vault.create("notes/d.md", "---\ntype: summary\n---\n\n# Shopping list\n\nA summary of both.\n")
 
-    assert told(audit(vault), "contradiction") == {"notes/a.md": "has the same title as notes/b.md, which is newer"}
+    assert texts_of_kind(audit(vault), "contradiction") == {
+        "notes/a.md": "has the same title as notes/b.md, which is newer"
+    }
 
 
-def test_notes_and_tales_of_people_do_not_contradict_each_other(vault: Vault) -> None:
+def test_notes_and_episodes_do_not_contradict_each_other(vault: Vault) -> None:
     vault.add("I slept nine hours. The sea is 12 degrees.", "/journal", type="note")
     vault.add("I slept six hours. The sea is 14 degrees.", "/journal", type="note")
     vault.add("The sea is 12 degrees.", "/journal", type="summary")
 
-    assert told(audit(vault), "contradiction") == {}
+    assert texts_of_kind(audit(vault), "contradiction") == {}
 
 
-def test_what_is_over_or_has_faded_is_stale(vault: Vault) -> None:
+def test_invalid_and_faded_memories_are_stale(vault: Vault) -> None:
     keys: dict[str, Any] = {"namespace": "/facts"}
     expired = vault.add("A pass for ten visits.", expires="2026-09-30", **keys)
     over = vault.add("Bob works from Tokyo.", valid_until="2026-10-31", **keys)
@@ -278,26 +280,26 @@ def test_what_is_over_or_has_faded_is_stale(vault: Vault) -> None:
     (vault.root / "facts" / "mine.md").write_text("---\ncreated: 2000-01-01\n---\nWritten by hand.\n")
     vault.add("Good until the end of the year.", expires="2026-12-31", valid_until="2026-12-31", **keys)
 
-    assert told(audit(vault, now=NOW), "stale") == {
+    assert texts_of_kind(audit(vault, now=NOW), "stale") == {
         expired.path: "expired on 2026-09-30",
         over.path: "was valid until 2026-10-31, and searches still find it",
         gone.path: "has faded to a retention of 0.0%",
     }
 
 
-def test_what_no_agent_was_given_is_unused_once_that_can_be_told(vault: Vault) -> None:
+def test_a_memory_without_recalls_is_unused_after_enough_days(vault: Vault) -> None:
     ids = [vault.add(f"Memory {word}.", created="2026-09-01", importance=5).id for word in ("one", "two")]
     vault.add("Pinned.", created="2026-09-01", pinned=True)
     vault.add("New.", created="2026-11-10")
-    assert told(audit(vault, now=NOW), "unused") == {}
+    assert texts_of_kind(audit(vault, now=NOW), "unused") == {}
     RecallLog(vault.root, lambda: NOW - timedelta(days=20)).searched([ids[0]])
-    assert told(audit(vault, now=NOW), "unused") == {}
+    assert texts_of_kind(audit(vault, now=NOW), "unused") == {}
     RecallLog(vault.root, lambda: NOW - timedelta(days=40)).searched([])
 
-    assert told(audit(vault, now=NOW), "unused") == {"memory-two.md": "no agent has received it in 40 days"}
+    assert texts_of_kind(audit(vault, now=NOW), "unused") == {"memory-two.md": "no agent has received it in 40 days"}
 
 
-def test_what_agents_are_given_only_the_beginning_of_is_too_long(vault: Vault) -> None:
+def test_memories_that_agents_receive_in_part_are_too_long(vault: Vault) -> None:
     lines = [f"Line {number} of a long story." for number in range(300)]
     story = vault.add("\n".join(lines))
     fact = vault.add(" ".join(f"Alice owns thing number {number}." for number in range(20)), type="fact")
@@ -312,19 +314,19 @@ def test_what_agents_are_given_only_the_beginning_of_is_too_long(vault: Vault) -
     assert found[fact.path].text == "about 20 statements in one fact"
 
 
-def test_secrets_are_told_by_kind_and_line_and_never_shown(vault: Vault) -> None:
+def test_secrets_are_reported_by_kind_and_line_and_never_shown(vault: Vault) -> None:
     old = vault.add("Wi-Fi.\n\nThe password is Hunter2-x9Kq.", type="fact", created="2026-01-01")
     vault.add("Wi-Fi.\n\nThe password is Hunter3-x9Kq.", type="fact", created="2026-02-01")
     found = audit(vault, now=NOW)
 
     assert found[0].kind == "secret"
     assert (vault.root / old.path).read_text().splitlines()[found[0].line - 1] == "The password is Hunter2-x9Kq."
-    assert told(found, "secret")[old.path] == "looks like it contains: password"
-    assert "differs from" in told(found, "contradiction")[old.path]
+    assert texts_of_kind(found, "secret")[old.path] == "looks like it contains: password"
+    assert "differs from" in texts_of_kind(found, "contradiction")[old.path]
     assert "Hunter" not in "".join(map(str, found))
 
 
-def test_kinds_and_namespaces_are_asked_for_alone(vault: Vault) -> None:
+def test_an_audit_is_limited_to_kinds_and_namespaces(vault: Vault) -> None:
     vault.add("Green tea at five.", "/a", expires="2020-01-01")
     vault.add("Green tea at five.", "/b", expires="2020-01-01")
     steps: list[tuple[int, int]] = []
@@ -339,7 +341,7 @@ def test_kinds_and_namespaces_are_asked_for_alone(vault: Vault) -> None:
 # --- the command
 
 
-def test_the_example_vault_has_one_thing_to_look_at(memfs: Memfs) -> None:
+def test_the_example_vault_has_one_finding(memfs: Memfs) -> None:
     ran = memfs("audit", "--at", "2026-11-17")
 
     assert (ran.code, ran.err) == (1, "")
@@ -362,7 +364,7 @@ def test_an_audit_changes_nothing(memfs: Memfs, example: Path, git: Git, snapsho
     assert git(example, "status", "--porcelain") == ""
 
 
-def test_an_audit_tells_json(memfs: Memfs) -> None:
+def test_an_audit_prints_json(memfs: Memfs) -> None:
     ran = memfs("audit", "--json", "--at", "2026-11-17")
 
     assert ran.code == 1
@@ -380,7 +382,7 @@ def test_an_audit_tells_json(memfs: Memfs) -> None:
     }
 
 
-def test_many_of_a_kind_are_shown_when_they_are_asked_for(memfs: Memfs, example: Path) -> None:
+def test_all_findings_of_a_kind_are_shown_on_request(memfs: Memfs, example: Path) -> None:
     with Vault(example) as vault:
         vault.add_many({"text": f"Pass {number}.", "expires": "2020-01-01"} for number in range(30))
     short, whole = memfs("audit", "--kind", "stale").out, memfs("audit", "--kind", "stale", "--all").out

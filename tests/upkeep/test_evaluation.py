@@ -1,4 +1,4 @@
-"""Evaluation: what questions should find is found, misses say why, and asking changes nothing."""
+"""Evaluation: metrics, reasons of misses, the queries file, and that an evaluation changes nothing."""
 
 import json
 import os
@@ -22,21 +22,21 @@ def memfs(where: Path, *words: str, given: str = "") -> "subprocess.CompletedPro
     return subprocess.run(command, cwd=where, env=env, input=given, capture_output=True, text=True, timeout=60)
 
 
-def told(where: Path, *words: str, given: str = "") -> dict[str, Any]:
+def eval_json(where: Path, *words: str, given: str = "") -> dict[str, Any]:
     value: dict[str, Any] = json.loads(memfs(where, "eval", "--json", *words, given=given).stdout)
     return value
 
 
 @pytest.fixture
 def teas(vault: Vault) -> Vault:
-    """Three memories that share words."""
+    """Return a vault with three memories that share words."""
     vault.add("Green tea is best at five.", "teas", title="green")
     vault.add("Black tea wants milk.", "teas", title="black")
     vault.add("Coffee wants milk, too.", "coffee", title="coffee")
     return vault
 
 
-# --- the figures ----------------------------------------------------------------------------------------
+# --- the metrics ----------------------------------------------------------------------------------------
 
 
 def test_the_figures_are_means_over_the_questions(teas: Vault) -> None:
@@ -58,14 +58,14 @@ def test_the_figures_are_means_over_the_questions(teas: Vault) -> None:
     assert result.problems == ()
 
 
-def test_one_k_may_count_for_all_questions(teas: Vault) -> None:
+def test_k_overrides_that_of_all_questions(teas: Vault) -> None:
     first, second = [hit.memory.path for hit in teas.search("milk tea")][:2]
     queries = [Query("milk tea", (first,)), Query("milk tea", (second,))]
 
     assert (evaluate(teas, queries, k=1).recall, evaluate(teas, queries, k=2).recall) == (0.5, 1.0)
 
 
-def test_a_question_is_narrowed_as_a_search_is(teas: Vault) -> None:
+def test_a_question_takes_the_filters_of_a_search(teas: Vault) -> None:
     text = (
         "- question: milk\n  expected: coffee/coffee.md\n  namespace: /coffee\n  k: 1\n"
         "- question: milk\n  expected: teas/black.md\n  where: {title: black}\n"
@@ -81,7 +81,7 @@ def test_a_question_is_narrowed_as_a_search_is(teas: Vault) -> None:
     ]
 
 
-def test_a_memory_named_by_its_id_is_expected_wherever_it_moves(teas: Vault) -> None:
+def test_a_memory_expected_by_id_may_move(teas: Vault) -> None:
     known = teas.read("teas/black").id
     teas.move(known, "/cupboard")
 
@@ -91,7 +91,7 @@ def test_a_memory_named_by_its_id_is_expected_wherever_it_moves(teas: Vault) -> 
     assert (answer.path, answer.place) == ("cupboard/black.md", 1)
 
 
-def test_a_miss_says_why(teas: Vault) -> None:
+def test_a_miss_has_reasons(teas: Vault) -> None:
     teas.forget("teas/green")
 
     result = evaluate(teas, [Query("green", ("archive/teas/green.md",)), Query("sugar", ("teas/black.md",))])
@@ -100,7 +100,7 @@ def test_a_miss_says_why(teas: Vault) -> None:
     assert reasons == ["forgotten: it is in archive/", "it has none of the words of the question"]
 
 
-def test_an_expected_memory_that_is_not_there_is_a_problem_and_a_miss(teas: Vault) -> None:
+def test_a_missing_expected_memory_is_a_problem_and_a_miss(teas: Vault) -> None:
     text = "- question: milk\n  expected:\n    - teas/black.md\n    - teas/white.md\n"
 
     result = evaluate(teas, read_queries(text.encode()))
@@ -109,7 +109,7 @@ def test_an_expected_memory_that_is_not_there_is_a_problem_and_a_miss(teas: Vaul
     assert [str(problem) for problem in result.problems] == ["queries.yaml:4: expected 'teas/white.md': no such memory"]
 
 
-def test_no_questions_are_no_figures(teas: Vault) -> None:
+def test_an_evaluation_without_questions_has_zero_metrics(teas: Vault) -> None:
     result = evaluate(teas, [])
 
     assert (result.recall, result.mrr, result.hit_ratio, result.p50, result.p95) == (0, 0, 0, 0, 0)
@@ -119,7 +119,7 @@ def test_no_questions_are_no_figures(teas: Vault) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("question: a\n", "1: the file is not a list"),
         ("- a\n", "1: an item is not a mapping of keys to values"),
@@ -145,15 +145,15 @@ def test_no_questions_are_no_figures(teas: Vault) -> None:
         ("- question: a\n  expected: [" + "b," * 60_000 + "]\n", "2: the file has too many values"),
     ],
 )
-def test_what_cannot_be_is_refused_at_its_line(text: str, said: str) -> None:
+def test_invalid_queries_are_refused_with_their_line(text: str, message: str) -> None:
     with pytest.raises(InvalidQueriesError) as caught:
         read_queries(text.encode())
 
-    assert str(caught.value).startswith(f"queries.yaml:{said}")
+    assert str(caught.value).startswith(f"queries.yaml:{message}")
     assert (caught.value.exit_code, caught.value.path) == (2, "queries.yaml")
 
 
-def test_a_filter_that_cannot_be_is_refused_at_the_line_of_its_question(teas: Vault) -> None:
+def test_an_invalid_filter_is_refused_with_the_line_of_its_question(teas: Vault) -> None:
     text = "- question: milk\n  expected: a\n\n- question: milk\n  expected: a\n  where: [a, LIKE, b]\n"
 
     with pytest.raises(InvalidQueriesError, match=r"^queries\.yaml:4: where: unknown operator 'LIKE'"):
@@ -165,7 +165,7 @@ def test_a_file_in_another_encoding_is_refused() -> None:
         read_queries(b"- question: a\n  expected: caf\xe9\n")
 
 
-def test_a_mark_of_byte_order_and_a_line_of_dashes_are_fine() -> None:
+def test_a_byte_order_mark_and_a_document_start_are_accepted() -> None:
     [query] = read_queries("\ufeff---\n- question: a\n  expected: b\n".encode())
 
     assert (query.question, query.expected, query.k, query.line, query.lines) == ("a", ("b",), 5, 2, (3,))
@@ -179,14 +179,14 @@ def test_three_thousand_questions_are_read() -> None:
     assert (len(queries), queries[-1].line, queries[-1].expected) == (3000, 5999, ("facts/2999.md",))
 
 
-def test_a_vault_without_questions_says_how_to_write_some(vault: Vault) -> None:
+def test_a_vault_without_queries_gets_a_hint(vault: Vault) -> None:
     with pytest.raises(SettingsError, match=r"^queries\.yaml: this vault has none$") as caught:
         queries_of(vault)
 
     assert "docs/evaluation.md" in caught.value.hint
 
 
-def test_a_link_in_the_place_of_the_file_is_not_followed(vault: Vault, tmp_path: Path) -> None:
+def test_a_symlink_as_queries_file_is_not_followed(vault: Vault, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("- question: secret\n  expected: x\n")
     (vault.root / "queries.yaml").symlink_to(tmp_path / "elsewhere")
 
@@ -198,7 +198,7 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(vault: Vault, tmp_path:
 
 
 def test_the_example_vault_answers_its_questions(example: Path) -> None:
-    result = told(example)
+    result = eval_json(example)
 
     assert result["questions"] >= 25
     assert (result["recall"], result["passed"], result["problems"]) == (1.0, True, [])
@@ -206,14 +206,14 @@ def test_the_example_vault_answers_its_questions(example: Path) -> None:
     assert memfs(example, "eval").returncode == 0
 
 
-def test_the_questions_are_no_memory_and_no_problem(example: Path) -> None:
+def test_the_queries_file_is_no_memory_and_no_problem(example: Path) -> None:
     with Vault(example) as vault:
         assert "queries.yaml" not in {memory.path for memory in vault.list(archived=True)}
         assert {problem.path for problem in vault.check()} == {"notes/dentist.md"}
         assert [hit for hit in vault.search("queries.yaml") if "queries" in hit.memory.path] == []
 
 
-def test_asking_changes_no_tracked_byte(example: Path, git: Git, snapshot: Snapshot) -> None:
+def test_an_evaluation_changes_no_tracked_byte(example: Path, git: Git, snapshot: Snapshot) -> None:
     git(example, "init", "--quiet")
     git(example, "add", ".")
     git(example, "commit", "--quiet", "-m", "all")
@@ -225,7 +225,7 @@ def test_asking_changes_no_tracked_byte(example: Path, git: Git, snapshot: Snaps
     assert git(example, "status", "--porcelain") == ""
 
 
-def test_a_memory_that_is_spoilt_fails_the_evaluation(example: Path) -> None:
+def test_a_damaged_memory_fails_the_evaluation(example: Path) -> None:
     file = example / "facts/bob/allergic-to-peanuts.md"
     file.write_text(file.read_text().replace("pinned: true", "status: deprecated"))
 
@@ -239,7 +239,7 @@ def test_a_memory_that_is_spoilt_fails_the_evaluation(example: Path) -> None:
     assert memfs(example, "eval", "--min-recall", "0.9").returncode == 0
 
 
-def test_a_memory_that_is_gone_fails_the_evaluation_whatever_the_bound(example: Path) -> None:
+def test_a_missing_memory_fails_the_evaluation_with_any_min_recall(example: Path) -> None:
     (example / "people/yuki.md").unlink()
 
     done = memfs(example, "eval", "--min-recall", "0")
@@ -249,11 +249,11 @@ def test_a_memory_that_is_gone_fails_the_evaluation_whatever_the_bound(example: 
 
 
 def test_questions_come_from_another_file_or_from_stdin(example: Path, tmp_path: Path) -> None:
-    asked = "- question: sencha\n  expected: preferences/bob/drinks-sencha.md\n"
-    (tmp_path / "mine.yaml").write_text(asked)
+    queries = "- question: sencha\n  expected: preferences/bob/drinks-sencha.md\n"
+    (tmp_path / "mine.yaml").write_text(queries)
 
-    assert told(example, "--file", "../mine.yaml")["questions"] == 1
-    assert told(example, "--file", "-", given=asked)["recall"] == 1.0
+    assert eval_json(example, "--file", "../mine.yaml")["questions"] == 1
+    assert eval_json(example, "--file", "-", given=queries)["recall"] == 1.0
     assert memfs(example, "eval", "--file", "-", given="- question: x\n").stderr.startswith(
         "memfs: stdin:1: expected is missing\nhint: "
     )
@@ -262,10 +262,10 @@ def test_questions_come_from_another_file_or_from_stdin(example: Path, tmp_path:
     )
 
 
-def test_the_json_says_what_was_found_at_which_place(example: Path) -> None:
-    asked = "- question: Emma's birthday\n  expected: [people/emma.md, people/bob.md]\n  k: 2\n"
+def test_the_json_has_the_place_of_each_expected_memory(example: Path) -> None:
+    queries = "- question: Emma's birthday\n  expected: [people/emma.md, people/bob.md]\n  k: 2\n"
 
-    result = told(example, "--file", "-", given=asked)
+    result = eval_json(example, "--file", "-", given=queries)
 
     [one] = result.pop("results")
     assert set(result) == {
@@ -281,18 +281,18 @@ def test_the_json_says_what_was_found_at_which_place(example: Path) -> None:
     assert len(one["found"]) == one["k"] == 2
 
 
-def test_of_many_that_are_found_those_at_the_last_places_are_listed(example: Path) -> None:
-    asked = "- question: sencha\n  expected: preferences/bob/drinks-sencha.md\n" * 60
-    asked += "- question: Bob Tanaka sencha\n  expected: preferences/bob/drinks-sencha.md\n"
+def test_of_many_found_memories_those_at_the_last_places_are_listed(example: Path) -> None:
+    queries = "- question: sencha\n  expected: preferences/bob/drinks-sencha.md\n" * 60
+    queries += "- question: Bob Tanaka sencha\n  expected: preferences/bob/drinks-sencha.md\n"
 
-    lines = memfs(example, "eval", "--file", "-", given=asked).stdout.splitlines()
+    lines = memfs(example, "eval", "--file", "-", given=queries).stdout.splitlines()
 
     assert lines[1].split(maxsplit=2)[1:] == ["2", "Bob Tanaka sencha"]
     assert lines[51:53] == ["and 11 more, at the same place or before", ""]
     assert len(lines) == 55
 
 
-def test_a_bound_that_cannot_be_is_a_usage_error(example: Path) -> None:
+def test_an_invalid_min_recall_is_a_usage_error(example: Path) -> None:
     done = memfs(example, "eval", "--min-recall", "2")
 
     assert (done.returncode, done.stderr.splitlines()[0]) == (
@@ -301,10 +301,10 @@ def test_a_bound_that_cannot_be_is_a_usage_error(example: Path) -> None:
     )
 
 
-def test_a_text_that_would_move_the_terminal_is_spelled_out(example: Path) -> None:
-    asked = '- question: "sencha \\e[31m"\n  expected: [people/bob.md, people/emma.md]\n'
+def test_control_characters_are_escaped_on_the_terminal(example: Path) -> None:
+    queries = '- question: "sencha \\e[31m"\n  expected: [people/bob.md, people/emma.md]\n'
 
-    done = memfs(example, "eval", "--file", "-", given=asked)
+    done = memfs(example, "eval", "--file", "-", given=queries)
 
     assert "\x1b" not in done.stdout
     assert done.stdout.count("sencha \\x1b[31m") == 2  # as missed, and as found

@@ -1,4 +1,4 @@
-"""The graph of a vault: which memory a link means, when a triple holds, what is around a memory, what leads nowhere."""
+"""The graph of a vault: link resolution, validity of triples, neighbours, paths, problems, and the graph tool."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from memfs.upkeep.link_graph import Graph, Triple
 
 
 def write(vault: Vault, files: dict[str, str]) -> Graph:
-    """The graph of a vault with these files."""
+    """Write files and return the graph of the vault."""
     for path, text in files.items():
         file = vault.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -37,11 +37,11 @@ def arrows(triples: list[Triple]) -> set[tuple[str, str, str]]:
     return {(one.subject, one.relation, one.object) for one in triples}
 
 
-def meant(graph: Graph, path: str = "from/here.md") -> list[str]:
+def resolved(graph: Graph, path: str = "from/here.md") -> list[str]:
     return [one.object for one in graph.triples(path)]
 
 
-# --- the example, as a person would draw it
+# --- the example vault
 
 ATLAS = "projects/atlas/Atlas.md"
 DECISIONS = "projects/atlas/decisions.md"
@@ -107,7 +107,7 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("path", DRAWN)
-def test_the_triples_of_the_example_are_those_a_person_would_draw(example: Path, path: str) -> None:
+def test_the_triples_of_the_example_vault_are_as_expected(example: Path, path: str) -> None:
     graph = Graph.of(Vault(example))
     out, into = DRAWN[path]
 
@@ -115,7 +115,7 @@ def test_the_triples_of_the_example_are_those_a_person_would_draw(example: Path,
     assert {(one.relation, one.subject) for one in graph.triples(object=path)} == into
 
 
-def test_every_link_of_the_example_leads_somewhere(example: Path) -> None:
+def test_every_link_of_the_example_vault_is_resolved(example: Path) -> None:
     graph = Graph.of(Vault(example))
 
     assert len(graph.triples()) == 92
@@ -123,7 +123,7 @@ def test_every_link_of_the_example_leads_somewhere(example: Path) -> None:
     assert graph.orphans() == []
 
 
-def test_a_triple_knows_its_line_and_its_note(example: Path) -> None:
+def test_a_triple_has_a_line_and_a_note(example: Path) -> None:
     graph = Graph.of(Vault(example))
 
     (agreed,) = graph.triples("facts/alice/atlas-deadline", "agreed_with")
@@ -134,7 +134,7 @@ def test_a_triple_knows_its_line_and_its_note(example: Path) -> None:
         assert f"[[{triple.target}" in line
 
 
-def test_subject_relation_and_object_choose_together(example: Path) -> None:
+def test_subject_relation_and_object_filter_together(example: Path) -> None:
     graph = Graph.of(Vault(example))
 
     assert arrows(graph.triples("Bob Tanaka", "OWNS", "Project Atlas")) == {("people/bob.md", "owns", ATLAS)}
@@ -146,7 +146,7 @@ def test_subject_relation_and_object_choose_together(example: Path) -> None:
 # --- as of a day
 
 
-def test_the_old_deadline_holds_until_the_new_one_does(example: Path) -> None:
+def test_a_triple_holds_until_its_memory_is_superseded(example: Path) -> None:
     graph = Graph.of(Vault(example))
 
     def owning(day: str | date) -> list[str]:
@@ -162,19 +162,19 @@ def test_the_old_deadline_holds_until_the_new_one_does(example: Path) -> None:
     assert len(graph.triples(relation="owned_by", object="people/bob")) == 3
 
 
-def test_expired_and_deprecated_memories_say_nothing_as_of_a_day(example: Path) -> None:
+def test_expired_and_deprecated_memories_have_no_triples_as_of_a_day(example: Path) -> None:
     graph = Graph.of(Vault(example))
 
-    def told_by(path: str, day: str) -> int:
+    def count_of(path: str, day: str) -> int:
         return len(graph.triples(path, as_of=day))
 
-    assert [told_by("facts/alice/climbing-hall-pass", day) for day in ("2026-09-30", "2026-10-01")] == [1, 0]
-    assert [told_by("facts/bob/in-tokyo-in-december", day) for day in ("2026-12-06", "2026-12-18")] == [0, 2]
-    assert told_by("facts/atlas/staging-runs-under-bobs-desk", "2026-05-01") == 0
+    assert [count_of("facts/alice/climbing-hall-pass", day) for day in ("2026-09-30", "2026-10-01")] == [1, 0]
+    assert [count_of("facts/bob/in-tokyo-in-december", day) for day in ("2026-12-06", "2026-12-18")] == [0, 2]
+    assert count_of("facts/atlas/staging-runs-under-bobs-desk", "2026-05-01") == 0
     assert len(graph.triples("facts/atlas/staging-runs-under-bobs-desk")) == 1
 
 
-def test_what_is_superseded_ends_though_its_header_does_not_say_so(vault: Vault) -> None:
+def test_a_superseded_memory_ends_without_valid_until(vault: Vault) -> None:
     graph = write(
         vault,
         {
@@ -191,7 +191,7 @@ def test_what_is_superseded_ends_though_its_header_does_not_say_so(vault: Vault)
         True,
         False,
     ]
-    assert not graph.triples("old", as_of="2026-05-01")  # a day stands for its end
+    assert not graph.triples("old", as_of="2026-05-01")  # a day means its end
     assert graph.triples("older", as_of="2099-01-01")
     assert graph.triples("odd", as_of="2099-01-01")
 
@@ -208,7 +208,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("link", "is_named"), NAMED)
-def test_a_graph_and_a_search_agree_on_what_is_superseded(vault: Vault, link: str, is_named: bool) -> None:
+def test_graph_and_search_agree_on_superseded_memories(vault: Vault, link: str, is_named: bool) -> None:
     known = "id: m-01k9zq6d0m2p3q4r5s6t7v8w9x\ntitle: Green tea\naliases: [Sencha]"
     graph = write(
         vault,
@@ -224,7 +224,7 @@ def test_a_graph_and_a_search_agree_on_what_is_superseded(vault: Vault, link: st
     assert bool(graph.problems()) is not is_named
 
 
-def test_a_link_that_supersedes_nothing_says_how_to_write_it(vault: Vault) -> None:
+def test_a_link_that_supersedes_nothing_is_a_problem_with_the_path_to_write(vault: Vault) -> None:
     graph = write(
         vault,
         {
@@ -235,11 +235,11 @@ def test_a_link_that_supersedes_nothing_says_how_to_write_it(vault: Vault) -> No
         },
     )
 
-    told = "supersedes nothing by that name; write the path, [[facts/tea]], or the id"
-    assert [str(one) for one in graph.problems()] == [f"new.md:2: [[Green tea]]: {told}"]
+    result = "supersedes nothing by that name; write the path, [[facts/tea]], or the id"
+    assert [str(one) for one in graph.problems()] == [f"new.md:2: [[Green tea]]: {result}"]
 
 
-def test_all_memories_of_a_name_are_superseded_by_it(vault: Vault) -> None:
+def test_all_memories_with_a_name_are_superseded(vault: Vault) -> None:
     graph = write(
         vault,
         {
@@ -254,7 +254,7 @@ def test_all_memories_of_a_name_are_superseded_by_it(vault: Vault) -> None:
     assert [hit.memory.path for hit in vault.search("drinks")] == ["new/tea.md"]
 
 
-def test_the_first_and_the_last_day_there_is_are_days(vault: Vault) -> None:
+def test_the_first_and_last_possible_days_are_accepted(vault: Vault) -> None:
     graph = write(
         vault,
         {
@@ -269,15 +269,15 @@ def test_the_first_and_the_last_day_there_is_are_days(vault: Vault) -> None:
 
 
 @pytest.mark.parametrize("when", ["soon", "2026-13-01", ""])
-def test_what_is_no_day_is_refused(vault: Vault, when: str) -> None:
+def test_an_invalid_day_is_refused(vault: Vault, when: str) -> None:
     with pytest.raises(InvalidArgumentsError, match=r"as_of: .* is not a date"):
         Graph.of(vault).triples(as_of=when)
 
 
-# --- ways
+# --- paths and neighbours
 
 
-def test_the_shortest_way_goes_along_links_in_either_direction(example: Path) -> None:
+def test_the_shortest_path_follows_links_in_either_direction(example: Path) -> None:
     graph = Graph.of(Vault(example))
 
     way = graph.path("Emma Moreau", "people/yuki")
@@ -290,7 +290,7 @@ def test_the_shortest_way_goes_along_links_in_either_direction(example: Path) ->
     assert graph.path("people/bob", "Bob") == []
 
 
-def test_a_way_that_did_not_hold_then_is_none(vault: Vault) -> None:
+def test_there_is_no_path_over_triples_that_did_not_hold(vault: Vault) -> None:
     graph = write(
         vault,
         {
@@ -307,7 +307,7 @@ def test_a_way_that_did_not_hold_then_is_none(vault: Vault) -> None:
     assert graph.path("a", "alone") is None
 
 
-def test_neighbours_come_the_nearest_first_and_each_once(example: Path) -> None:
+def test_neighbours_are_nearest_first_and_listed_once(example: Path) -> None:
     graph = Graph.of(Vault(example))
 
     near = graph.neighbours("facts/alice/climbs-6c", 2)
@@ -322,12 +322,12 @@ def test_neighbours_come_the_nearest_first_and_each_once(example: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", [0, -1, "2"])
-def test_a_depth_that_cannot_be_is_refused(vault: Vault, depth: Any) -> None:
+def test_an_invalid_depth_is_refused(vault: Vault, depth: Any) -> None:
     with pytest.raises(InvalidArgumentsError, match="depth"):
         write(vault, {"a.md": "A."}).neighbours("a", depth)
 
 
-# --- which memory is meant
+# --- resolution of links
 
 
 @pytest.mark.parametrize(
@@ -353,22 +353,22 @@ def test_a_link_names_a_memory_by_path_id_name_title_or_alias(vault: Vault, link
     header = "id: m-01kk747r98b9z9gf9javjmdx41\naliases: [Bobby]\nname: memory-of-bob\npermalink: perm/bob"
     graph = write(vault, {"people/bob.md": f"---\n{header}\n---\n\n# Bob Tanaka\n", "from/here.md": f"Ask [[{link}]]."})
 
-    assert meant(graph) == ["people/bob.md"]
+    assert resolved(graph) == ["people/bob.md"]
 
 
 def test_case_and_normal_form_do_not_matter(vault: Vault) -> None:
     graph = write(vault, {"notes/Zu\u0308rich TRIP.md": "Zürich.", "from/here.md": "[[z\u00fcrich trip]]"})
 
-    assert meant(graph) == ["notes/Zu\u0308rich TRIP.md"]
+    assert resolved(graph) == ["notes/Zu\u0308rich TRIP.md"]
 
 
 def test_the_last_directories_of_a_path_are_enough(vault: Vault) -> None:
     graph = write(vault, {"a/b/c.md": "C.", "a/x/c.md": "Another.", "from/here.md": "[[b/c]]"})
 
-    assert meant(graph) == ["a/b/c.md"]
+    assert resolved(graph) == ["a/b/c.md"]
 
 
-def test_a_file_name_goes_before_a_title_and_a_title_before_an_alias(vault: Vault) -> None:
+def test_a_file_name_precedes_a_title_and_a_title_an_alias(vault: Vault) -> None:
     graph = write(
         vault,
         {
@@ -380,37 +380,37 @@ def test_a_file_name_goes_before_a_title_and_a_title_before_an_alias(vault: Vaul
         },
     )
 
-    assert meant(graph) == ["a/tea.md", "d/z.md"]
+    assert resolved(graph) == ["a/tea.md", "d/z.md"]
 
 
-def test_of_several_the_nearest_directory_is_meant(vault: Vault) -> None:
+def test_of_several_matches_the_nearest_directory_wins(vault: Vault) -> None:
     files = dict.fromkeys(("plan.md", "work/plan.md", "work/atlas/plan.md", "home/plan.md"), "Plan.")
     files |= {f"{place}here.md": "[[plan]]" for place in ("", "work/atlas/", "work/atlas/deep/", "work/other/", "far/")}
     graph = write(vault, files)
 
-    assert {place: meant(graph, f"{place}here.md") for place in ("", "work/atlas/", "work/atlas/deep/", "far/")} == {
+    assert {place: resolved(graph, f"{place}here.md") for place in ("", "work/atlas/", "work/atlas/deep/", "far/")} == {
         "": ["plan.md"],
         "work/atlas/": ["work/atlas/plan.md"],
         "work/atlas/deep/": ["work/atlas/plan.md"],
         "far/": ["plan.md"],
     }
-    assert meant(graph, "work/other/here.md") == ["work/plan.md"]
+    assert resolved(graph, "work/other/here.md") == ["work/plan.md"]
     assert graph.problems() == []
 
 
-def test_what_is_forgotten_can_be_meant_and_says_nothing(vault: Vault) -> None:
+def test_an_archived_memory_can_be_linked_to_and_has_no_links(vault: Vault) -> None:
     vault.add("- likes [[tea]]", title="Old")
     write(vault, {"tea.md": "Tea.", "from/here.md": "[[old]] and [[archive/old]]"})
     vault.forget("old")
     graph = Graph.of(vault)
 
-    assert meant(graph) == ["archive/old.md", "archive/old.md"]
+    assert resolved(graph) == ["archive/old.md", "archive/old.md"]
     assert graph.triples(object="tea") == []
     assert graph.problems() == []
     assert graph.orphans() == ["tea.md"]
 
 
-def test_a_conflict_copy_is_not_meant(vault: Vault) -> None:
+def test_a_conflict_copy_is_never_a_target(vault: Vault) -> None:
     files = {
         "tea.md": "# Green tea\n",
         "tea.conflict-20261115T103000Z.md": "# Green tea\n",
@@ -418,10 +418,10 @@ def test_a_conflict_copy_is_not_meant(vault: Vault) -> None:
     }
     graph = write(vault, files)
 
-    assert meant(graph) == ["tea.md"]
+    assert resolved(graph) == ["tea.md"]
 
 
-# --- what leads nowhere
+# --- problems
 
 
 def test_broken_and_ambiguous_links_are_problems_with_their_lines(vault: Vault) -> None:
@@ -444,7 +444,7 @@ def test_broken_and_ambiguous_links_are_problems_with_their_lines(vault: Vault) 
     assert [one.target for one in graph.unknown("from/here")] == ["nobody", "plan", "c/plan"]
 
 
-def test_of_many_that_a_link_may_mean_some_are_named(vault: Vault) -> None:
+def test_an_ambiguous_link_lists_only_some_matches(vault: Vault) -> None:
     graph = write(vault, {f"{name}/plan.md": name for name in "abcdef"} | {"z/here.md": "[[plan]]"})
 
     (problem,) = graph.problems()
@@ -464,7 +464,7 @@ def test_a_link_never_leaves_the_vault(vault: Vault, link: str) -> None:
 @pytest.mark.parametrize(
     "link", ["/etc/passwd", "file:///etc/passwd", "https://example.org", "con", "a\u0000b", "x" * 900]
 )
-def test_a_link_to_anywhere_else_is_broken(vault: Vault, link: str) -> None:
+def test_a_link_to_no_memory_is_broken(vault: Vault, link: str) -> None:
     graph = write(vault, {"from/here.md": f"[[{link}]]"})
 
     assert [problem.reason for problem in graph.problems()] == [f"[[{link}]]: no such memory"]
@@ -486,21 +486,21 @@ def test_orphans_have_no_link_in_or_out(vault: Vault) -> None:
     assert Graph.of(vault, "/f").orphans() == ["f/g.md"]
 
 
-def test_a_name_of_none_or_of_several_is_an_error_that_says_so(example: Path) -> None:
+def test_an_unknown_or_ambiguous_name_is_an_error(example: Path) -> None:
     graph = Graph.of(Vault(example))
 
     with pytest.raises(MemoryNotFoundError, match="'nobody': no such memory"):
         graph.triples("nobody")
     with pytest.raises(
         AmbiguousNameError, match=r"'summary': may mean summaries/alice/s-2026-11-08/summary\.md, "
-    ) as told:
+    ) as result:
         graph.neighbours("summary")
-    assert told.value.hint == "Name it by its path."
-    assert len(told.value.paths) == 3
+    assert result.value.hint == "Name it by its path."
+    assert len(result.value.paths) == 3
     assert graph.find("[[Bob Tanaka|him]]") == "people/bob.md"
 
 
-def test_a_path_as_it_is_spelled_goes_before_all_other_names(vault: Vault) -> None:
+def test_an_exact_path_precedes_all_other_names(vault: Vault) -> None:
     graph = write(vault, {"tea.md": "Tea.", "Tea.md": "Twin.", "C# notes.md": "C."})
 
     assert [graph.find(name) for name in ("tea.md", "Tea", "C# notes")] == ["tea.md", "Tea.md", "C# notes.md"]
@@ -509,14 +509,14 @@ def test_a_path_as_it_is_spelled_goes_before_all_other_names(vault: Vault) -> No
 # --- subtrees
 
 
-def test_of_a_namespace_only_its_memories_speak(example: Path) -> None:
+def test_a_graph_of_a_namespace_has_only_links_from_it(example: Path) -> None:
     graph = Graph.of(Vault(example), "/facts/atlas")
 
     assert {one.subject.rpartition("/")[0] for one in graph.triples()} == {"facts/atlas"}
     assert "people/lukas.md" in {one.object for one in graph.triples()}
 
 
-def test_a_scope_sees_its_subtree_alone(vault: Vault) -> None:
+def test_a_scope_sees_only_its_subtree(vault: Vault) -> None:
     write(
         vault,
         {
@@ -551,13 +551,13 @@ def test_reading_the_graph_changes_no_byte(example: Path, git: Git, snapshot: Sn
     assert git(example, "status", "--porcelain", "--untracked-files=no") == git(example, "status", "--porcelain")
 
 
-def test_progress_hears_of_every_memory(example: Path) -> None:
-    heard: list[tuple[int, int]] = []
+def test_progress_counts_every_memory(example: Path) -> None:
+    progress_calls: list[tuple[int, int]] = []
 
-    Graph.of(Vault(example), progress=lambda done, total: heard.append((done, total)))
+    Graph.of(Vault(example), progress=lambda done, total: progress_calls.append((done, total)))
 
-    assert heard[0] == (1, 43)
-    assert heard[-1] == (43, 43)
+    assert progress_calls[0] == (1, 43)
+    assert progress_calls[-1] == (43, 43)
 
 
 def test_the_benchmark_runs(tmp_path: Path) -> None:
@@ -580,21 +580,21 @@ def graph_tool(store: VaultStore) -> Any:
     return tool
 
 
-def test_a_model_is_told_what_a_memory_says_and_what_is_said_of_it(example: Path) -> None:
+def test_the_graph_tool_returns_links_in_both_directions(example: Path) -> None:
     tool = graph_tool(VaultStore(example, tools=("graph",)))
 
-    told = call(tool, memory="Atlas deadline")
+    result = call(tool, memory="Atlas deadline")
     assert tool.name == "memory_graph"
     assert not tool.writes
-    assert (told["title"], told["store_name"], told["left_out"]) == ("Atlas deadline", "vault", 0)
-    assert {"relation": "owned_by", "id": "m-01kk747r98b9z9gf9javjmdx41", "title": "Bob Tanaka"} in told["out"]
-    assert [one["note"] for one in told["out"] if one["relation"] == "agreed_with"] == ["in Zürich, 10 November"]
-    assert [one["relation"] for one in told["in"]] == ["depends_on", "leads_to", "mentions"]
-    assert call(tool, memory=told["id"]) == told
+    assert (result["title"], result["store_name"], result["left_out"]) == ("Atlas deadline", "vault", 0)
+    assert {"relation": "owned_by", "id": "m-01kk747r98b9z9gf9javjmdx41", "title": "Bob Tanaka"} in result["out"]
+    assert [one["note"] for one in result["out"] if one["relation"] == "agreed_with"] == ["in Zürich, 10 November"]
+    assert [one["relation"] for one in result["in"]] == ["depends_on", "leads_to", "mentions"]
+    assert call(tool, memory=result["id"]) == result
     assert [one["title"] for one in call(tool, memory="Bob", relation="knows")["out"]] == ["Yuki Sato"]
 
 
-def test_a_model_is_told_what_holds_now_or_then(example: Path) -> None:
+def test_the_graph_tool_returns_links_that_hold_now_or_then(example: Path) -> None:
     tool = graph_tool(VaultStore(example, tools=("graph",)))
 
     def owned(**when: str) -> list[str]:
@@ -604,35 +604,35 @@ def test_a_model_is_told_what_holds_now_or_then(example: Path) -> None:
     assert owned(as_of="2026-06-01") == ["Atlas deadline in October", "Atlas decisions"]
 
 
-def test_the_answer_is_bounded(example: Path) -> None:
+def test_the_result_of_the_graph_tool_is_limited(example: Path) -> None:
     tool = graph_tool(VaultStore(example, tools=("graph",)))
 
-    told = call(tool, memory="people/bob", limit=2)
+    result = call(tool, memory="people/bob", limit=2)
     whole = call(tool, memory="people/bob")
-    assert (len(told["out"]), len(told["in"])) == (2, 2)
-    assert told["left_out"] == len(whole["out"]) + len(whole["in"]) - 4
+    assert (len(result["out"]), len(result["in"])) == (2, 2)
+    assert result["left_out"] == len(whole["out"]) + len(whole["in"]) - 4
     for limit in (0, 101):
         with pytest.raises(InvalidArgumentsError, match="limit"):
             call(tool, memory="people/bob", limit=limit)
 
 
-def test_a_store_tells_of_its_subtree_alone(example: Path) -> None:
+def test_the_graph_tool_is_limited_to_the_namespace_of_the_store(example: Path) -> None:
     tool = graph_tool(VaultStore(example, "/facts/{actorId}", actor="alice", tools=("graph",)))
 
-    told = call(tool, memory="atlas-deadline")
-    titles = {one["title"]: one["id"] for one in told["out"]}
+    result = call(tool, memory="atlas-deadline")
+    titles = {one["title"]: one["id"] for one in result["out"]}
     assert titles == {
         "Atlas deadline in October": "m-01kk74kcbgybeypbhp5crkwm0p",
         "people/bob": None,
         "people/lukas": None,
     }
-    assert told["in"] == []
+    assert result["in"] == []
     for name in ("people/bob", "Bob Tanaka", "../../people/bob", "nothing", "learns-ukulele"):
         with pytest.raises(MemoryNotFoundError):
             call(tool, memory=name)
 
 
-def test_what_is_forgotten_is_named_only_as_the_link_names_it(vault: Vault) -> None:
+def test_an_archived_memory_is_shown_only_by_the_text_of_the_link(vault: Vault) -> None:
     write(vault, {"a.md": "- knows [[b]]", "b.md": "# The secret of B\n"})
     vault.forget("b")
 
@@ -641,15 +641,15 @@ def test_what_is_forgotten_is_named_only_as_the_link_names_it(vault: Vault) -> N
     ]
 
 
-def test_what_a_model_is_told_is_plain(vault: Vault) -> None:
+def test_the_graph_tool_returns_printable_short_texts(vault: Vault) -> None:
     bad = "B \x1b[31m\u202e" + "x" * 500
     write(vault, {"a.md": f"- knows [[b]] (\x07{bad})", "b.md": f'---\ntitle: "B\\n{"y" * 500}"\n---\n\nB.'})
 
-    (told,) = call(graph_tool(VaultStore(vault, tools=("graph",))), memory="a")["out"]
-    assert all(value.isprintable() and len(value) <= 200 for value in told.values())
+    (result,) = call(graph_tool(VaultStore(vault, tools=("graph",))), memory="a")["out"]
+    assert all(value.isprintable() and len(value) <= 200 for value in result.values())
 
 
-def test_the_tool_is_there_for_those_who_ask_for_it(example: Path) -> None:
+def test_the_graph_tool_exists_only_if_it_is_enabled(example: Path) -> None:
     store = VaultStore(example)
 
     assert store.get_tools() == []
@@ -658,7 +658,7 @@ def test_the_tool_is_there_for_those_who_ask_for_it(example: Path) -> None:
         InMemoryStore(tools=["graph"])
 
 
-def test_of_several_stores_the_one_that_has_the_memory_answers(example: Path) -> None:
+def test_of_several_stores_the_one_with_the_memory_is_used(example: Path) -> None:
     stores = [VaultStore(example, "/people"), VaultStore(example, "/facts")]
 
     async def ask() -> Any:
@@ -671,24 +671,24 @@ def test_of_several_stores_the_one_that_has_the_memory_answers(example: Path) ->
 # --- kept between two calls of the tool
 
 
-def told(store: VaultStore) -> list[tuple[str, str]]:
-    """What the tool says of tea: relations, and titles at the other end."""
+def links_of_tea(store: VaultStore) -> list[tuple[str, str]]:
+    """Return the links of `tea` from the tool: relations, and titles at the other end."""
     facts = asyncio.run(store.graph("tea"))
     return sorted((one["relation"], one["title"]) for one in (*facts["out"], *facts["in"]))
 
 
-def test_a_graph_is_kept_while_nothing_changes(vault: Vault) -> None:
+def test_the_graph_is_cached_while_nothing_changes(vault: Vault) -> None:
     write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country."})
     store = VaultStore(vault, tools=("graph",))
 
-    assert told(store) == [("from", "japan")]
+    assert links_of_tea(store) == [("from", "japan")]
     before = store._links._graph()
-    assert told(store) == [("from", "japan")]
+    assert links_of_tea(store) == [("from", "japan")]
     assert store._links._graph() is before
 
 
 def edit_in_place(root: Path) -> None:
-    """As many bytes, in the same file, with the time it had: only the bytes tell."""
+    """Change a file in place, with the same size and time: only its bytes differ."""
     file = root / "tea.md"
     times = file.stat()
     file.write_text(file.read_text(encoding="utf-8").replace("japan", "china"), encoding="utf-8")
@@ -714,25 +714,25 @@ CHANGES: dict[str, tuple[Callable[[Path], object], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_graph_is_made_anew_after_any_change(vault: Vault, name: str) -> None:
+def test_the_graph_is_rebuilt_after_any_change(vault: Vault, name: str) -> None:
     write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country.", "china.md": "A country."})
     store = VaultStore(vault, tools=("graph",))
     change, expected = CHANGES[name]
-    told(store)
+    links_of_tea(store)
     before = store._links._graph()
 
     change(vault.root)
-    assert told(store) == expected
+    assert links_of_tea(store) == expected
     assert store._links._graph() is not before
-    assert told(store) == told(VaultStore(vault, tools=("graph",)))
+    assert links_of_tea(store) == links_of_tea(VaultStore(vault, tools=("graph",)))
 
 
-def test_when_a_memory_was_made_counts_for_a_kept_graph(vault: Vault) -> None:
-    """A file without `created` was made when it was last modified, and supersedes from then on."""
+def test_a_cached_graph_depends_on_the_time_of_files(vault: Vault) -> None:
+    """For a file without `created` the modification time counts, and it supersedes from then on."""
     new = '---\nsupersedes: "[[tea]]"\n---\n\nNew.'
     write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country.", "new.md": new})
     store = VaultStore(vault, tools=("graph",))
 
-    assert told(store) == [("supersedes", "new")]
+    assert links_of_tea(store) == [("supersedes", "new")]
     os.utime(vault.root / "new.md", (4e9, 4e9))
-    assert told(store) == [("from", "japan"), ("supersedes", "new")]
+    assert links_of_tea(store) == [("from", "japan"), ("supersedes", "new")]

@@ -1,4 +1,4 @@
-"""The links of a text: what each says, where it stands, and what is code."""
+"""Parsing of links: relations, notes, lines, code and headers."""
 
 import os
 import string
@@ -12,7 +12,7 @@ from memfs.format.frontmatter import parse_file
 from memfs.upkeep.link_parser import Link, links_of
 
 HERE = os.stat(__file__)
-MANY = 1_000_000
+MEGABYTE_CHARS = 1_000_000
 
 
 def links(text: str | bytes) -> list[Link]:
@@ -20,7 +20,7 @@ def links(text: str | bytes) -> list[Link]:
     return links_of(Memory("a.md", data, HERE, parse_file))
 
 
-def said(text: str) -> list[tuple[str, str]]:
+def parsed_links(text: str) -> list[tuple[str, str]]:
     return [(link.relation, link.target) for link in links(text)]
 
 
@@ -73,23 +73,26 @@ def test_any_other_link_is_a_mention(line: str) -> None:
 
 
 def test_a_relation_may_have_several_targets_and_a_link_in_its_note() -> None:
-    assert said("- works_with [[a]], [[b]] (see [[c]])") == [
+    assert parsed_links("- works_with [[a]], [[b]] (see [[c]])") == [
         ("works_with", "a"),
         ("works_with", "b"),
         ("mentions", "c"),
     ]
-    assert said("- works_with [[a]] and [[b]]") == [("mentions", "a"), ("mentions", "b")]
+    assert parsed_links("- works_with [[a]] and [[b]]") == [("mentions", "a"), ("mentions", "b")]
 
 
-def test_an_embed_is_one() -> None:
-    assert said("![[pictures of atlas#Dates|big]] and - x ![[b]]") == [("embeds", "pictures of atlas"), ("embeds", "b")]
-    assert said("- shows ![[b]]") == [("embeds", "b")]
+def test_an_embed_has_the_relation_embeds() -> None:
+    assert parsed_links("![[pictures of atlas#Dates|big]] and - x ![[b]]") == [
+        ("embeds", "pictures of atlas"),
+        ("embeds", "b"),
+    ]
+    assert parsed_links("- shows ![[b]]") == [("embeds", "b")]
 
 
 @pytest.mark.parametrize(
     "text", ["[[]]", "[[#Heading]]", "[[|label]]", "[[ ]]", r"\[[a]]", "[[a\nb]]", "[a](b.md)", "[[1, 2], [3, 4]]"]
 )
-def test_what_names_no_other_memory_is_no_link(text: str) -> None:
+def test_brackets_without_a_target_are_no_link(text: str) -> None:
     assert links(text) == []
 
 
@@ -118,8 +121,8 @@ def test_what_names_no_other_memory_is_no_link(text: str) -> None:
         "```[[a]]```",
     ],
 )
-def test_code_says_nothing(code: str) -> None:
-    assert said(f"{code}\n\n- is [[true]]\n") == [("is", "true")]
+def test_links_in_code_are_ignored(code: str) -> None:
+    assert parsed_links(f"{code}\n\n- is [[true]]\n") == [("is", "true")]
 
 
 @pytest.mark.parametrize(
@@ -135,18 +138,18 @@ def test_code_says_nothing(code: str) -> None:
         "``` `` [[a]]",
     ],
 )
-def test_ticks_that_are_not_closed_are_no_code(text: str) -> None:
-    assert said(text) == [("mentions", "a")]
+def test_unclosed_backticks_are_no_code(text: str) -> None:
+    assert parsed_links(text) == [("mentions", "a")]
 
 
-def test_a_fence_that_is_not_closed_goes_to_the_end() -> None:
+def test_an_unclosed_fence_extends_to_the_end() -> None:
     assert links("[[a]]\n```\n[[b]]\n\n[[c]]") == [Link(1, "mentions", "a")]
 
 
 # --- the header
 
 
-def test_a_header_value_that_is_a_link_says_its_key() -> None:
+def test_a_link_in_a_header_value_has_the_key_as_relation() -> None:
     text = """---
 # [[people/lukas]] in a comment
 client: "[[people/lukas]]"
@@ -173,7 +176,7 @@ source: "a talk with [[people/emma]]"
     ]
 
 
-def test_a_link_without_quotes_is_understood_though_yaml_reads_a_list_in_a_list() -> None:
+def test_an_unquoted_link_in_a_header_is_read_from_the_nested_list() -> None:
     text = (
         "---\nup: [[people/lukas]]\nteam:\n  - [[people/alice|Alice]]\n  - [[people/bob]]\nsize: [[1]]\n---\n\nText.\n"
     )
@@ -185,15 +188,15 @@ def test_a_link_without_quotes_is_understood_though_yaml_reads_a_list_in_a_list(
     ]
 
 
-def test_keys_below_a_key_are_named_by_both() -> None:
+def test_the_relation_of_a_nested_key_has_both_keys() -> None:
     assert links('---\nabout:\n  person: "[[people/bob]]"\n---\n\nText.\n') == [Link(3, "about.person", "people/bob")]
 
 
-def test_what_names_a_memory_links_to_nothing() -> None:
+def test_keys_that_name_the_memory_are_not_links() -> None:
     assert links('---\ntitle: "[[a]]"\naliases: ["[[b]]"]\ntags: ["[[c]]"]\nid: "[[d]]"\n---\n\nText.\n') == []
 
 
-def test_json_that_a_store_keeps_in_a_header_is_no_link() -> None:
+def test_json_in_a_header_is_no_link() -> None:
     assert links("---\nmetadata: '{\"matrix\": [[1]]}'\n---\n\nText.\n") == []
 
 
@@ -205,7 +208,7 @@ def test_lines_are_those_of_the_file(start: str) -> None:
     assert text.split("\n")[link.line - 1] == "- is [[a]]"
 
 
-def test_bytes_that_are_not_utf8_are_read_as_elsewhere() -> None:
+def test_invalid_utf8_is_read_as_elsewhere() -> None:
     assert links("- is [[café]]".encode("latin-1")) == [Link(1, "is", "café")]
 
 
@@ -218,7 +221,7 @@ NAMES = st.text(string.ascii_letters, min_size=1, max_size=8)
 @given(
     st.one_of(st.binary(max_size=200), WORDS.map(str.encode), WORDS.map(lambda text: f"---\nx: {text}\n---\n".encode()))
 )
-def test_no_text_raises_and_every_link_stands_on_its_line(data: bytes) -> None:
+def test_no_text_raises_and_every_link_is_on_its_line(data: bytes) -> None:
     lines = Memory("a.md", data, HERE, parse_file).text.split("\n")
 
     for link in links(data):
@@ -227,10 +230,10 @@ def test_no_text_raises_and_every_link_stands_on_its_line(data: bytes) -> None:
 
 
 @given(WORDS, st.sampled_from(["```", "~~~", "````", "~~~~~"]), NAMES)
-def test_a_fence_says_nothing_whatever_it_holds(code: str, fence: str, name: str) -> None:
+def test_links_in_any_fence_are_ignored(code: str, fence: str, name: str) -> None:
     inside = "\n".join(line for line in code.split("\n") if not line.strip().startswith(fence[0] * 3))
 
-    assert said(f"{fence}\n{inside}[[code]]\n{fence}\n\n- is [[{name}]]") == [("is", name)]
+    assert parsed_links(f"{fence}\n{inside}[[code]]\n{fence}\n\n- is [[{name}]]") == [("is", name)]
 
 
 @given(st.lists(st.tuples(NAMES, NAMES, st.integers(0, 3)), max_size=8))
@@ -249,20 +252,20 @@ def test_relations_are_found_on_the_lines_they_were_written_on(written: list[tup
 @pytest.mark.parametrize(
     "text",
     [
-        "[" * MANY,
-        "[[" * (MANY // 2),
-        "[[a" * (MANY // 3),
-        "[[" + "a" * MANY,
-        "[[x]]" + "` " * (MANY // 2),
-        "[[x]]" + "\\`" * (MANY // 2),
+        "[" * MEGABYTE_CHARS,
+        "[[" * (MEGABYTE_CHARS // 2),
+        "[[a" * (MEGABYTE_CHARS // 3),
+        "[[" + "a" * MEGABYTE_CHARS,
+        "[[x]]" + "` " * (MEGABYTE_CHARS // 2),
+        "[[x]]" + "\\`" * (MEGABYTE_CHARS // 2),
         "[[x]]" + " ".join("`" * number for number in range(1, 1400)),
-        "[[x]]`" + "\\" * MANY + "`",
-        "[[x]]\n" + "```\n" * (MANY // 4),
-        "- a [[x]]" + " " * MANY + "b",
-        "- a [[x]] " + "(" * MANY,
-        "- a" + " [[x]]" * (MANY // 6),
+        "[[x]]`" + "\\" * MEGABYTE_CHARS + "`",
+        "[[x]]\n" + "```\n" * (MEGABYTE_CHARS // 4),
+        "- a [[x]]" + " " * MEGABYTE_CHARS + "b",
+        "- a [[x]] " + "(" * MEGABYTE_CHARS,
+        "- a" + " [[x]]" * (MEGABYTE_CHARS // 6),
     ],
     ids=lambda text: text[:12],
 )
-def test_a_megabyte_of_brackets_or_ticks_is_read_in_one_go(text: str) -> None:
-    assert len(links(text)) <= MANY // 6  # that it ends is the promise: what is quadratic takes hours here
+def test_a_megabyte_of_brackets_or_backticks_is_parsed_in_linear_time(text: str) -> None:
+    assert len(links(text)) <= MEGABYTE_CHARS // 6  # a quadratic parser would take hours here

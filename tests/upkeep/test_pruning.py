@@ -1,4 +1,4 @@
-"""What has faded is told, and moved to the archive when a person says so; nothing else is."""
+"""Pruning: which memories have faded, which are spared, the move to the archive, and statistics."""
 
 import asyncio
 import subprocess
@@ -28,10 +28,10 @@ def paths(found: Any, *, spared: bool = False) -> list[str]:
     return [one.memory.path for one in found if bool(one.spared) == spared]
 
 
-# --- what has faded
+# --- faded memories
 
 
-def test_what_is_left_below_the_limit_has_faded_the_most_faded_first(vault: Vault) -> None:
+def test_memories_with_a_retention_below_the_limit_come_lowest_first(vault: Vault) -> None:
     for text, days, importance in (("Old.", 200, 1), ("Older.", 300, 1), ("Matters.", 200, 2), ("New.", 10, 1)):
         vault.add(text, created=days_ago(days), importance=importance)
     found = faded(vault, now=NOW)
@@ -44,12 +44,12 @@ def test_what_is_left_below_the_limit_has_faded_the_most_faded_first(vault: Vaul
 
 
 @pytest.mark.parametrize("below", [-0.1, 1.1, float("nan")])
-def test_a_limit_that_is_no_share_is_refused(vault: Vault, below: float) -> None:
+def test_a_limit_outside_0_to_1_is_refused(vault: Vault, below: float) -> None:
     with pytest.raises(SettingsError, match=r"below: .* is not a number from 0 to 1"):
         faded(vault, below=below)
 
 
-def test_what_agents_recall_fades_later(vault: Vault) -> None:
+def test_recalled_memories_fade_later(vault: Vault) -> None:
     tea = vault.add("Green tea at five.", created=days_ago(150))
     vault.add("Coffee at ten.", created=days_ago(150))
     assert len(faded(vault, now=NOW)) == 2
@@ -61,7 +61,7 @@ def test_what_agents_recall_fades_later(vault: Vault) -> None:
     assert one.retention > 0.5
 
 
-def test_a_namespace_is_asked_for_alone(vault: Vault) -> None:
+def test_faded_is_limited_to_a_namespace(vault: Vault) -> None:
     vault.add("Old.", "/facts/alice", created="2020-01-01")
     vault.add("Old.", "/facts/bob", created="2020-01-01")
 
@@ -69,7 +69,7 @@ def test_a_namespace_is_asked_for_alone(vault: Vault) -> None:
     assert paths(faded(vault.scope("/facts/alice"))) == ["facts/alice/old.md"]
 
 
-def test_the_settings_say_how_fast_and_how_far(tmp_path: Path) -> None:
+def test_settings_change_half_life_and_limit(tmp_path: Path) -> None:
     vault = Vault.init(tmp_path)
     vault.add("Tea.", created=days_ago(60))
     assert paths(faded(vault, now=NOW)) == []
@@ -80,7 +80,7 @@ def test_the_settings_say_how_fast_and_how_far(tmp_path: Path) -> None:
     assert paths(faded(Vault(tmp_path), below=1, now=NOW)) == []
 
 
-# --- what stays nevertheless
+# --- spared memories
 
 
 def test_pinned_memories_never_fade(vault: Vault) -> None:
@@ -98,7 +98,7 @@ def test_pinned_memories_never_fade(vault: Vault) -> None:
         ("---\nid: m-01k9zq6d0m2p3q4r5s6t7v8w9x\ncreated: 2000-01-01\nread_only: true\n---\nAlways.\n", "read-only"),
     ],
 )
-def test_what_a_person_must_not_lose_silently_stays(vault: Vault, text: str, reason: str) -> None:
+def test_files_of_people_drafts_and_read_only_files_are_spared(vault: Vault, text: str, reason: str) -> None:
     (vault.root / "mine.md").write_text(text)
     found = faded(vault, below=1, now=datetime(2099, 1, 1, tzinfo=UTC))
 
@@ -107,7 +107,7 @@ def test_what_a_person_must_not_lose_silently_stays(vault: Vault, text: str, rea
     assert (vault.root / "mine.md").read_text() == text
 
 
-def test_a_save_that_came_while_memfs_wrote_is_a_persons(vault: Vault) -> None:
+def test_a_conflict_copy_is_spared(vault: Vault) -> None:
     tea = vault.add("Tea.", created="2000-01-01")
     copy = "tea.conflict-20261117T120000Z.md"
     (vault.root / copy).write_bytes((vault.root / tea.path).read_bytes())
@@ -116,8 +116,8 @@ def test_a_save_that_came_while_memfs_wrote_is_a_persons(vault: Vault) -> None:
     assert paths(faded(vault), spared=True) == [copy]
 
 
-def test_what_supersedes_a_memory_that_stays_stays_too(vault: Vault) -> None:
-    """Else the old one would be in force again."""
+def test_a_memory_that_supersedes_one_that_stays_is_spared(vault: Vault) -> None:
+    """Otherwise the superseded one would be in force again."""
     first = vault.add("Bob lives in Lyon.", created="2000-01-01", pinned=True)
     second = vault.add("Bob lives in Nice.", created="2001-01-01", supersedes=[f"[[{first.path[:-3]}]]"])
     third = vault.add("Bob lives in Paris.", created="2002-01-01", supersedes=[f"[[{second.id}]]"])
@@ -134,7 +134,7 @@ def test_what_supersedes_a_memory_that_stays_stays_too(vault: Vault) -> None:
     assert vault.search("Where does Bob live?") == []
 
 
-def test_a_superseding_memory_stays_also_where_another_namespace_is_pruned(vault: Vault) -> None:
+def test_a_superseding_memory_is_spared_across_namespaces(vault: Vault) -> None:
     old = vault.add("Bob lives in Lyon.", "/facts", created=days_ago(1))
     vault.add("Bob lives in Nice.", "/notes", created="2001-01-01", supersedes=[f"[[{old.id}]]"])
 
@@ -144,7 +144,7 @@ def test_a_superseding_memory_stays_also_where_another_namespace_is_pruned(vault
 # --- pruning
 
 
-def test_prune_moves_to_the_archive_where_it_is_read_and_comes_back_from(vault: Vault) -> None:
+def test_prune_moves_to_the_archive_and_move_restores(vault: Vault) -> None:
     tea = vault.add("Tea at five.", "/facts", created="2020-01-01")
     vault.update(tea.id, importance=2)
     new = vault.add("Coffee at ten.", "/facts")
@@ -163,7 +163,7 @@ def test_prune_moves_to_the_archive_where_it_is_read_and_comes_back_from(vault: 
     assert vault.search("tea")[0].memory.id == tea.id
 
 
-def test_a_memory_that_changed_since_it_was_looked_at_is_not_moved(vault: Vault) -> None:
+def test_a_memory_that_changed_meanwhile_is_not_moved(vault: Vault) -> None:
     tea = vault.add("Tea.", created="2020-01-01")
     gone = vault.add("Gone.", created="2020-01-01")
     other = vault.add("Other.", created="2020-01-01")
@@ -178,8 +178,8 @@ def test_a_memory_that_changed_since_it_was_looked_at_is_not_moved(vault: Vault)
     assert any(isinstance(result, MemoryChangedError) for result in results)
 
 
-def test_what_was_pruned_is_remembered_again_when_it_is_said_again(vault: Vault) -> None:
-    """Unlike what a person had forgotten."""
+def test_a_pruned_fact_is_stored_again_when_it_comes_up_again(vault: Vault) -> None:
+    """Unlike a fact that a person forgot."""
     vault.add("Bob likes licorice.", "/facts", created="2020-01-01")
     forgotten = vault.add("Bob likes aniseed.", "/facts", created="2020-01-01")
     vault.forget(forgotten.id)
@@ -192,7 +192,7 @@ def test_what_was_pruned_is_remembered_again_when_it_is_said_again(vault: Vault)
     assert len(vault.search("licorice")) == 1
 
 
-def test_what_was_pruned_and_brought_back_is_forgotten_as_others_are(vault: Vault) -> None:
+def test_a_restored_memory_can_be_forgotten(vault: Vault) -> None:
     licorice = vault.add("Bob likes licorice.", "/facts", created="2020-01-01")
     prune(vault, faded(vault))
     vault.move(licorice.id, "/facts")
@@ -204,7 +204,7 @@ def test_what_was_pruned_and_brought_back_is_forgotten_as_others_are(vault: Vaul
     assert (memory.path, memory.stamp) == (written.path, written.stamp)
 
 
-def test_what_could_not_be_moved_is_as_it_was(vault: Vault) -> None:
+def test_a_memory_that_could_not_be_moved_is_unchanged(vault: Vault) -> None:
     tea = vault.add("Tea.", "/facts", created="2020-01-01")
     before = (vault.root / tea.path).read_bytes()
     (vault.root / "archive").write_text("a file in the place of a directory")
@@ -229,7 +229,7 @@ def test_prune_is_a_dry_run_by_default(memfs: Memfs, example: Path, snapshot: Sn
     assert snapshot(example, ".memfs") == before
 
 
-def test_prune_shows_the_first_twenty_unless_all_are_asked_for(vault: Vault, memfs: Memfs) -> None:
+def test_prune_shows_the_first_twenty_unless_all_is_given(vault: Vault, memfs: Memfs) -> None:
     for number in range(25):
         vault.add(f"Tea number {number}.", "/t", created="2020-01-01")
     words = ("prune", "--vault", str(vault.root))
@@ -262,11 +262,11 @@ def test_prune_with_yes_moves_and_reading_and_restoring_still_work(memfs: Memfs,
     assert (header["importance"], "pruned" in header) == (1, False)
 
 
-def test_prune_tells_json(memfs: Memfs) -> None:
-    told = memfs("prune", "/facts/bob", "--at", "2027-08-01", "--json").value
-    (one,) = [one for one in told["memories"] if not one["spared"]]
+def test_prune_prints_json(memfs: Memfs) -> None:
+    result = memfs("prune", "/facts/bob", "--at", "2027-08-01", "--json").value
+    (one,) = [one for one in result["memories"] if not one["spared"]]
 
-    assert (told["below"], told["moved"]) == (0.05, False)
+    assert (result["below"], result["moved"]) == (0.05, False)
     assert one["path"] == "facts/bob/lives-in-villeurbanne.md"
     assert one["retention"] == pytest.approx(0.0214, abs=1e-4)
     assert (one["recalls"], one["last_recall"], one["archived"]) == (0, None, None)
@@ -275,27 +275,27 @@ def test_prune_tells_json(memfs: Memfs) -> None:
     assert done["memories"][0]["archived"] == "archive/facts/bob/lives-in-villeurbanne.md"
 
 
-def test_prune_with_nothing_to_do_says_so(memfs: Memfs) -> None:
+def test_prune_with_nothing_to_do_prints_a_message(memfs: Memfs) -> None:
     assert memfs("prune", "--below", "0").out == "0 memories have faded below 0%\n"
     assert memfs("prune", "--below", "0", "--yes").out == "0 memories moved to archive/\n"
 
 
 @pytest.mark.parametrize("words", [["--below", "2"], ["--below", "much"], ["--at", "soon"], ["--at", "2026-13-01"]])
-def test_prune_refuses_what_cannot_be(memfs: Memfs, words: list[str]) -> None:
+def test_prune_refuses_invalid_options(memfs: Memfs, words: list[str]) -> None:
     ran = memfs("prune", *words)
 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("memfs: ")
 
 
-def test_where_nothing_fades_prune_and_stats_say_so(memfs: Memfs, example: Path) -> None:
+def test_prune_and_stats_report_that_fading_is_off(memfs: Memfs, example: Path) -> None:
     (example / "memfs.yaml").write_text("forgetting:\n  enabled: false\n")
 
     assert memfs("prune", "--at", "2099-01-01").out.startswith("nothing fades here: memfs.yaml says")
     assert "  retention  nothing fades here" in memfs("stats", "--at", "2099-01-01").out
 
 
-def test_what_fails_stops_no_other_and_is_told(memfs: Memfs, example: Path) -> None:
+def test_a_failure_is_reported_and_does_not_stop_the_others(memfs: Memfs, example: Path) -> None:
     (example / "archive" / "facts" / "atlas").write_text("a file in the place of a directory")
     ran = memfs("prune", "--at", "2027-08-01", "--yes")
 
@@ -305,7 +305,7 @@ def test_what_fails_stops_no_other_and_is_told(memfs: Memfs, example: Path) -> N
     assert (example / "facts" / "atlas" / "staging-runs-under-bobs-desk.md").is_file()
 
 
-def test_what_is_pruned_is_a_move_to_git(memfs: Memfs, example: Path, git: Git) -> None:
+def test_git_sees_a_pruned_memory_as_a_rename(memfs: Memfs, example: Path, git: Git) -> None:
     git(example, "init", "-q")
     git(example, "add", "-A")
     git(example, "commit", "-qm", "all")
@@ -324,44 +324,44 @@ def test_what_is_pruned_is_a_move_to_git(memfs: Memfs, example: Path, git: Git) 
 # --- stats
 
 
-def test_stats_count_what_is_there(example: Path) -> None:
+def test_stats_count_the_memories(example: Path) -> None:
     with Vault(example) as vault:
-        told = stats(vault, "/facts", now=NOW)
+        result = stats(vault, "/facts", now=NOW)
 
-    assert (told.memories, told.archived, told.pinned) == (15, 2, 1)
-    assert told.namespaces == {"/facts/alice": 7, "/facts/atlas": 4, "/facts/bob": 4}
-    assert told.types == {"fact": 15}
-    assert told.statuses == {"stable": 13, "deprecated": 1, "draft": 1}
-    assert told.oldest
-    assert told.oldest.path == "facts/alice/atlas-deadline-october.md"
-    assert told.newest
-    assert told.newest.path == "facts/alice/may-ask-for-a-four-day-week.md"
+    assert (result.memories, result.archived, result.pinned) == (15, 2, 1)
+    assert result.namespaces == {"/facts/alice": 7, "/facts/atlas": 4, "/facts/bob": 4}
+    assert result.types == {"fact": 15}
+    assert result.statuses == {"stable": 13, "deprecated": 1, "draft": 1}
+    assert result.oldest
+    assert result.oldest.path == "facts/alice/atlas-deadline-october.md"
+    assert result.newest
+    assert result.newest.path == "facts/alice/may-ask-for-a-four-day-week.md"
     files = [*(example / "facts").rglob("*.md"), *(example / "archive" / "facts").rglob("*.md")]
-    assert told.size == sum(path.stat().st_size for path in files)
+    assert result.size == sum(path.stat().st_size for path in files)
 
 
-def test_stats_tell_how_much_is_left(vault: Vault) -> None:
+def test_stats_have_the_retention(vault: Vault) -> None:
     for number, days in enumerate((0, 20, 40, 70, 300)):
         vault.add(f"Memory {number}.", created=days_ago(days))
     vault.add("Pinned.", created="2000-01-01", pinned=True)
-    told = stats(vault, now=NOW)
+    result = stats(vault, now=NOW)
 
-    assert [(one.low, one.memories) for one in told.retention] == [(0, 1), (0.05, 1), (0.25, 1), (0.5, 1), (0.75, 2)]
+    assert [(one.low, one.memories) for one in result.retention] == [(0, 1), (0.05, 1), (0.25, 1), (0.5, 1), (0.75, 2)]
     left = [1, 2 ** (-20 / 30), 2 ** (-40 / 30), 2 ** (-70 / 30), 2**-10, 1]
-    assert told.mean_retention == pytest.approx(sum(left) / 6)
+    assert result.mean_retention == pytest.approx(sum(left) / 6)
 
 
-def test_stats_tell_what_agents_recalled_and_how_many_searches_found_something(vault: Vault) -> None:
+def test_stats_have_recalls_and_the_share_of_searches_with_hits(vault: Vault) -> None:
     tea, coffee = vault.add("Green tea at five."), vault.add("Black coffee at ten.")
     vault.add("Nobody asks for this.")
     for question in ("green tea", "black coffee", "tea", "zeppelin"):
         asyncio.run(VaultStore(vault).search(question))
-    told = stats(vault)
+    result = stats(vault)
 
-    assert [(one.memory.id, one.recalls.times) for one in told.most_recalled] == [(tea.id, 2), (coffee.id, 1)]
-    assert (told.recalled, told.recalls) == (2, 3)
-    assert told.searches[:2] == (4, 3)
-    assert told.searches.share == 0.75
+    assert [(one.memory.id, one.recalls.times) for one in result.most_recalled] == [(tea.id, 2), (coffee.id, 1)]
+    assert (result.recalled, result.recalls) == (2, 3)
+    assert result.searches[:2] == (4, 3)
+    assert result.searches.share == 0.75
 
 
 def test_the_screen_of_stats(memfs: Memfs, example: Path) -> None:
@@ -382,15 +382,15 @@ def test_the_screen_of_stats(memfs: Memfs, example: Path) -> None:
     assert lines[-1].endswith("facts/bob/allergic-to-peanuts.md, last just now")
 
 
-def test_stats_tell_json(memfs: Memfs, example: Path) -> None:
-    told = memfs("stats", "--json").value
+def test_stats_print_json(memfs: Memfs, example: Path) -> None:
+    result = memfs("stats", "--json").value
 
-    assert told["root"] == str(example)
-    assert (told["memories"], told["archived"]) == (43, 2)
-    assert told["searches"] == {"total": 0, "found": 0, "ratio": None, "since": None}
-    assert told["recalls"] == {"memories": 0, "never": 43, "times": 0, "most": []}
-    assert set(told["retention"]) == {"enabled", "half_life_days", "prune_below", "mean", "pinned", "bins"}
-    assert sum(one["memories"] for one in told["retention"]["bins"]) == 43
+    assert result["root"] == str(example)
+    assert (result["memories"], result["archived"]) == (43, 2)
+    assert result["searches"] == {"total": 0, "found": 0, "ratio": None, "since": None}
+    assert result["recalls"] == {"memories": 0, "never": 43, "times": 0, "most": []}
+    assert set(result["retention"]) == {"enabled", "half_life_days", "prune_below", "mean", "pinned", "bins"}
+    assert sum(one["memories"] for one in result["retention"]["bins"]) == 43
     asyncio.run(VaultStore(example).search("what is Bob allergic to"))
     assert memfs("stats", "--json").value["recalls"]["most"][0]["recalls"] == 1
 
@@ -414,7 +414,7 @@ def test_stats_change_nothing(memfs: Memfs, example: Path, snapshot: Snapshot) -
     assert snapshot(example) == before
 
 
-def test_names_of_a_vault_do_nothing_to_a_terminal(tmp_path: Path, memfs: Memfs) -> None:
+def test_names_are_escaped_on_the_terminal(tmp_path: Path, memfs: Memfs) -> None:
     vault = Vault.init(tmp_path / "odd")
     evil = '---\nid: m-01k9zq6d0m2p3q4r5s6t7v8w9x\ncreated: 2000-01-01\ntype: "\\e[2J"\n---\nOld \x1b[31mtext.\n'
     (vault.root / "a\x1b[2J.md").write_text(evil)
@@ -424,7 +424,7 @@ def test_names_of_a_vault_do_nothing_to_a_terminal(tmp_path: Path, memfs: Memfs)
         assert "\\x1b[2J" in ran.out
 
 
-def test_a_large_vault_of_faded_memories_is_pruned_at_once(vault: Vault) -> None:
+def test_a_large_vault_of_faded_memories_is_pruned_in_one_run(vault: Vault) -> None:
     vault.add_many({"text": f"Memory {number}.", "namespace": "/old", "created": "2000-01-01"} for number in range(300))
     results = prune(vault, faded(vault))
 
@@ -433,13 +433,13 @@ def test_a_large_vault_of_faded_memories_is_pruned_at_once(vault: Vault) -> None
     assert len(vault.list(archived=True)) == 300
 
 
-def test_commands_of_what_is_printed_can_be_run(memfs: Memfs, example: Path) -> None:
+def test_printed_commands_can_be_run(memfs: Memfs, example: Path) -> None:
     (example / "facts" / "it's mine").mkdir()
-    told = memfs("prune", "/facts/it's mine", "--below", "0.5", "--at", "2027-08-01T10:00:00Z").out
-    assert "0 memories have faded below 50%" in told
+    result = memfs("prune", "/facts/it's mine", "--below", "0.5", "--at", "2027-08-01T10:00:00Z").out
+    assert "0 memories have faded below 50%" in result
     Vault(example).add("Old.", "/facts/it's mine", created="2000-01-01")
-    told = memfs("prune", "/facts/it's mine", "--below", "0.5", "--at", "2027-08-01T10:00:00Z").out
-    command = told.partition("`")[2].partition("`")[0]
+    result = memfs("prune", "/facts/it's mine", "--below", "0.5", "--at", "2027-08-01T10:00:00Z").out
+    command = result.partition("`")[2].partition("`")[0]
     done = subprocess.run(["bash", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True)
     words = done.stdout.splitlines()
 
