@@ -154,16 +154,15 @@ def _url_passwords(text: str) -> Iterator[Span]:
             yield found.span(2)
 
 
-# --- what is called a secret ----------------------------------------------------------------------------
+# --- values that are named as secrets -------------------------------------------------------------------
 
 _QUOTE = r"""\\{0,3}["'`]"""
 _OF = r"(?:[ \t]++(?:for|of|on|to|at)(?:[ \t]++[\w.@/'-]{1,64}+){1,5}?)?"
 _STRONG = r"(?:\*\*|__)?"
 _SENTENCE = rf"(?i:{_OF}(?:[ \t]++(?:is|was|to)(?=[:\s]):?|:(?=\s)))"
 _BREAK = r"(?:\\{1,3}[nrt]|\s)"
-_NAME_VALUE = (
-    rf"(?:{_QUOTE})?,?{_BREAK}{{0,40}}+(?:{_QUOTE})?(?i:value)(?:{_QUOTE})?[:=]"  # `name: password, value: ...`
-)
+# `name: password, value: ...`
+_NAME_VALUE = rf"(?:{_QUOTE})?,?{_BREAK}{{0,40}}+(?:{_QUOTE})?(?i:value)(?:{_QUOTE})?[:=]"
 _ASSIGNMENT = (
     rf"(?:(?:{_QUOTE})?\]?{_STRONG}(?:[ \t]{{0,40}}+(?::=|=>|==?|[:：])|{_SENTENCE})|{_NAME_VALUE}"
     r"|(?<=--password)[ \t]|(?<=<password)>)"
@@ -187,7 +186,9 @@ _KEY_QUALIFIER = re.compile(
     "(?:api|access|auth|authorization|secret|private|signing|encryption|client|app|application|service|account|bot|"
     "master|deploy|webhook|license|subscription|security|storage|shared)[ _-]?$"
 )
-_NO_SECRET = re.compile("(?:public.?key|next|page|continuation|sync|cursor|csrf|idempotency|client|pagination)[ _-]?$")
+_NOT_SECRET_PREFIX = re.compile(
+    "(?:public.?key|next|page|continuation|sync|cursor|csrf|idempotency|client|pagination)[ _-]?$"
+)
 _VALUE_END = re.compile(r"[;&](?=[ \w]{1,40}=)")  # ends a value in a URL or a connection string
 _TRAILING = ".,;:!?)]}*_"
 _CODE = re.compile(
@@ -198,9 +199,8 @@ _TECHNICAL = re.compile(  # technical terms after the word `password`
     r"|.*-(?:hashed|encoded|encrypted|protected|based|only|long|characters?|chars?)$"
 )
 _LETTER_DIGIT_CHANGE = re.compile("[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
-_UUID = re.compile(
-    "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-)  # a `token` that is a UUID is usually the id of a request
+# A `token` that is a UUID is usually the id of a request.
+_UUID = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PASSPHRASE = re.compile("[a-z]+(?:-[a-z]+){3,}")
 _PLACEHOLDERS = frozenset(
     "password passwd pass mypassword mypass passphrase passcode pwd secret token key apikey user username changeme "
@@ -246,7 +246,9 @@ def _is_secret_name(name: re.Match[str], lowered: str) -> bool:
     """Return whether a name is that of a secret; a key may be that of a table, a token that of the next page."""
     before = lowered[max(0, name.start() - 14) : name.start()]
     return (
-        bool(_KEY_QUALIFIER.search(before)) if name[0] == "key" else name[0] != "token" or not _NO_SECRET.search(before)
+        bool(_KEY_QUALIFIER.search(before))
+        if name[0] == "key"
+        else name[0] != "token" or not _NOT_SECRET_PREFIX.search(before)
     )
 
 
