@@ -1,1 +1,1 @@
-"""Speed of memfs beside the floor of each thing it does: `python -m benchmarks --size small|10k|100k`."""
+"""Benchmarks of memfs, each operation compared with a baseline: `python -m benchmarks --size small|10k|100k`."""

@@ -1,6 +1,6 @@
-"""Memories like those agents keep, and questions about them: made-up words, as frequent as words of a language are.
+"""Synthetic memories like those of agents, and questions about them: made-up words with natural frequencies.
 
-Every text is the same for the same number, so a memory can be made again without those before it.
+A text depends only on its number, so any memory can be generated without those before it.
 """
 
 import random
@@ -31,7 +31,7 @@ know say like plan need ask prefer remember talk want find buy choose keep use v
 STOP = _STOP.split()  # the most frequent first
 _WORDS = 20_000
 _STOP_SHARE = 0.42  # of the words of a text
-_OFFSET = 30  # flattens the head: the most frequent word that is no stop word stands in every fifth memory
+_OFFSET = 30  # flattens the head: the most frequent content word is in every fifth memory
 _QUESTIONS = (
     "what does {name} know about {0}?",
     "when did {name} talk about {0} and {1}?",
@@ -50,11 +50,11 @@ class Sample(NamedTuple):
     type: str
     header: str
     body: str
-    name: str  # of the actor whom it is about
+    name: str  # of the actor it is about
 
     @property
     def text(self) -> str:
-        """The file, as memfs lays it out."""
+        """Return the text of the file, in the layout of memfs."""
         return f"---\n{self.header}---\n\n{self.body}\n"
 
     @property
@@ -63,19 +63,19 @@ class Sample(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A natural question, and the memory it was made from."""
+    """A natural question, and the memory it was generated from."""
 
     text: str
     about: Sample
 
     @property
     def typed(self) -> list[str]:
-        """All of its words."""
+        """Return all words of the question."""
         return self.text.replace(",", "").rstrip("?").split()
 
     @property
     def words(self) -> list[str]:
-        """What is left of it without stop words."""
+        """Return the words without stop words."""
         return [word for word in self.typed if word not in STOP]
 
     @property
@@ -84,9 +84,9 @@ class Question(NamedTuple):
 
 
 def word(number: int) -> str:
-    """A word one can pronounce, another one for every number."""
+    """Return a pronounceable word, a different one for every number."""
     number += 600  # two syllables at least
-    last = "nkmtpgbx"[number % 8]  # none that a stemmer takes for an ending
+    last = "nkmtpgbx"[number % 8]  # none that a stemmer removes as an ending
     number //= 8
     syllables = []
     while True:
@@ -97,7 +97,7 @@ def word(number: int) -> str:
 
 
 def _vocabulary() -> tuple[list[str], list[float]]:
-    """The words, and their cumulated frequencies: Zipf's law, for stop words and for the others."""
+    """Return the words and their cumulative frequencies: Zipf's law, for stop words and for the others."""
     content = [word(number) for number in range(_WORDS)]
     common = _COMMON.split()
     content[50 : 50 + len(common)] = common
@@ -115,23 +115,23 @@ _VOCABULARY, _FREQUENCIES = _vocabulary()
 
 
 def actors(memories: int) -> int:
-    """How many namespaces a vault of that many memories has."""
+    """Return the number of namespaces of a vault of that many memories."""
     return min(ACTORS, memories // 25 or 1)
 
 
 def sample(number: int, memories: int) -> Sample:
-    """One memory of a vault of that many: 300 to 800 bytes, one or two of its words in few others."""
-    chance = random.Random(number)
+    """Return one memory of a vault of that size: 300 to 800 bytes, with one or two rare words."""
+    rng = random.Random(number)
     actor = number * actors(memories) // memories
     name = word(200_000 + actor).title()
-    words = chance.choices(_VOCABULARY, cum_weights=_FREQUENCIES, k=chance.randint(30, 115))
-    for rare in (300_000 + number // 3, 600_000 + number)[: chance.randint(1, 2)]:
-        words[chance.randrange(len(words))] = word(rare)
+    words = rng.choices(_VOCABULARY, cum_weights=_FREQUENCIES, k=rng.randint(30, 115))
+    for rare in (300_000 + number // 3, 600_000 + number)[: rng.randint(1, 2)]:
+        words[rng.randrange(len(words))] = word(rare)
     kind = TYPES[number % len(TYPES)]
     header = HEADER.format(
         number=number,
         type=kind,
-        tags=chance.sample(_VOCABULARY[200:240], 2),
+        tags=rng.sample(_VOCABULARY[200:240], 2),
         month=number % 11 + 1,
         day=number % 28 + 1,
         importance=number % 5 + 1,
@@ -147,12 +147,12 @@ def _sentences(name: str, words: list[str]) -> str:
 
 
 def samples(memories: int) -> Iterator[Sample]:
-    """The memories of a vault."""
+    """Return the memories of a vault."""
     return (sample(number, memories) for number in range(memories))
 
 
 def questions(memories: int, number: int) -> list[Question]:
-    """Questions with two to four words that count, rare ones and frequent ones, about memories all over the vault."""
+    """Return questions with two to four content words, rare and frequent, about memories all over the vault."""
     return [_question(index, (index * memories // number + index) % memories, memories) for index in range(number)]
 
 
@@ -164,7 +164,7 @@ def _question(index: int, number: int, memories: int) -> Question:
 
 
 def texts(seed: int) -> Iterator[str]:
-    """An endless stream of different texts, the same for the same seed."""
+    """Yield different texts for ever, the same for the same seed."""
     number = seed * 10_000_000
     while True:
         number += 1

@@ -1,7 +1,7 @@
-"""The graph of a vault, beside reading all of its files: `python -m benchmarks.linking [--memories N]`.
+"""The link graph of a vault, compared with reading all of its files: `python -m benchmarks.linking [--memories N]`.
 
-Every third memory of the corpus has links: to another one by its path, to a person by the title and by an alias, and
-some supersede the one before. Nothing is kept between the calls: each reads the files anew.
+Every third memory of the corpus has links: to another one by its path, to a person by title and by alias; some
+supersede the previous one. Nothing is cached: each call reads the files again.
 """
 
 import argparse
@@ -13,21 +13,21 @@ from pathlib import Path
 
 from benchmarks.corpus import actors, samples, word
 from benchmarks.figures import table
-from benchmarks.measure import Row, circumstances, interleaved
+from benchmarks.measure import Row, describe_run, interleaved
 from memfs import Vault
 from memfs.upkeep.link_graph import Graph
 
 PERSON = "---\naliases:\n  - {name}\n---\n\n# {name} of the {number}\n\nSomebody whom others know.\n"
 LINKS = """
 - follows [[{before}]]
-- concerns [[{name} of the {number}]] (as told on a Friday)
+- concerns [[{name} of the {number}]] (as reported on a Friday)
 
 Asked [[{name}]] about it, see [[{after}|this]] and `not [[this]]`.
 """
 
 
 def fill(root: Path, memories: int) -> None:
-    """Write a vault of that many memories, people besides, without durability."""
+    """Write a vault of that many memories, and people, without fsync."""
     made = list(samples(memories))
     for number in range(actors(memories)):
         name = word(200_000 + number).title()
@@ -49,13 +49,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def rows(vault: Vault, calls: int) -> list[Row]:
-    """Building the graph, and asking it."""
+    """Return the rows of building and querying the graph."""
     graph = Graph.of(vault)
     assert not graph.problems()
     start, *_, end = graph.nodes
     reading = partial(vault.list, archived=True)
     taken = interleaved({"build": lambda: Graph.of(vault), "reading": reading}, calls, block=1)
-    asked = interleaved(
+    queries = interleaved(
         {
             "near": lambda: graph.neighbours(start, 2),
             "path": lambda: graph.path(start, end),
@@ -67,20 +67,20 @@ def rows(vault: Vault, calls: int) -> list[Row]:
     size = f"{len(graph.nodes):,} memories, {len(graph.triples()):,} triples"
     return [
         Row(f"graph of {size}", taken["build"], "vault.list, files read", taken["reading"]),
-        Row("memories two links away", asked["near"]),
-        Row("path from the first to the last", asked["path"]),
-        Row("triples that held on a day", asked["as of"]),
+        Row("memories two links away", queries["near"]),
+        Row("path from the first to the last", queries["path"]),
+        Row("triples that held on a day", queries["as of"]),
     ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.linking", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--memories", type=int, default=10_000, metavar="N")
-    parser.add_argument("--calls", type=int, default=9, metavar="N", help="how often each is called")
+    parser.add_argument("--calls", type=int, default=9, metavar="N", help="calls of each operation")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="memfs-linking-") as folder:
         fill(Path(folder), options.memories)
-        print(circumstances(Path(folder)))
+        print(describe_run(Path(folder)))
         print(table([row.figure for row in rows(Vault(folder), options.calls)]))
     return 0
 

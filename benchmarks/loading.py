@@ -1,37 +1,37 @@
-"""A whole vault loaded by `add_many`, beside bare durable writes of the same texts, and the room that it takes."""
+"""Bulk load by `add_many`, compared with durable writes of the same texts, and the disk space it takes."""
 
 import os
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench_run import STATE, BenchRun, bytes_below
 from benchmarks.corpus import Sample, samples
 from benchmarks.measure import Row, Times, interleaved
-from benchmarks.place import STATE, Place, bytes_below
 from benchmarks.processes import FailedError
-from benchmarks.writing import FLOOR, durable, sync_folder
+from benchmarks.writing import BASELINE, durable, sync_folder
 from memfs import Vault
 from memfs.data_types import Written
 
-BATCH_FLOOR = f"{FLOOR} once"
+BATCH_BASELINE = f"{BASELINE} once"
 FILES = "the files themselves"
 
 
-def rows(place: Place) -> list[Row]:
-    """How many memories a second come in, and what is kept beside them."""
-    size, number = place.size, count()
+def rows(run: BenchRun) -> list[Row]:
+    """Return the rows of the load rate, and of the size of `.memfs`."""
+    size, number = run.size, count()
     texts = list(samples(size.load))
     times = interleaved(
         {
-            "ours": lambda: _load(place.folder / f"loaded-{next(number)}", texts),
-            "floor": lambda: _write(place.folder / f"written-{next(number)}", texts),
+            "memfs": lambda: _load(run.folder / f"loaded-{next(number)}", texts),
+            "baseline": lambda: _write(run.folder / f"written-{next(number)}", texts),
         },
         size.loads,
         block=1,
         items=size.load,
     )
     name = f"bulk load by add_many, {size.load:,} memories"
-    return [Row(name, times["ours"], BATCH_FLOOR, times["floor"], unit="rate"), *_room(place.folder / "loaded-0")]
+    return [Row(name, times["memfs"], BATCH_BASELINE, times["baseline"], unit="rate"), *_space(run.folder / "loaded-0")]
 
 
 def _load(root: Path, texts: list[Sample]) -> None:
@@ -58,13 +58,13 @@ def _write(root: Path, texts: list[Sample]) -> None:
         sync_folder(folder)
 
 
-def _room(root: Path) -> list[Row]:
-    """What lies beside the files of a vault that memfs has written and indexed."""
+def _space(root: Path) -> list[Row]:
+    """Return the sizes of `.memfs` and of its version log in a vault that memfs has written and indexed."""
     with Vault(root) as vault:
         vault.sync()
         memories = len(vault.list())
     files = Times([bytes_below(root, without=STATE) / memories])
-    parts = {"whole .memfs, a memory": STATE, "log of versions, a memory": f"{STATE}/history"}
+    parts = {"whole .memfs, per memory": STATE, "version log, per memory": f"{STATE}/history"}
     return [
         Row(name, Times([bytes_below(root / part) / memories]), FILES, files, unit="bytes")
         for name, part in parts.items()

@@ -1,4 +1,4 @@
-"""How much is measured, and interleaved timing."""
+"""Sizes of the benchmarks, rows, and interleaved timing."""
 
 import os
 import platform
@@ -11,25 +11,25 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.figures import Figure, Unit, shown
+from benchmarks.figures import Figure, Unit, format_value
 
-BLOCK = 10  # calls in a row, so that what a subject leaves to the disk is paid for by itself
+BLOCK = 10  # calls in a row, so that each subject pays for its own writes to the disk
 
 
 class Size(NamedTuple):
-    """How much of everything."""
+    """Numbers of memories, calls and rounds."""
 
     memories: int  # in the vault that is read and searched
-    passes: int  # over all of them
-    writes: int  # of each kind
-    crowd: int  # memories already in the crowded namespace
+    passes: int  # over all memories
+    writes: int  # of each kind of write
+    crowd: int  # memories in the crowded namespace before
     starts: int  # of each command
     parses: int  # of each header
     questions: int
-    adds: tuple[int, ...]  # since the index was published
+    adds: tuple[int, ...]  # steps of adds since the index was published
     builds: int  # of a whole index
-    waits: int  # for a second, before a question
-    idle: float  # seconds of watching where nothing happens
+    waits: int  # questions after a pause
+    idle: float  # seconds of watching without changes
     load: int  # memories of a bulk load
     loads: int
 
@@ -52,12 +52,12 @@ SIZES = {
 }
 
 
-class Taken(float):
-    """Seconds that a subject has measured itself, where not all of a call is what is asked for."""
+class MeasuredSeconds(float):
+    """Seconds that a subject has measured itself, where only a part of the call counts."""
 
 
 class Times(NamedTuple):
-    """The p50 of each round of one subject: seconds an item, or what the row measures instead."""
+    """The p50 of each round of one subject: seconds per item, or the unit of the row."""
 
     rounds: list[float]
 
@@ -68,49 +68,49 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured for one line of the table: a subject, beside its floor if it has one."""
+    """The measurements of one row: an operation, with its baseline if it has one."""
 
     name: str
     times: Times
-    floor: str = ""
-    floor_times: Times | None = None
-    goal: float | None = None  # the ratio at most
-    least: float | None = None  # the ratio at least: how much slower a peer is
-    limit: float | None = None  # the p50 at most
+    baseline: str = ""
+    baseline_times: Times | None = None
+    goal: float | None = None  # maximal ratio
+    least: float | None = None  # minimal ratio: how much slower a peer is
+    limit: float | None = None  # maximal p50
     unit: Unit = "time"
 
     @property
     def ratio(self) -> float | None:
-        """The p50 of the ratios of the rounds: what slows a round down slows both, and drops out."""
-        if self.floor_times is None:
+        """Return the p50 of the ratios of the rounds; noise that slows a round slows both, and cancels."""
+        if self.baseline_times is None:
             return None
-        pairs = zip(self.times.rounds, self.floor_times.rounds, strict=True)
+        pairs = zip(self.times.rounds, self.baseline_times.rounds, strict=True)
         return median([one / other if other else 0.0 for one, other in pairs])
 
     @property
     def figure(self) -> Figure:
-        """The line itself."""
-        beside = self.floor_times.p50 if self.floor_times else None
-        return Figure(self.name, self.unit, self.times.p50, self.floor, beside, self.ratio, self._goals)
+        """Return the row as a figure."""
+        baseline = self.baseline_times.p50 if self.baseline_times else None
+        return Figure(self.name, self.unit, self.times.p50, self.baseline, baseline, self.ratio, self._goals)
 
     @property
     def _goals(self) -> dict[str, bool]:
-        """The goals in words, and whether each is met."""
+        """Return the text of each goal, and whether it is met."""
         found = {}
         if self.goal is not None:
             found[f"{self.goal:g}x"] = (self.ratio or 0) <= self.goal
         if self.least is not None:
             found[f">= {self.least:,g}x"] = (self.ratio or 0) >= self.least
         if self.limit is not None:
-            found[shown(self.limit, self.unit)] = self.times.p50 <= self.limit
+            found[format_value(self.limit, self.unit)] = self.times.p50 <= self.limit
         return found
 
 
 def joined(rows: Sequence[Row]) -> Row:
-    """The same row of several trials as one."""
+    """Return one row of the same rows of several trials."""
     times = Times([time for row in rows for time in row.times.rounds])
-    floor = Times([time for row in rows if row.floor_times for time in row.floor_times.rounds])
-    return replace(rows[0], times=times, floor_times=floor if floor.rounds else None)
+    baseline = Times([time for row in rows if row.baseline_times for time in row.baseline_times.rounds])
+    return replace(rows[0], times=times, baseline_times=baseline if baseline.rounds else None)
 
 
 def interleaved(
@@ -121,9 +121,9 @@ def interleaved(
     items: int = 1,
     slow: Collection[str] = (),
 ) -> dict[str, Times]:
-    """Time the subjects side by side: a block of calls of each a round, every round beginning with another.
+    """Time the subjects in rounds: each round runs one block of calls of each, starting with a different subject.
 
-    Of a subject that is `slow` a block is one call. One that answers with `Taken` is believed.
+    A block of a subject in `slow` is one call. A subject that returns `MeasuredSeconds` has timed itself.
     """
     times: dict[str, Times] = {name: Times([]) for name in subjects}
     names = list(subjects)
@@ -132,15 +132,15 @@ def interleaved(
             taken = []
             for _ in range(1 if name in slow else min(block, calls)):
                 start = time.perf_counter()
-                answer = subjects[name]()
-                taken.append(answer if isinstance(answer, Taken) else time.perf_counter() - start)
-                del answer  # within no subject's time
+                result = subjects[name]()
+                taken.append(result if isinstance(result, MeasuredSeconds) else time.perf_counter() - start)
+                del result  # outside the timed section
             times[name].rounds.append(median(taken) / items)
     return times
 
 
-def circumstances(folder: Path) -> str:
-    """The date, the commit and the machine, as one line each."""
+def describe_run(folder: Path) -> str:
+    """Return the date and commit, and the machine, in two lines."""
     commit = _git("describe", "--always") or "unknown"
     if _git("status", "--porcelain", "memfs", "benchmarks"):
         commit += "-dirty"
@@ -157,10 +157,10 @@ def _git(*words: str) -> str:
 
 
 def file_system(folder: Path) -> str:
-    """The type of the file system that holds a directory, if that can be told."""
+    """Return the type of the file system of a directory, if it can be determined."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
     except OSError:
         return "file system unknown"
-    holding = [(len(place), kind) for _, place, kind, *_ in mounts if folder.is_relative_to(place)]
+    holding = [(len(mount), kind) for _, mount, kind, *_ in mounts if folder.is_relative_to(mount)]
     return max(holding)[1] if holding else "file system unknown"

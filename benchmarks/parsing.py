@@ -1,17 +1,17 @@
-"""One header on the fast path, beside the same one through YAML."""
+"""Parsing of a header on the fast path, compared with YAML."""
 
 import yaml
 
+from benchmarks.bench_run import BenchRun
 from benchmarks.corpus import sample
 from benchmarks.measure import Row, interleaved
-from benchmarks.place import Place
 from memfs.format.frontmatter import parse
 
-FLOOR = "yaml.CSafeLoader, header alone"
+BASELINE = "yaml.CSafeLoader, header alone"
 
 
-def rows(place: Place) -> list[Row]:
-    """The layout memfs writes, and one that only YAML can read: a comment makes the difference."""
+def rows(run: BenchRun) -> list[Row]:
+    """Return the rows of the layout of memfs, and of a header with a comment, which only YAML can parse."""
     flat = sample(1, 1).text
     other = flat.replace("\ntags:", "  # as far as we know\ntags:")
     header = sample(1, 1).header
@@ -19,11 +19,11 @@ def rows(place: Place) -> list[Row]:
         {
             "flat": lambda: parse(flat),
             "yaml": lambda: parse(other),
-            "floor": lambda: yaml.load(header, Loader=yaml.CSafeLoader),
+            "baseline": lambda: yaml.load(header, Loader=yaml.CSafeLoader),
         },
-        place.size.parses,
+        run.size.parses,
     )
     return [
-        Row("parse, flat header", taken["flat"], FLOOR, taken["floor"]),
-        Row("parse, header with a comment", taken["yaml"], FLOOR, taken["floor"]),
+        Row("parse, flat header", taken["flat"], BASELINE, taken["baseline"]),
+        Row("parse, header with a comment", taken["yaml"], BASELINE, taken["baseline"]),
     ]

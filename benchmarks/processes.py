@@ -1,4 +1,4 @@
-"""Other processes: what one spends, and one to talk to."""
+"""Child processes: the cost of one, and one that answers lines."""
 
 import os
 import select
@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 CHECKOUT = Path(__file__).parents[1]
-PATIENCE = 180  # seconds
+ANSWER_TIMEOUT_SECONDS = 180
 CHILD = (sys.executable, "-m", "benchmarks.child")
 
 
-class Spent(NamedTuple):
-    """What a process took, and what it printed."""
+class ProcessCost(NamedTuple):
+    """Wall time, CPU time and output of a process."""
 
     wall: float
     cpu: float
@@ -29,13 +29,13 @@ class FailedError(Exception):
 
 
 def command() -> list[str]:
-    """How memfs is started: its script, or the module where that is not installed."""
+    """Return the command of memfs: its script, or the module if the script is not installed."""
     script = shutil.which("memfs", path=str(Path(sys.executable).parent))
     return [script] if script else [sys.executable, "-m", "memfs"]
 
 
-def spent(words: Sequence[str]) -> Spent:
-    """Run a command and tell what it and its children took."""
+def run_measured(words: Sequence[str]) -> ProcessCost:
+    """Run a command and return the cost of it and its children."""
     start = time.perf_counter()
     with subprocess.Popen(words, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -45,7 +45,7 @@ def spent(words: Sequence[str]) -> Spent:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise FailedError(f"exit {process.returncode}: {errors.strip().splitlines()[-1:]}")
-    return Spent(time.perf_counter() - start, usage.ru_utime + usage.ru_stime, output)
+    return ProcessCost(time.perf_counter() - start, usage.ru_utime + usage.ru_stime, output)
 
 
 class Helper:
@@ -56,17 +56,17 @@ class Helper:
             words, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
-    def ask(self, line: str) -> str:
-        """Send a line, wait for the answer."""
+    def send(self, line: str) -> str:
+        """Send a line, and return the answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
-        return self.hear()
+        return self.read_line()
 
-    def hear(self) -> str:
-        """Wait for a line."""
+    def read_line(self) -> str:
+        """Return the next line; raise FailedError if there is none in time."""
         assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
-            raise FailedError(f"no answer in {PATIENCE} s")
+        if not select.select([self.process.stdout], [], [], ANSWER_TIMEOUT_SECONDS)[0]:
+            raise FailedError(f"no answer in {ANSWER_TIMEOUT_SECONDS} s")
         answer = self.process.stdout.readline()
         if not answer:
             raise FailedError(f"exit {self.process.wait(10)}")

@@ -1,7 +1,7 @@
-"""How often a question finds its memory first, by how much the names of a memory count beside its body.
+"""How often a question finds its memory first, by the weight of a memory's names relative to its body.
 
-`python -m benchmarks.ranking` asks the example vault, and a vault of titled memories among which titles mislead. The
-last lines are what `Vault.search` finds, with all that counts beside scores, by words alone and by meaning too.
+`python -m benchmarks.ranking` searches the example vault, and a vault of titled memories whose titles mislead. The last
+lines are the results of `Vault.search` with its whole ranking, by words alone and also by meaning.
 """
 
 import os
@@ -56,7 +56,7 @@ QUESTIONS = {
     "who is Yuki?": "people/yuki.md",
     "persona": "system/persona.md",
 }
-VARIANTS = (0, 1, 2, 4)  # times that title, description, aliases and tags stand in the text, beside body and path
+VARIANTS = (0, 1, 2, 4)  # repetitions of title, description, aliases and tags in the text, next to body and path
 Found = dict[str, str]  # question -> path of the memory it is about
 
 
@@ -85,7 +85,7 @@ def _share(ranks: list[int]) -> tuple[str, str]:
 
 
 def _searched(root: Path, questions: Found, embedder: Embedder | None = None) -> list[int]:
-    """The place of each question's memory among ten hits of a search; 0 if it is not there."""
+    """Return the rank of each question's memory among ten hits of a search; 0 if it is missing."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(root, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".memfs"))
         with Vault(folder, embedder=embedder) as vault:
@@ -94,7 +94,7 @@ def _searched(root: Path, questions: Found, embedder: Embedder | None = None) ->
 
 
 def _ranks(root: Path, questions: Found, times: int) -> list[int]:
-    """The place of each question's memory among the hits; 0 if it is not among ten."""
+    """Return the rank of each question's memory among the hits; 0 if it is not among ten."""
     index, analyzer = _index(root, times), Analyzer("english")
     ranks = []
     for question, path in questions.items():
@@ -129,19 +129,19 @@ def _index(root: Path, times: int) -> TantivyIndex:
 
 
 def _titled(root: Path, number: int = 2000) -> Found:
-    """Memories with titles of common words; half of the questions ask for words of a title, half of a body."""
-    pick, questions = random.Random(7), {}
+    """Write memories with titles of common words; half of the questions have words of a title, half of a body."""
+    rng, questions = random.Random(7), {}
     common = [word(rank) for rank in range(300)]
     (root / "notes").mkdir()
     for count in range(number):
-        title = " ".join(pick.sample(common, 3))
-        body = " ".join(pick.choices(common, k=40))
+        title = " ".join(rng.sample(common, 3))
+        body = " ".join(rng.choices(common, k=40))
         path = f"notes/note-{count}.md"
         (root / path).write_text(f"---\ntitle: {title}\n---\n\n{body}.\n", encoding="utf-8")
         if count % 10 == 0:
-            questions[" ".join(pick.sample(title.split(), 3))] = path
+            questions[" ".join(rng.sample(title.split(), 3))] = path
         elif count % 10 == 5:
-            questions[" ".join(pick.sample(sorted(set(body.split())), 4))] = path
+            questions[" ".join(rng.sample(sorted(set(body.split())), 4))] = path
     return questions
 
 

@@ -1,80 +1,80 @@
-"""Questions to a vault, beside tantivy by itself that fetches as much."""
+"""Questions to a vault, compared with tantivy alone that fetches as much."""
 
 from collections.abc import Callable, Sequence
 from itertools import cycle, islice, pairwise
 from typing import TypeVar
 
+from benchmarks.baselines import PlainTantivy
+from benchmarks.bench_run import SCRATCH, BenchRun
 from benchmarks.corpus import texts
-from benchmarks.floors import Raw
 from benchmarks.measure import BLOCK, Row, Times, interleaved
-from benchmarks.place import SCRATCH, Place
-from benchmarks.serving import LIMIT
+from benchmarks.serving import HIT_LIMIT
 from memfs import Vault
 from memfs.data_types import Hit
 
 GOAL = 1.5
-FLOOR = "tantivy, 5 stored bodies and snippets"
+BASELINE = "tantivy, 5 stored bodies and snippets"
 T = TypeVar("T")
 
 
-def rows(place: Place) -> list[Row]:
-    """A question, also with changes that no index holds yet."""
-    root, raw = place.indexed, Raw(place.raw)
+def rows(run: BenchRun) -> list[Row]:
+    """Return the rows of questions, also with changes that are not in the published index."""
+    root, raw = run.indexed, PlainTantivy(run.raw)
     with Vault(root) as vault:
-        first = _first(place, vault, raw)
-        found = [_recall(place, vault, raw), _question(place, vault, raw), first]
-        found += [_pending(place, vault, raw, *numbers) for numbers in pairwise((0, *place.size.adds))]
-    place.cleared()
+        first = _first(run, vault, raw)
+        found = [_recall(run, vault, raw), _question(run, vault, raw), first]
+        found += [_pending(run, vault, raw, *numbers) for numbers in pairwise((0, *run.size.adds))]
+    run.clear_scratch()
     return found
 
 
-def taken(hits: list[Hit]) -> list[tuple[str, str, str]]:
-    """What an agent takes from hits."""
+def read_hits(hits: list[Hit]) -> list[tuple[str, str, str]]:
+    """Return the parts of hits that an agent reads."""
     return [(hit.memory.body, hit.snippet, hit.title) for hit in hits]
 
 
-def asked(questions: Sequence[T], ask: Callable[[T], object]) -> Callable[[], object]:
-    """Ask one question a call, from the first on; some are asked before, to warm what wants to be warm."""
+def ask_in_turn(questions: Sequence[T], ask: Callable[[T], object]) -> Callable[[], object]:
+    """Return a function that asks one question per call; the first ones are asked before, to warm the caches."""
     for question in questions[: 2 * BLOCK]:
         ask(question)
     rest = cycle(questions)
     return lambda: ask(next(rest))
 
 
-def _recall(place: Place, vault: Vault, raw: Raw) -> Row:
-    """Both must find the same, or comparing them says nothing."""
-    ours = [q.about.path in [hit.memory.path for hit in vault.search(q.text, limit=LIMIT)] for q in place.questions]
-    floor = [q.about.path in [path for path, _, _ in raw.ask(q.text)] for q in place.questions]
-    shares = [Times([sum(found) / len(found)]) for found in (ours, floor)]
-    return Row(f"questions whose memory is among {LIMIT} hits", shares[0], FLOOR, shares[1], unit="share")
+def _recall(run: BenchRun, vault: Vault, raw: PlainTantivy) -> Row:
+    """Return the share of questions that both answer; the comparison is valid only if they find the same."""
+    ours = [q.about.path in [hit.memory.path for hit in vault.search(q.text, limit=HIT_LIMIT)] for q in run.questions]
+    baseline = [q.about.path in [path for path, _, _ in raw.ask(q.text)] for q in run.questions]
+    shares = [Times([sum(found) / len(found)]) for found in (ours, baseline)]
+    return Row(f"questions whose memory is among {HIT_LIMIT} hits", shares[0], BASELINE, shares[1], unit="share")
 
 
-def _first(place: Place, vault: Vault, raw: Raw) -> Row:
-    """A question about memories most of which this vault has not read before."""
-    times = _beside(place, vault, raw)
-    return Row("question, for the first time", times["ours"], FLOOR, times["floor"])
+def _first(run: BenchRun, vault: Vault, raw: PlainTantivy) -> Row:
+    """Time questions about memories most of which this vault has not read before."""
+    times = _interleave(run, vault, raw)
+    return Row("question, hits not read before", times["memfs"], BASELINE, times["baseline"])
 
 
-def _question(place: Place, vault: Vault, raw: Raw) -> Row:
-    """A question about memories that were read before, as those are which tantivy has stored."""
-    times = _beside(place, vault, raw)
-    return Row("question", times["ours"], FLOOR, times["floor"], GOAL)
+def _question(run: BenchRun, vault: Vault, raw: PlainTantivy) -> Row:
+    """Time questions about memories that were read before, like the bodies that tantivy stores."""
+    times = _interleave(run, vault, raw)
+    return Row("question", times["memfs"], BASELINE, times["baseline"], GOAL)
 
 
-def _beside(place: Place, vault: Vault, raw: Raw) -> dict[str, Times]:
+def _interleave(run: BenchRun, vault: Vault, raw: PlainTantivy) -> dict[str, Times]:
     return interleaved(
         {
-            "ours": asked(place.questions, lambda q: taken(vault.search(q.text, limit=LIMIT))),
-            "floor": asked(place.questions, lambda q: raw.ask(q.text)),
+            "memfs": ask_in_turn(run.questions, lambda q: read_hits(vault.search(q.text, limit=HIT_LIMIT))),
+            "baseline": ask_in_turn(run.questions, lambda q: raw.ask(q.text)),
         },
-        place.size.questions,
+        run.size.questions,
     )
 
 
-def _pending(place: Place, vault: Vault, raw: Raw, added: int, number: int) -> Row:
-    """A question when so many memories were added since the index was published, if no search published it again."""
+def _pending(run: BenchRun, vault: Vault, raw: PlainTantivy, added: int, number: int) -> Row:
+    """Time questions after `number` adds since the index was published, unless a search published it again."""
     new = islice(texts(6), added, number)
     vault.add_many({"text": text, "namespace": f"/{SCRATCH}"} for text in new)
-    times = _beside(place, vault, raw)
+    times = _interleave(run, vault, raw)
     name = f"question after {number} adds, {vault.status().pending} of them pending"
-    return Row(name, times["ours"], FLOOR, times["floor"])
+    return Row(name, times["memfs"], BASELINE, times["baseline"])

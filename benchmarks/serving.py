@@ -1,4 +1,4 @@
-"""What the programs of peers share: build, tell what it took, answer questions. Runs where memfs is not installed."""
+"""Shared by the peers' programs: build, print the cost, answer questions. Runs where memfs is not installed."""
 
 import json
 import resource
@@ -6,17 +6,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-LIMIT = 5  # hits of a question
+HIT_LIMIT = 5  # hits per question
 
 
 def cpu() -> float:
-    """What this process and those it waited for have used."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    """Return the CPU seconds of this process and its finished children."""
+    used = [resource.getrusage(scope) for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def timed(call: Callable[[], object]) -> None:
-    """Print what a call takes."""
+    """Print the cost of a call."""
     start, before = time.perf_counter(), cpu()
     call()
     wall = time.perf_counter() - start
@@ -24,7 +24,7 @@ def timed(call: Callable[[], object]) -> None:
 
 
 def serve(build: Callable[[], object], ask: Callable[[str], Sequence[str]]) -> None:
-    """Build; then answer each line with the paths that were found, and the seconds that took."""
+    """Build; then answer each line with the found paths and the seconds of the search."""
     timed(build)
     for line in sys.stdin:
         start = time.perf_counter()

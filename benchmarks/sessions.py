@@ -1,4 +1,4 @@
-"""Session logs: an append beside a bare one, at several lengths; restoring beside json.loads of the lines."""
+"""Session logs: appends at several lengths, compared with a bare append; restoring, compared with json.loads."""
 
 import json
 import os
@@ -7,31 +7,31 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench_run import BenchRun
 from benchmarks.corpus import texts
 from benchmarks.measure import Row, interleaved
-from benchmarks.place import Place
 from memfs import Vault
 from memfs.agent.sessions import SessionLog
 
 LENGTHS = (10, 1_000, 10_000)
 APPEND_GOAL, RESTORE_GOAL = 1.5, 2.0
-FLOOR = "open, write, fsync, close"
+BASELINE = "open, write, fsync, close"
 PARSING = "json.loads of each line"
 
 
-def rows(place: Place) -> list[Row]:
-    """Appends to logs of several lengths, and restoring the longest."""
-    lengths = sorted({min(length, 10 * place.size.memories) for length in LENGTHS})
-    vault = Vault.init(place.folder / "sessions")
-    found = [_appends(vault, length, place.size.writes) for length in lengths]
-    return [*found, *_restores(vault, lengths[-1], place.size.passes)]
+def rows(run: BenchRun) -> list[Row]:
+    """Return the rows of appends to logs of several lengths, and of restoring the longest."""
+    lengths = sorted({min(length, 10 * run.size.memories) for length in LENGTHS})
+    vault = Vault.init(run.folder / "sessions")
+    found = [_appends(vault, length, run.size.writes) for length in lengths]
+    return [*found, *_restores(vault, lengths[-1], run.size.passes)]
 
 
 def _messages(seed: int, number: int) -> Iterator[dict[str, Any]]:
-    """Turns of a conversation, made before the clock starts."""
-    made = list(islice(texts(seed), number))
+    """Return turns of a conversation, generated before timing starts."""
+    generated = list(islice(texts(seed), number))
     roles = ("user", "assistant")
-    return iter([{"role": roles[at % 2], "content": [{"text": text}]} for at, text in enumerate(made)])
+    return iter([{"role": roles[at % 2], "content": [{"text": text}]} for at, text in enumerate(generated)])
 
 
 def _filled(vault: Vault, session: str, length: int) -> SessionLog:
@@ -47,8 +47,10 @@ def _appends(vault: Vault, length: int, writes: int) -> Row:
     bare.write_bytes(file.read_bytes())
     line = b"x" * (file.stat().st_size // (length + 1) - 1) + b"\n"
     new = _messages(1, writes + 10)
-    taken = interleaved({"log": lambda: log.append(next(new)), "floor": lambda: _append(bare, line)}, writes)
-    return Row(f"session append, {length:,} there", taken["log"], FLOOR, taken["floor"], APPEND_GOAL)
+    taken = interleaved({"log": lambda: log.append(next(new)), "baseline": lambda: _append(bare, line)}, writes)
+    return Row(
+        f"session append, {length:,} messages in the log", taken["log"], BASELINE, taken["baseline"], APPEND_GOAL
+    )
 
 
 def _append(file: Path, line: bytes) -> None:
@@ -67,18 +69,18 @@ def _restores(vault: Vault, length: int, passes: int) -> list[Row]:
         {
             "log": lambda: SessionLog(vault, "restore").messages(),
             "strands": _restart(vault, length),
-            "floor": lambda: [json.loads(line) for line in lines],
+            "baseline": lambda: [json.loads(line) for line in lines],
         },
         passes,
         block=1,
     )
     assert len(log.messages()) == length
     rows = [("session restored", taken["log"]), ("session restored, for Strands", taken["strands"])]
-    return [Row(f"{name}, {length:,} messages", one, PARSING, taken["floor"], RESTORE_GOAL) for name, one in rows]
+    return [Row(f"{name}, {length:,} messages", one, PARSING, taken["baseline"], RESTORE_GOAL) for name, one in rows]
 
 
 def _restart(vault: Vault, length: int) -> Any:
-    """What Strands' manager asks a repository for when an agent starts again."""
+    """Return a function that makes the repository calls of a Strands manager when an agent restarts."""
     from strands.types.session import Session, SessionAgent, SessionType
 
     from memfs.integrations.strands import VaultSessionRepository

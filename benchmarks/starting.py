@@ -1,48 +1,48 @@
-"""Whole processes: imports and commands, beside bare python."""
+"""Whole processes: imports and commands, compared with bare Python."""
 
 import sys
 from collections.abc import Callable, Mapping
 from itertools import count
 
+from benchmarks.bench_run import SCRATCH, BenchRun
 from benchmarks.measure import Row, Times
-from benchmarks.place import SCRATCH, Place
-from benchmarks.processes import FailedError, Spent, command, spent
-from benchmarks.serving import LIMIT
+from benchmarks.processes import FailedError, ProcessCost, command, run_measured
+from benchmarks.serving import HIT_LIMIT
 
 BARE = "python -c pass"
 COMMANDS = ("memfs search", "memfs add", "memfs list of a namespace")
-CPU_GOAL = 0.25  # seconds of a search
-MOST = 10_000  # memories for which that is the goal
+SEARCH_CPU_SECONDS = 0.25
+SEARCH_GOAL_MEMORIES = 10_000  # the largest size with that goal
 
 
-def rows(place: Place) -> list[Row]:
-    """Wall time of each, from the start to the end of the process, and CPU time of the commands that do something."""
+def rows(run: BenchRun) -> list[Row]:
+    """Return wall time of each whole process, and CPU time of the commands that use a vault."""
     number = count()
-    vault = ["--vault", str(place.indexed)]
+    vault = ["--vault", str(run.indexed)]
     commands: dict[str, Callable[[], list[str]]] = {
         BARE: lambda: _python("pass"),
         "python -c 'import tantivy'": lambda: _python("import tantivy"),
         "import memfs": lambda: _python("import memfs"),
         "import memfs; memfs.Vault": lambda: _python("import memfs; memfs.Vault"),
         "memfs --version": lambda: [*command(), "--version"],
-        "memfs search": lambda: [*command(), "search", *vault, "--limit", str(LIMIT), place.questions[0].text],
-        "memfs list of a namespace": lambda: [*command(), "list", *vault, place.questions[0].namespace],
+        "memfs search": lambda: [*command(), "search", *vault, "--limit", str(HIT_LIMIT), run.questions[0].text],
+        "memfs list of a namespace": lambda: [*command(), "list", *vault, run.questions[0].namespace],
     }
     writes = {
         BARE: commands[BARE],
         "memfs add": lambda: [*command(), "add", *vault, "-n", f"/{SCRATCH}", f"Text number {next(number)}."],
     }
-    found = [*_runs(place, commands), *_runs(place, writes)]  # apart: a search after an add has more to do
-    place.cleared()
+    found = [*_runs(run, commands), *_runs(run, writes)]  # separately: a search after an add has more work
+    run.clear_scratch()
     return found
 
 
-def _runs(place: Place, commands: Mapping[str, Callable[[], list[str]]]) -> list[Row]:
-    taken: dict[str, list[Spent]] = {name: [] for name in commands if _works(name, commands[name](), place)}
-    for _ in range(place.size.starts):
+def _runs(run: BenchRun, commands: Mapping[str, Callable[[], list[str]]]) -> list[Row]:
+    taken: dict[str, list[ProcessCost]] = {name: [] for name in commands if _works(name, commands[name](), run)}
+    for _ in range(run.size.starts):
         for name, runs in taken.items():
-            runs.append(spent(commands[name]()))
-    found = [_rows(name, runs, taken[BARE], place) for name, runs in taken.items() if name != BARE]
+            runs.append(run_measured(commands[name]()))
+    found = [_rows(name, runs, taken[BARE], run) for name, runs in taken.items() if name != BARE]
     return [row for some in found for row in some]
 
 
@@ -50,20 +50,20 @@ def _python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def _works(name: str, words: list[str], place: Place) -> bool:
-    """Run a command once, which also warms its files; one that fails is said and left out."""
+def _works(name: str, words: list[str], run: BenchRun) -> bool:
+    """Run a command once, which also warms the page cache; one that fails is noted and left out."""
     try:
-        spent(words)
+        run_measured(words)
     except FailedError as error:
-        place.notes.append(f"{name}: {error}")
+        run.notes.append(f"{name}: {error}")
         return False
     return True
 
 
-def _rows(name: str, runs: list[Spent], bare: list[Spent], place: Place) -> list[Row]:
-    wall = Row(f"{name}, wall", Times([run.wall for run in runs]), BARE, Times([run.wall for run in bare]))
+def _rows(name: str, runs: list[ProcessCost], bare: list[ProcessCost], run: BenchRun) -> list[Row]:
+    wall = Row(f"{name}, wall", Times([one.wall for one in runs]), BARE, Times([one.wall for one in bare]))
     if name not in COMMANDS:
         return [wall]
-    goal = CPU_GOAL if name == "memfs search" and place.size.memories <= MOST else None
-    cpu = Row(f"{name}, CPU", Times([run.cpu for run in runs]), BARE, Times([run.cpu for run in bare]), limit=goal)
+    goal = SEARCH_CPU_SECONDS if name == "memfs search" and run.size.memories <= SEARCH_GOAL_MEMORIES else None
+    cpu = Row(f"{name}, CPU", Times([one.cpu for one in runs]), BARE, Times([one.cpu for one in bare]), limit=goal)
     return [wall, cpu]

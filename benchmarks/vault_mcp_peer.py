@@ -4,7 +4,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from benchmarks.serving import LIMIT, serve
+from benchmarks.serving import HIT_LIMIT, serve
 
 vaults = importlib.import_module("markdown_vault_mcp.vault")
 
@@ -16,7 +16,7 @@ def main(root: str, state: str) -> None:
     try:
         serve(
             vault.index.build_index,
-            lambda words: [found.path for found in vault.reader.search(words, limit=LIMIT, mode="keyword")],
+            lambda words: [found.path for found in vault.reader.search(words, limit=HIT_LIMIT, mode="keyword")],
         )
     finally:
         vault.close()

@@ -8,18 +8,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import mixing
-from benchmarks.answering import seen_elsewhere
+from benchmarks import question_kinds
+from benchmarks.bench_run import BenchRun
 from benchmarks.comparing import peer_rows
 from benchmarks.corpus import questions, samples, texts
 from benchmarks.figures import Figure, Measured
-from benchmarks.filtering import WAYS
-from benchmarks.keyed import Keyed
-from benchmarks.measure import SIZES, Row, Taken, Times, interleaved
-from benchmarks.page import keep, kept
+from benchmarks.filter_index import FilterIndex
+from benchmarks.filtering import FILTERS
+from benchmarks.latency import visible_elsewhere
+from benchmarks.measure import SIZES, MeasuredSeconds, Row, Times, interleaved
+from benchmarks.page import read_page, update_page
 from benchmarks.peers import Peer
-from benchmarks.place import Place
-from benchmarks.plot import PANELS, drawn
+from benchmarks.plot import PANELS, draw
 from benchmarks.processes import FailedError
 from memfs import Vault
 
@@ -28,12 +28,12 @@ ROWS = [
     "cold build, wall",
     "cold build, CPU",
     "new Vault, sync with nothing changed",
-    "warm open, new Vault until its first answer",
-    "index on disk, a memory",
-    "memory of a process that has searched",
+    "warm open, new Vault and its first search",
+    "index on disk, per memory",
+    "memory of a process after searches",
     "questions whose memory is among 5 hits",
     "question",
-    "question, for the first time",
+    "question, hits not read before",
     "question after 2 adds, 2 of them pending",
     "question after 4 adds, 4 of them pending",
     "question: one rare word",
@@ -52,37 +52,37 @@ ROWS = [
     "all memories embedded, wall",
     "question by meaning",
     "question by meaning in a namespace",
-    "memory of a process that has searched by meaning",
-    "vectors on disk, a memory",
-    "30 nearest vectors, by signs",
-    "of these found by signs",
+    "memory of a process after searches by meaning",
+    "vectors on disk, per memory",
+    "30 nearest vectors, by sign bits",
+    "share of these found by sign bits",
     "SQLite FTS5: build, wall",
     "SQLite FTS5: build, CPU",
     "SQLite FTS5: the question as typed",
     "SQLite FTS5: the question as typed, memory among 5 hits",
     "SQLite FTS5: without memfs' stop words",
     "SQLite FTS5: without memfs' stop words, memory among 5 hits",
-    "SQLite FTS5: memory of a process that has searched",
+    "SQLite FTS5: memory of a process after searches",
     "question after an idle second",
-    "first answer of a new process, memfs watch running",
-    "vault.add, until another process can find it",
-    "the same, and its answer over a pipe",
-    "watching for 0.2 s, CPU of a core",
-    "a turn's injection of 5 memories",
-    "longest standstill of the loop meanwhile",
+    "first search of a new process, memfs watch running",
+    "vault.add, visible to another process",
+    "the same, with that process's answer over a pipe",
+    "watching for 0.2 s, share of a core",
+    "injection of 5 memories per turn",
+    "longest pause of the event loop meanwhile",
     "vault.add, empty namespace",
-    "vault.add, 10 there",
+    "vault.add, 10 in the namespace",
     "vault.update, one key",
     "vault.update, the body",
     "vault.append, one line",
-    "vault.add_many, an item of 4",
+    "vault.add_many, per item of 4",
     "bulk load by add_many, 20 memories",
-    "whole .memfs, a memory",
-    "log of versions, a memory",
-    "vault.list, a memory of all",
-    "vault.list, headers parsed, bodies taken",
-    "session append, 10 there",
-    "session append, 200 there",
+    "whole .memfs, per memory",
+    "version log, per memory",
+    "vault.list, per memory",
+    "vault.list, headers and bodies parsed, per memory",
+    "session append, 10 messages in the log",
+    "session append, 200 messages in the log",
     "session restored, 200 messages",
     "session restored, for Strands, 200 messages",
     "python -c 'import tantivy', wall",
@@ -111,9 +111,9 @@ serve(lambda: None, ask)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def run(tmp_path: Path) -> BenchRun:
     (tmp_path / "run").mkdir()
-    return Place(SIZES["tiny"], tmp_path / "run", tmp_path)
+    return BenchRun(SIZES["tiny"], tmp_path / "run", tmp_path)
 
 
 def test_every_row_is_printed_and_written_to_the_page(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_every_row_is_printed_and_written_to_the_page(tmp_path: Path) -> None:
     printed = done.stdout.splitlines()
     assert "commit" in printed[0]
     assert [name for name in ROWS if not any(line.startswith(f"{name}  ") for line in printed)] == []
-    assert [figure.name for figure in kept(tmp_path / "page.md")[20].figures] == ROWS
+    assert [figure.name for figure in read_page(tmp_path / "page.md")[20].figures] == ROWS
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert [name for name in ROWS if f"| {name} |" not in page] == []
     assert "(page.svg)" in page
@@ -138,7 +138,7 @@ def test_a_page_is_written_of_a_whole_run_only(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--page", "page.md"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 2
-    assert "a page is written of a whole run" in done.stderr
+    assert "--page needs a run of all groups" in done.stderr
 
 
 def test_the_corpus_is_the_same_every_time() -> None:
@@ -160,45 +160,47 @@ def test_the_kinds_of_questions_are_what_they_are_called() -> None:
     words = [body.split() for body in bodies]
 
     for number in range(0, 200, 7):
-        assert sum(mixing.rare(number, 200) in text for text in words) <= 3
-        assert mixing.phrase(number, 200) in bodies[number]
-        assert any(word.startswith(mixing.prefix(number, 200)) for word in words[number])
-        assert len(mixing.long(number, 200).split()) == 60
-        assert not {word for text in words for word in text} & set(mixing.unknown(number, 200).rstrip("?").split()[-1:])
-        for word in mixing.common(number, 200).split():
+        assert sum(question_kinds.rare(number, 200) in text for text in words) <= 3
+        assert question_kinds.phrase(number, 200) in bodies[number]
+        assert any(word.startswith(question_kinds.prefix(number, 200)) for word in words[number])
+        assert len(question_kinds.long(number, 200).split()) == 60
+        assert not {word for text in words for word in text} & set(
+            question_kinds.unknown(number, 200).rstrip("?").split()[-1:]
+        )
+        for word in question_kinds.common(number, 200).split():
             assert sum(word in text for text in words) > 5
 
 
-def test_filters_and_their_floor_find_the_same(place: Place) -> None:
-    keyed = Keyed(place.keyed)
-    with Vault(place.indexed) as vault:
-        for way in WAYS:
-            for question in place.questions:
+def test_filters_and_their_floor_find_the_same(run: BenchRun) -> None:
+    filter_index = FilterIndex(run.filter_index)
+    with Vault(run.indexed) as vault:
+        for way in FILTERS:
+            for question in run.questions:
                 asked = question._replace(text="" if way.is_blank else question.about.body)  # all have one of its words
                 ours = {hit.memory.path for hit in vault.search(asked.text, limit=5, **way.filters(asked))}
-                floor = {path for path, _, _ in way.ask(keyed, asked)}
+                baseline = {path for path, _, _ in way.ask(filter_index, asked)}
 
-                assert len(ours) == len(floor), way.name
-                assert (question.about.path in ours) == (question.about.path in floor), way.name
-                assert ours == floor or not way.is_blank
+                assert len(ours) == len(baseline), way.name
+                assert (question.about.path in ours) == (question.about.path in baseline), way.name
+                assert ours == baseline or not way.is_blank
 
 
-def test_a_memory_that_another_process_does_not_find_ends_the_benchmark(place: Place) -> None:
+def test_a_memory_that_another_process_does_not_find_ends_the_benchmark(run: BenchRun) -> None:
     other = [sys.executable, "-uc", "import sys\nfor line in sys.stdin: print('scratch/another.md')"]
 
     with pytest.raises(FailedError, match=r"was added, scratch/another\.md was found"):
-        seen_elsewhere(place, other)
+        visible_elsewhere(run, other)
 
 
-def test_a_peer_is_asked_in_its_own_process(place: Place) -> None:
+def test_a_peer_is_asked_in_its_own_process(run: BenchRun) -> None:
     peer = Peer(
         "grep",
-        lambda place, _: [sys.executable, "-c", GREP, f"{place.root}/facts"],
+        lambda run, _: [sys.executable, "-c", GREP, f"{run.root}/facts"],
         {"last": lambda q: q.words[-1]},
         50,
     )
 
-    rows = peer_rows(place, peer)
+    rows = peer_rows(run, peer)
 
     assert [row.name for row in rows] == [
         "grep: build, wall",
@@ -207,31 +209,31 @@ def test_a_peer_is_asked_in_its_own_process(place: Place) -> None:
         "grep: last, memory among 5 hits",
     ]
     assert rows[-1].times.p50 == 1
-    assert place.notes == []
+    assert run.notes == []
 
 
-def test_a_peer_that_cannot_be_had_is_left_out_with_one_line(place: Place) -> None:
+def test_a_peer_that_cannot_be_had_is_left_out_with_one_line(run: BenchRun) -> None:
     gone = Peer("gone", lambda *_: ["/no/such/program"], {}, 50)
     dumb = Peer("dumb", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"], {}, 50)
     slow = Peer("slow", lambda *_: [], {}, 10)
 
-    assert [peer_rows(place, peer) for peer in (gone, dumb, slow)] == [[], [], []]
-    assert [note.partition(":")[0] for note in place.notes] == ["gone", "dumb", "slow"]
-    assert "exit 3" in place.notes[1]
-    assert "left out above 10 memories" in place.notes[2]
+    assert [peer_rows(run, peer) for peer in (gone, dumb, slow)] == [[], [], []]
+    assert [note.partition(":")[0] for note in run.notes] == ["gone", "dumb", "slow"]
+    assert "exit 3" in run.notes[1]
+    assert "left out above 10 memories" in run.notes[2]
 
 
 def test_a_subject_may_tell_its_own_time() -> None:
-    times = interleaved({"told": lambda: Taken(7.0)}, 20)
+    times = interleaved({"told": lambda: MeasuredSeconds(7.0)}, 20)
 
     assert times["told"].rounds == [7.0, 7.0]
 
 
 def test_goals_are_said_to_be_met_or_missed() -> None:
-    times, floor = Times([0.002, 0.004, 0.003]), Times([0.001, 0.001, 0.001])
+    times, baseline = Times([0.002, 0.004, 0.003]), Times([0.001, 0.001, 0.001])
 
-    assert Row("a", times, "b", floor, 3.0).figure.cells == ("a", "3 ms", "b", "1 ms", "3.00x", "3x met")
-    assert Row("a", times, "b", floor, least=10).figure.cells[-1] == ">= 10x MISSED"
+    assert Row("a", times, "b", baseline, 3.0).figure.cells == ("a", "3 ms", "b", "1 ms", "3.00x", "3x met")
+    assert Row("a", times, "b", baseline, least=10).figure.cells[-1] == ">= 10x MISSED"
     assert Row("a", times, limit=0.01).figure.cells == ("a", "3 ms", "", "", "", "10 ms met")
     assert Row("a", Times([3e8]), limit=2e8, unit="bytes").figure.cells[1:] == ("300 MB", "", "", "", "200 MB MISSED")
 
@@ -246,21 +248,21 @@ def test_the_page_keeps_the_figures_of_other_sizes(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     figure = Figure("question", "time", 0.001, "tantivy", 0.0005, 2.0, {"1.5x": False})
     for memories, machine in ((100_000, "a large machine"), (1_000, "a small one"), (1_000, "another one")):
-        keep(page, Measured(memories, machine, (figure,), ("peer: left out",)))
+        update_page(page, Measured(memories, machine, (figure,), ("peer: left out",)))
 
     text = page.read_text(encoding="utf-8")
     assert text.index("## 1,000 memories") < text.index("another one") < text.index("## 100,000 memories")
     assert "a small one" not in text
     assert "- peer: left out" in text
     assert "| question | tantivy | 1 ms, 2.00x, MISSED | 1 ms, 2.00x, MISSED | 1.5x |" in text
-    assert kept(page)[1_000].figures == (figure,)
+    assert read_page(page)[1_000].figures == (figure,)
 
 
 def test_the_curves_rise_with_the_figures_and_their_names_stay_apart() -> None:
     def at(value: float) -> Figure:
         return Figure("question", "time", value, "tantivy", value * 0.99, 1.0)
 
-    picture = drawn([Measured(1_000, "", (at(0.001),)), Measured(10_000, "", (at(0.004),))])
+    picture = draw([Measured(1_000, "", (at(0.001),)), Measured(10_000, "", (at(0.004),))])
 
     lines = [node for node in ElementTree.fromstring(picture).iter() if node.tag.endswith("polyline")]
     assert len(lines) == 2

@@ -121,4 +121,4 @@ def test_the_fit_is_scored_on_conversations_it_did_not_see(
     assert "weights of the others, no. 2" in out
     assert "semantic, of the others, no. 2" in out
     assert out.count("fitted to all: score 1.00") == 2
-    assert "semantic, fused by places" in out
+    assert "semantic, rank fusion" in out

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from memfs.index.row_table import RowTable
 from memfs.search.semantic.vector_file import BLOCK_RECORDS, Flags, Floats, Keys, VectorFile, keys_of, vector_files
 
-EXACT_MAX_ROWS = 20_000  # `benchmarks.meaning` measures the cost of both ways
+EXACT_MAX_ROWS = 20_000  # `benchmarks.semantic` measures the cost of both ways
 # So many of the rows with the most similar signs are compared exactly: the largest of these three.
 MIN_COMPARED, COMPARED_DIVISOR, COMPARED_PER_RESULT = 2_000, 50, 16
 Rows = NDArray[np.int64]

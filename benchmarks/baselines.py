@@ -1,4 +1,4 @@
-"""What memfs is measured beside: tantivy by itself, and SQLite's full text search, over bodies and paths."""
+"""The baselines of memfs: tantivy alone, and SQLite's full text search, over bodies and paths."""
 
 import os
 import sqlite3
@@ -8,13 +8,13 @@ from pathlib import Path
 import tantivy
 
 from benchmarks.corpus import STOP
-from benchmarks.serving import LIMIT
+from benchmarks.serving import HIT_LIMIT
 
 Found = list[tuple[str, str, str]]  # path, body, snippet
 
 
 def memories(root: Path) -> Iterator[tuple[str, str]]:
-    """Path and body of every memory below a directory, as fast as plain Python reads them."""
+    """Yield path and body of every memory below a directory, as fast as plain Python can read them."""
     start = len(f"{root}/")
     for folder, _, names in os.walk(root / "facts"):
         for name in names:
@@ -25,8 +25,8 @@ def memories(root: Path) -> Iterator[tuple[str, str]]:
             yield path[start:], data.decode().split("---\n", 2)[2]
 
 
-class Raw:
-    """An index of tantivy that keeps the bodies."""
+class PlainTantivy:
+    """A tantivy index that stores the bodies."""
 
     def __init__(self, folder: Path) -> None:
         self._index = tantivy.Index.open(str(folder))
@@ -37,7 +37,7 @@ class Raw:
 
     @staticmethod
     def build(root: Path, folder: Path) -> None:
-        """Index a tree; the writer has as many threads and as much memory as tantivy chooses."""
+        """Index a tree; tantivy chooses the threads and the memory of the writer."""
         folder.mkdir(parents=True)
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("path", stored=True, tokenizer_name="raw")
@@ -50,11 +50,11 @@ class Raw:
         writer.wait_merging_threads()
 
     def ask(self, question: str) -> Found:
-        """The best hits for any of the words of a question."""
+        """Return the best hits for any of the words of a question."""
         return self.found(self.any_of(question))
 
     def any_of(self, question: str) -> tantivy.Query:
-        """Any of the words of a question."""
+        """Return a query for any of the words of a question."""
         terms = [
             (tantivy.Occur.Should, tantivy.Query.term_query(self.schema, "body", term, "freq"))
             for term in self._analyzer.analyze(question)
@@ -62,19 +62,19 @@ class Raw:
         return tantivy.Query.boolean_query(terms)
 
     def phrase(self, text: str) -> Found:
-        """The best hits for words side by side."""
+        """Return the best hits for a phrase."""
         words: list[str | tuple[int, str]] = [*self._stems.analyze(text)]
         return self.found(tantivy.Query.phrase_query(self.schema, "body", words))
 
     def prefix(self, start: str) -> Found:
-        """Some memories with a word that begins so."""
+        """Return some memories with a word that starts with the prefix."""
         return self.found(tantivy.Query.regex_query(self.schema, "body", f"{start}.*"))
 
     def found(self, query: tantivy.Query, order: str | None = None) -> Found:
-        """The best hits of a query, or the first by a field, with bodies and snippets."""
+        """Return the best hits of a query, or the first by a field, with bodies and snippets."""
         snippets = tantivy.SnippetGenerator.create(self._searcher, query, self.schema, "body")
         found = []
-        for _, address in self._searcher.search(query, LIMIT, count=False, order_by_field=order).hits:
+        for _, address in self._searcher.search(query, HIT_LIMIT, count=False, order_by_field=order).hits:
             document = self._searcher.doc(address)
             snippet = snippets.snippet_from_doc(document).fragment()
             found.append((document["path"][0], document["body"][0], snippet))
@@ -88,8 +88,8 @@ def _analyzer(*filters: tantivy.Filter) -> tantivy.TextAnalyzer:
     return builder.build()
 
 
-class Fts:
-    """A table of FTS5, with the stemmer that belongs to it."""
+class SqliteFts:
+    """An FTS5 table with SQLite's Porter stemmer."""
 
     def __init__(self, file: Path) -> None:
         self._database = sqlite3.connect(file)
@@ -105,9 +105,9 @@ class Fts:
         database.close()
 
     def ask(self, words: Sequence[str]) -> Found:
-        """The best hits for any of the words."""
+        """Return the best hits for any of the words."""
         sql = (
             "select path, body, snippet(memory, 0, '', '', '', 24) from memory where memory match ?"
             " order by rank limit ?"
         )
-        return self._database.execute(sql, (" OR ".join(f'"{word}"' for word in words), LIMIT)).fetchall()
+        return self._database.execute(sql, (" OR ".join(f'"{word}"' for word in words), HIT_LIMIT)).fetchall()

@@ -1,18 +1,18 @@
-"""Tantivy by itself with what filters need: namespaces, types and tags as terms, dates and numbers as columns."""
+"""Tantivy alone with the fields for filters: namespaces, types and tags as terms, dates and numbers as columns."""
 
 from datetime import datetime
 from pathlib import Path
 
 import tantivy
 
-from benchmarks.floors import Found, Raw
+from benchmarks.baselines import Found, PlainTantivy
 
 Query = tantivy.Query
 Must = tantivy.Occur.Must
 
 
-class Keyed(Raw):
-    """An index of tantivy that keeps the bodies, and knows the headers."""
+class FilterIndex(PlainTantivy):
+    """A tantivy index that stores the bodies and indexes the headers."""
 
     @staticmethod
     def build(root: Path, folder: Path) -> None:
@@ -32,38 +32,38 @@ class Keyed(Raw):
         writer.wait_merging_threads()
 
     def ask_in(self, question: str, *keys: str) -> Found:
-        """The best hits for any of the words of a question, among those with all of the keys."""
+        """Return the best hits for any of the words of a question among memories with all of the keys."""
         terms = [
             (Must, Query.const_score_query(Query.term_query(self.schema, "keys", key, "basic"), 0)) for key in keys
         ]
         return self.found(Query.boolean_query([(Must, self.any_of(question)), *terms]))
 
     def ask_between(self, question: str, start: datetime, end: datetime) -> Found:
-        """The best hits that were created then."""
+        """Return the best hits created in the span."""
         span = Query.range_query(self.schema, "created", tantivy.FieldType.Date, start, end)
-        return self._among(question, span)
+        return self._filtered(question, span)
 
     def ask_above(self, question: str, importance: int) -> Found:
-        """The best hits that are at least so important."""
+        """Return the best hits of at least that importance."""
         above = Query.range_query(self.schema, "importance", tantivy.FieldType.Integer, importance)
-        return self._among(question, above)
+        return self._filtered(question, above)
 
     def newest(self) -> Found:
-        """The memories that were created last."""
+        """Return the newest memories."""
         return self.found(Query.all_query(), "created")
 
-    def _among(self, question: str, *those: Query) -> Found:
-        narrow = [(Must, Query.const_score_query(query, 0)) for query in those]
-        return self.found(Query.boolean_query([(Must, self.any_of(question)), *narrow]))
+    def _filtered(self, question: str, *filters: Query) -> Found:
+        clauses = [(Must, Query.const_score_query(query, 0)) for query in filters]
+        return self.found(Query.boolean_query([(Must, self.any_of(question)), *clauses]))
 
 
 def _document(path: str, header: str, body: str) -> tantivy.Document:
     values = dict(line.split(": ", 1) for line in header.splitlines() if ": " in line)
     tags = [line.removeprefix("  - ") for line in header.splitlines() if line.startswith("  - ")]
-    places = path.split("/")[:-1]
+    folders = path.split("/")[:-1]
     document = tantivy.Document(path=path, body=body)
-    for number in range(len(places)):
-        document.add_text("keys", f"in=/{'/'.join(places[: number + 1])}")
+    for number in range(len(folders)):
+        document.add_text("keys", f"in=/{'/'.join(folders[: number + 1])}")
     for key in (f"type={values['type']}", *(f"tag={tag}" for tag in tags)):
         document.add_text("keys", key)
     document.add_date("created", datetime.fromisoformat(values["created"]))
