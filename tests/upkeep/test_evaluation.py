@@ -225,7 +225,7 @@ def test_an_evaluation_changes_no_tracked_byte(example: Path, git: Git, snapshot
     assert git(example, "status", "--porcelain") == ""
 
 
-def test_a_damaged_memory_fails_the_evaluation(example: Path) -> None:
+def test_a_memory_that_searches_no_longer_find_fails_the_evaluation(example: Path) -> None:
     file = example / "facts/bob/allergic-to-peanuts.md"
     file.write_text(file.read_text().replace("pinned: true", "status: deprecated"))
 

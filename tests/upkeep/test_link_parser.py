@@ -92,7 +92,7 @@ def test_an_embed_has_the_relation_embeds() -> None:
 @pytest.mark.parametrize(
     "text", ["[[]]", "[[#Heading]]", "[[|label]]", "[[ ]]", r"\[[a]]", "[[a\nb]]", "[a](b.md)", "[[1, 2], [3, 4]]"]
 )
-def test_brackets_without_a_target_are_no_link(text: str) -> None:
+def test_other_brackets_are_no_link(text: str) -> None:
     assert links(text) == []
 
 

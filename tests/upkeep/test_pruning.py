@@ -192,7 +192,7 @@ def test_a_pruned_fact_is_stored_again_when_it_comes_up_again(vault: Vault) -> N
     assert len(vault.search("licorice")) == 1
 
 
-def test_a_restored_memory_can_be_forgotten(vault: Vault) -> None:
+def test_a_pruned_and_restored_memory_can_be_forgotten(vault: Vault) -> None:
     licorice = vault.add("Bob likes licorice.", "/facts", created="2020-01-01")
     prune(vault, faded(vault))
     vault.move(licorice.id, "/facts")
