@@ -1,4 +1,4 @@
-"""The main job in half a minute: search, an edit from outside found at once, two writers, a one-line git diff, links.
+"""Show memfs in half a minute: search, an outside edit found at once, two writers, a one-line git diff, links.
 
 Runs on a copy of example-vault in a temporary directory, with real processes and real git.
 """
@@ -30,12 +30,12 @@ def step(title: str) -> None:
 
 
 def git(vault: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=demo", "-c", "user.email=demo@localhost")
-    return subprocess.run(["git", *who, *arguments], cwd=vault, check=True, capture_output=True, text=True).stdout
+    identity = ("-c", "user.name=demo", "-c", "user.email=demo@localhost")
+    return subprocess.run(["git", *identity, *arguments], cwd=vault, check=True, capture_output=True, text=True).stdout
 
 
 def show_add(vault: Vault) -> None:
-    step("An agent adds a memory; adding it twice changes nothing")
+    step("An agent adds a memory; adding it again changes nothing")
     for _ in range(2):
         added = vault.add("Alice takes the night train to Berlin on 3 December.", namespace="/facts/alice", type="fact")
         print(f"  {added.outcome:<10} {added.path}")
@@ -50,7 +50,7 @@ def ask(vault: Vault, question: str) -> None:
 
 
 def show_search(vault: Vault) -> None:
-    step("A search; the first one makes the index")
+    step("A search; the first one builds the index")
     for question in ("what does Alice eat?", "peanut allergy", "when is Atlas due?", "zurich"):
         ask(vault, question)
 
@@ -62,7 +62,7 @@ def show_edit(vault: Vault) -> None:
     file.write_text(file.read_text().replace("most of all on Fridays", "with wasabi, most of all on Thursdays"))
     print(f"  edited     {SUSHI}")
     ask(vault, "wasabi")
-    step("The agent, who read the file before, is refused instead of overwriting it")
+    step("The agent read the file before the edit: its update is refused")
     try:
         vault.update(SUSHI, body="Alice likes pizza.", seen=seen)
     except Exception as error:
@@ -76,13 +76,13 @@ def show_two_writers(vault: Vault) -> None:
     writers = [subprocess.Popen([*start, name, str(LINES)]) for name in ("alice's agent", "bob's agent")]
     codes = [writer.wait() for writer in writers]
     kept = [line for line in vault.read("journal/2026-11-12.md").body.splitlines() if " noted " in line]
-    print(f"  exit codes {codes}, {len(kept)} of {2 * LINES} lines there, {len(kept) - len(set(kept))} doubled")
+    print(f"  exit codes {codes}, {len(kept)} of {2 * LINES} lines kept, {len(kept) - len(set(kept))} doubled")
 
 
 def show_diff(vault: Vault) -> None:
     step("One key is updated: the git diff is one line")
     git(vault.root, "add", "-A")
-    git(vault.root, "commit", "-qm", "all that came before")
+    git(vault.root, "commit", "-qm", "the changes so far")
     vault.update("people/bob.md", importance=7)
     print("  " + git(vault.root, "diff", "--stat").strip().replace("\n", "\n  "))
     diff = git(vault.root, "diff", "--unified=0").splitlines()
@@ -90,7 +90,7 @@ def show_diff(vault: Vault) -> None:
 
 
 def show_links(vault: Vault) -> None:
-    step("What memories say of each other, by their links: the way from Emma to Yuki")
+    step("The links between memories: the path from Emma to Yuki")
     for triple in Graph.of(vault).path("Emma Moreau", "Yuki Sato") or ():
         print(f"  {triple.subject} {triple.relation} {triple.object}")
 
@@ -110,10 +110,10 @@ def main() -> None:
             show_two_writers(vault)
             show_diff(vault)
             show_links(vault)
-            step("What a person should look at")
+            step("Problems to fix")
             for problem in vault.check():
                 print(f"  {problem}")
-    print("\nThe copy is gone again. Make a vault of your own: .venv/bin/memfs init notes")
+    print("\nThe copy is deleted. Create your own vault: .venv/bin/memfs init notes")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""An agent without any framework that remembers: a loop of one's own, with tools, injection and extraction.
+"""An agent with memory and no framework: your own loop, with tools, injection and extraction.
 
-Runs offline: a scripted model stands where a real one would. `OpenAIModel(client, "...")` or
-`AnthropicModel(client, "...")` takes its place for the extraction, and your own call for the answers.
+Runs offline, with a scripted model. Replace it by `OpenAIModel(client, "...")` or `AnthropicModel(client, "...")` for
+the extraction, and by your own call for the answers.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from memfs.agent import InvocationTrigger, MemoryManager, ScriptedModel
 from memfs.stores import VaultStore
 
 
-async def talk(manager: MemoryManager, says: Sequence[str], answers: Sequence[Any]) -> None:
-    """One conversation: what the user says, and what the model answers or asks a tool for."""
+async def talk(manager: MemoryManager, user_messages: Sequence[str], answers: Sequence[Any]) -> None:
+    """Run one conversation with the user's messages and the model's answers or tool calls."""
     chat, messages, script = manager.attach(), [], iter(answers)
-    for text in says:
+    for text in user_messages:
         messages.append({"role": "user", "content": text})
         chat.record(messages[-1])
-        shown = await chat.inject(messages)  # what the model sees; `messages` stays as it is
+        shown = await chat.inject(messages)  # the messages for the model; `messages` is unchanged
         print(f"  user:  {text}")
         if shown != messages:
-            print(f"         the model is told {str(shown[-1]['content']).partition('<memory>')[2].strip()[:76]}...")
+            print(f"         injected: {str(shown[-1]['content']).partition('<memory>')[2].strip()[:76]}...")
         answer = next(script)
-        while isinstance(answer, dict):  # a call of a tool
+        while isinstance(answer, dict):  # a tool call
             print(f"         {answer['tool']}({answer['input']}) ->", await manager.call_tool(**_call(answer)))
             answer = next(script)
         messages.append({"role": "assistant", "content": answer})

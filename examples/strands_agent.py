@@ -1,6 +1,6 @@
-"""A Strands agent that remembers across two runs: run it twice on one folder.
+"""A Strands agent that remembers across two runs: run it twice on one directory.
 
-Runs offline: a scripted model stands where a real one would.
+Runs offline, with a scripted model in place of a real one.
 """
 
 import sys
@@ -13,14 +13,14 @@ from memfs.integrations.strands import MemoryManager, ScriptedModel, VaultStore
 
 ANSWERS = [
     {"tool": "search_memory", "input": {"query": "food allergy"}},
-    "Let us see what I remember.",
+    "Let me see what I remember.",
     "I will keep in mind that you are allergic to peanuts.",
-    '[{"content": "Alice is allergic to peanuts."}]',  # what is extracted when the agent shuts down
+    '[{"content": "Alice is allergic to peanuts."}]',  # extracted when the agent shuts down
 ]
 
 
-def shown(messages: Any) -> str:
-    """What the model is told of its memory in this call."""
+def injected(messages: Any) -> str:
+    """Return the memories that were injected into a call of the model."""
     text = " ".join(block.get("text", "") for block in messages[-1]["content"])
     return text.partition("<memory>")[2].partition("</memory>")[0].strip() or "nothing"
 
@@ -30,7 +30,7 @@ def main(folder: str) -> None:
     model = ScriptedModel(ANSWERS)
     with Agent(model=model, memory_manager=MemoryManager([store]), callback_handler=None) as agent:
         print("agent:", agent("Do I have a food allergy to peanuts?"))
-        print("the model is told:", shown(model.calls[0].messages))
+        print("injected:", injected(model.calls[0].messages))
         print("agent:", agent("I am allergic to peanuts."))
 
 

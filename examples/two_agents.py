@@ -1,4 +1,4 @@
-"""Two agents on one vault at once, each in a process of its own, while a person edits a file. Nothing is lost."""
+"""Two agents use one vault at once, each in its own process, while a person edits a file. Nothing is lost."""
 
 import asyncio
 import subprocess
@@ -13,7 +13,7 @@ TURNS = 25
 
 
 async def agent(folder: str, name: str) -> None:
-    """An agent that learns a fact a turn."""
+    """Run an agent that learns one fact per turn."""
     facts = [f"{name} saw ship {number} in the harbour." for number in range(TURNS)]
     model = ScriptedModel([[{"content": fact}] for fact in facts])
     store = VaultStore(folder, "/facts/harbour", extraction={"trigger": InvocationTrigger()})
@@ -34,8 +34,8 @@ def main(folder: str) -> None:
     if any(process.wait() for process in agents):
         sys.exit("an agent failed")
     for name in ("Ada", "Bob"):
-        there = [memory for memory in vault.list("/facts/harbour") if memory.body.startswith(name)]
-        print(f"{name}: {len(there)} of {TURNS} facts are there")
+        kept = [memory for memory in vault.list("/facts/harbour") if memory.body.startswith(name)]
+        print(f"{name}: {len(kept)} of {TURNS} facts kept")
     print("a person's edit is found at once:", vault.search("pilot boat")[0].memory.path)
 
 

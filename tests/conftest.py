@@ -1,4 +1,4 @@
-"""Real files, real git, real mounts: what the tests stand on."""
+"""Fixtures of all tests: real vaults, git, processes and mounts."""
 
 import os
 import shutil
@@ -31,25 +31,25 @@ settings.register_profile(
 )
 settings.register_profile("deep", settings.get_profile("memfs"), derandomize=False, max_examples=2000)
 settings.load_profile("memfs")
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background: what is started would ignore it too
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job of a shell; children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
-def no_vault_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_vault_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEMFS_VAULT", raising=False)
 
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Iterator[Vault]:
-    """An empty vault."""
+    """Yield an empty vault."""
     with Vault.init(tmp_path / "vault") as made:
         yield made
 
 
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
-    """A copy of the example vault."""
+    """Return a copy of the example vault."""
     return Path(shutil.copytree(REPOSITORY / "example-vault", tmp_path / "example"))
 
 
@@ -68,7 +68,7 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
 
 @pytest.fixture
 def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memfs:
-    """Run a command in a copy of the example vault."""
+    """Return a function that runs a command in a copy of the example vault."""
     monkeypatch.chdir(example)
     for name in ("MEMFS_ACTOR", "MEMFS_LOG"):
         monkeypatch.delenv(name, raising=False)
@@ -82,7 +82,7 @@ def memfs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 @pytest.fixture
 def git(tmp_path: Path) -> Git:
-    """Run git in a directory, with settings of its own; answers what it prints."""
+    """Return a function that runs git in a directory, with its own settings, and returns the output."""
     home = tmp_path / "git-home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\n\tname = T\n\temail = t@example.org\n[init]\n\tdefaultBranch = main\n")
@@ -98,7 +98,7 @@ def git(tmp_path: Path) -> Git:
 
 @pytest.fixture
 def snapshot() -> Snapshot:
-    """Kind, mode, bytes (or target) and, for files, time of everything below a directory but the given parts."""
+    """Return a function that maps all paths below a directory, without given parts, to mode, content and file time."""
 
     def take(root: Path, *without: str) -> dict[str, tuple[object, ...]]:
         seen: dict[str, tuple[object, ...]] = {}
@@ -108,13 +108,13 @@ def snapshot() -> Snapshot:
             for name in [*folders, *files]:
                 path = Path(folder, name)
                 status = path.lstat()
-                said: object = b""
+                content: object = b""
                 if path.is_symlink():
-                    said = os.readlink(path)
+                    content = os.readlink(path)
                 elif path.is_file():
-                    said = path.read_bytes() if status.st_size < 1 << 20 else status.st_size
+                    content = path.read_bytes() if status.st_size < 1 << 20 else status.st_size
                 when = 0 if path.is_dir() else status.st_mtime_ns
-                seen[path.relative_to(root).as_posix()] = (status.st_mode, said, when)
+                seen[path.relative_to(root).as_posix()] = (status.st_mode, content, when)
         return seen
 
     return take
@@ -122,7 +122,7 @@ def snapshot() -> Snapshot:
 
 @pytest.fixture
 def run_script() -> Script:
-    """Run Python text in a process of its own, as an ordinary user if asked, within bounds of time and memory."""
+    """Return a function that runs Python code in a new process, with limits of time, memory and privileges."""
 
     def run(
         code: str, *arguments: object, ordinary: bool = False, memory: int = 0, timeout: float = 60
@@ -143,7 +143,7 @@ def run_script() -> Script:
 
 @pytest.fixture
 def public_path() -> Iterator[Path]:
-    """A directory that any user may look into."""
+    """Yield a directory that any user can read."""
     path = Path(tempfile.mkdtemp(prefix="memfs-"))
     path.chmod(0o755)
     yield path
@@ -153,7 +153,7 @@ def public_path() -> Iterator[Path]:
 
 @pytest.fixture
 def mount_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Mount a small file system in memory; CI is root, so a machine that cannot fails the test."""
+    """Yield a function that mounts a tmpfs; needs root, as in CI, else the test fails."""
     mounted: list[Path] = []
 
     def mount(options: str) -> Path:

@@ -1,7 +1,7 @@
-"""The advanced-memory guide: its code samples, in their order, run beside our classes.
+"""The code samples of the advanced-memory guide, run in their order beside the memfs classes.
 
-Each sample is executed as it stands in the guide. What it is asked, ours is asked too: the answers are equal, but for
-the bugs that docs/memory.md names.
+Each sample is executed unchanged. The memfs class gets the same calls: the results are equal, except for the faults
+that docs/memory.md lists.
 """
 
 import inspect
@@ -129,7 +129,7 @@ SUSHI = "Alice likes sushi with tuna."
 
 
 class SentenceTransformer:
-    """The model that the guide asks for, as far as it asks: with the vectors of the extra `semantic`."""
+    """A stub of the model that the guide uses, with the vectors of the extra `semantic`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -139,10 +139,10 @@ class SentenceTransformer:
         return default_embedder().embed([text])[0]
 
 
-def executed(name: str, code: str, **known: Any) -> ModuleType:
-    """A sample as a module that others can import."""
+def execute_sample(name: str, code: str, **variables: Any) -> ModuleType:
+    """Return a sample as a module that other samples can import."""
     module = ModuleType(name)
-    vars(module).update(known)
+    vars(module).update(variables)
     sys.modules[name] = module
     exec(compile(code, f"<{name}>", "exec"), vars(module))
     return module
@@ -150,20 +150,20 @@ def executed(name: str, code: str, **known: Any) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def guide() -> Iterator[ModuleType]:
-    """All samples of the guide, executed one after another."""
+    """Yield the last sample of the guide, after executing all of them in order."""
     names = ("memory_store", "sentence_transformers", "stores", "stores.in_memory", "stores.vector_store")
     assert not {*names, "enhanced_memory"} & set(sys.modules)
-    executed("memory_store", MEMORY_STORE)
-    executed("sentence_transformers", "", SentenceTransformer=SentenceTransformer)
-    executed("stores", "", __path__=[])
-    executed("stores.in_memory", IN_MEMORY)
-    executed("stores.vector_store", VECTOR_STORE)
-    yield executed("enhanced_memory", ENHANCED_MEMORY)
+    execute_sample("memory_store", MEMORY_STORE)
+    execute_sample("sentence_transformers", "", SentenceTransformer=SentenceTransformer)
+    execute_sample("stores", "", __path__=[])
+    execute_sample("stores.in_memory", IN_MEMORY)
+    execute_sample("stores.vector_store", VECTOR_STORE)
+    yield execute_sample("enhanced_memory", ENHANCED_MEMORY)
     for name in (*names, "enhanced_memory"):
         del sys.modules[name]
 
 
-def of(guide: ModuleType, name: str) -> Any:
+def sample_class(guide: ModuleType, name: str) -> Any:
     module = {"MemoryStore": "memory_store", "EnhancedAgentMemory": "enhanced_memory"}.get(name)
     return getattr(sys.modules[module] if module else guide, name)
 
@@ -172,8 +172,10 @@ def of(guide: ModuleType, name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", ["add", "get", "search", "forget"])
-def test_our_abstract_store_takes_what_the_guides_takes(guide: ModuleType, name: str) -> None:
-    theirs, ours = (inspect.signature(getattr(store, name)) for store in (of(guide, "MemoryStore"), KeyedStore))
+def test_the_abstract_store_takes_the_arguments_of_the_guide(guide: ModuleType, name: str) -> None:
+    theirs, ours = (
+        inspect.signature(getattr(store, name)) for store in (sample_class(guide, "MemoryStore"), KeyedStore)
+    )
 
     assert [(one.name, one.default) for one in ours.parameters.values()] == [
         (one.name, one.default) for one in theirs.parameters.values()
@@ -184,13 +186,18 @@ def test_our_abstract_store_takes_what_the_guides_takes(guide: ModuleType, name:
 # --- 3.2 in memory --------------------------------------------------------------------------------------
 
 
-def drive(store: Any) -> list[Any]:
-    """Calls of a store, and what they answer, but for scores."""
+def call_store(store: Any) -> list[Any]:
+    """Call a store, and return the results without scores."""
     store.add("allergy", PEANUTS, meta={"importance": 9})
     store.add("tea", SENCHA)
-    said = [store.get("allergy"), store.get("none"), keyed(store.search("peanuts")), keyed(store.search("Sencha", 1))]
+    results = [
+        store.get("allergy"),
+        store.get("none"),
+        keyed(store.search("peanuts")),
+        keyed(store.search("Sencha", 1)),
+    ]
     store.add("tea", "Bob drinks oolong.")
-    return [*said, store.get("tea"), keyed(store.search("sencha")), store.forget("tea"), store.forget("tea")]
+    return [*results, store.get("tea"), keyed(store.search("sencha")), store.forget("tea"), store.forget("tea")]
 
 
 def keyed(hits: Sequence[tuple[str, str, float]]) -> list[tuple[str, str]]:
@@ -198,14 +205,14 @@ def keyed(hits: Sequence[tuple[str, str, float]]) -> list[tuple[str, str]]:
     return [(key, text) for key, text, _ in hits]
 
 
-def test_our_store_in_memory_answers_as_the_guides_does(guide: ModuleType) -> None:
-    assert drive(InMemoryKeyedStore()) == drive(of(guide, "InMemoryStore")()) == [
+def test_the_in_memory_store_returns_what_the_guides_returns(guide: ModuleType) -> None:
+    assert call_store(InMemoryKeyedStore()) == call_store(sample_class(guide, "InMemoryStore")()) == [
         PEANUTS, None, [("allergy", PEANUTS)], [("tea", SENCHA)], "Bob drinks oolong.", [], True, False,
     ]  # fmt: skip
 
 
-def test_bugs_of_the_guides_store_are_not_ours(guide: ModuleType) -> None:
-    theirs, ours = of(guide, "InMemoryStore")(), InMemoryKeyedStore()
+def test_the_in_memory_store_does_not_have_the_faults_of_the_guides(guide: ModuleType) -> None:
+    theirs, ours = sample_class(guide, "InMemoryStore")(), InMemoryKeyedStore()
     for store in (theirs, ours):
         store.add("allergy", PEANUTS, meta={"importance": 9})
         store.add("tea", SENCHA)
@@ -226,9 +233,9 @@ def test_bugs_of_the_guides_store_are_not_ours(guide: ModuleType) -> None:
 # --- 3.3 vectors ----------------------------------------------------------------------------------------
 
 
-def test_the_guides_vector_store_cannot_be_made_and_ours_can(guide: ModuleType) -> None:
+def test_the_guides_vector_store_cannot_be_instantiated_and_ours_can(guide: ModuleType) -> None:
     with pytest.raises(TypeError, match=r"abstract methods? '?forget'?.*get"):
-        of(guide, "VectorMemoryStore")()
+        sample_class(guide, "VectorMemoryStore")()
 
     store = VectorStore()
     store.add("allergy", PEANUTS)
@@ -237,38 +244,38 @@ def test_the_guides_vector_store_cannot_be_made_and_ours_can(guide: ModuleType) 
 
 
 @pytest.fixture
-def mended(guide: ModuleType) -> Any:
-    """The guide's vector store with the two methods that it leaves out."""
-    named = of(guide, "VectorMemoryStore")
-    return type("Mended", (named,), {"get": lambda self, key: None, "forget": lambda self, key: False})()
+def guide_vectors(guide: ModuleType) -> Any:
+    """Return the guide's vector store with the two methods that it leaves out."""
+    named = sample_class(guide, "VectorMemoryStore")
+    return type("Completed", (named,), {"get": lambda self, key: None, "forget": lambda self, key: False})()
 
 
-def test_our_vectors_find_in_the_order_of_the_guides(mended: Any) -> None:
+def test_the_vector_store_finds_in_the_order_of_the_guides(guide_vectors: Any) -> None:
     ours = VectorStore()
-    for store in (mended, ours):
+    for store in (guide_vectors, ours):
         for key, text in (("allergy", PEANUTS), ("tea", SENCHA), ("food", SUSHI)):
             store.add(key, text)
 
     for question in ("green tea at breakfast", "which nuts are bad for him?", "raw fish"):
-        theirs = [hit[:2] for hit in mended.search(question, 2)]
+        theirs = [hit[:2] for hit in guide_vectors.search(question, 2)]
         assert keyed(ours.search(question, 2)) == theirs
 
 
-def test_a_key_that_is_added_again_is_found_once(mended: Any) -> None:
+def test_a_key_that_is_added_again_is_found_once(guide_vectors: Any) -> None:
     ours = VectorStore()
-    for store in (mended, ours):
+    for store in (guide_vectors, ours):
         store.add("tea", SENCHA)
         store.add("tea", "Bob drinks oolong.")
 
-    assert len(mended.search("tea")) == 2
+    assert len(guide_vectors.search("tea")) == 2
     assert keyed(ours.search("tea")) == [("tea", "Bob drinks oolong.")]
 
 
 # --- 3.4 the façade -------------------------------------------------------------------------------------
 
 
-def live(memory: Any) -> list[Any]:
-    """Calls of a façade, and what they answer, but for keys and scores."""
+def call_facade(memory: Any) -> list[Any]:
+    """Call a façade, and return the results without keys and scores."""
     memory.add_message("user", "Hello.")
     memory.add_message("assistant", "Good morning.")
     memory.add_experience(PEANUTS, importance=9)
@@ -277,16 +284,16 @@ def live(memory: Any) -> list[Any]:
     return [memory.get_recent_messages(), memory.get_recent_messages(n=1), recalled]
 
 
-def test_our_facade_answers_as_the_guides_does(guide: ModuleType) -> None:
+def test_the_facade_returns_what_the_guides_returns(guide: ModuleType) -> None:
     expected = ["user: Hello.\nassistant: Good morning.", "assistant: Good morning.", [PEANUTS]]
 
-    assert live(of(guide, "EnhancedAgentMemory")(vector=False)) == expected
+    assert call_facade(sample_class(guide, "EnhancedAgentMemory")(vector=False)) == expected
     for memory in (EnhancedAgentMemory(), EnhancedAgentMemory(vector=False), EnhancedAgentMemory(False, True)):
-        assert live(memory) == expected
+        assert call_facade(memory) == expected
 
 
-def test_the_facade_takes_what_the_guides_takes(guide: ModuleType) -> None:
-    theirs = of(guide, "EnhancedAgentMemory")
+def test_the_facade_takes_the_arguments_of_the_guide(guide: ModuleType) -> None:
+    theirs = sample_class(guide, "EnhancedAgentMemory")
     for name, function in inspect.getmembers(theirs, inspect.isfunction):
         ours = [*inspect.signature(getattr(EnhancedAgentMemory, name)).parameters.values()]
         for one, other in zip(inspect.signature(function).parameters.values(), ours, strict=False):
@@ -295,8 +302,8 @@ def test_the_facade_takes_what_the_guides_takes(guide: ModuleType) -> None:
     assert all(hasattr(made, part) for part in ("working", "long_term", "vector"))
 
 
-def test_a_memory_that_is_added_after_a_forget_overwrites_nothing(guide: ModuleType) -> None:
-    theirs, ours = of(guide, "EnhancedAgentMemory")(vector=False), EnhancedAgentMemory(vector=False)
+def test_a_memory_added_after_a_forget_overwrites_nothing(guide: ModuleType) -> None:
+    theirs, ours = sample_class(guide, "EnhancedAgentMemory")(vector=False), EnhancedAgentMemory(vector=False)
     for memory in (theirs, ours):
         memory.add_experience(PEANUTS)
         memory.add_experience(SENCHA)
@@ -305,12 +312,12 @@ def test_a_memory_that_is_added_after_a_forget_overwrites_nothing(guide: ModuleT
     for memory in (theirs, ours):
         memory.add_experience(SUSHI)
 
-    assert [*theirs.long_term.data.values()] == [SUSHI]  # the sencha is gone
+    assert [*theirs.long_term.data.values()] == [SUSHI]  # the sencha is lost
     assert {ours.long_term.get(key) for key in ours.long_term.keys()} == {SENCHA, SUSHI}  # noqa: SIM118
 
 
-def test_a_message_that_is_added_after_a_forget_overwrites_nothing(guide: ModuleType) -> None:
-    theirs, ours = of(guide, "EnhancedAgentMemory")(vector=False), EnhancedAgentMemory(vector=False)
+def test_a_message_added_after_a_forget_overwrites_nothing(guide: ModuleType) -> None:
+    theirs, ours = sample_class(guide, "EnhancedAgentMemory")(vector=False), EnhancedAgentMemory(vector=False)
     for memory in (theirs, ours):
         memory.add_message("user", "One.")
         memory.add_message("user", "Two.")
@@ -320,8 +327,8 @@ def test_a_message_that_is_added_after_a_forget_overwrites_nothing(guide: Module
     assert (theirs.get_recent_messages(), ours.get_recent_messages()) == ("user: Three.", "user: Two.\nuser: Three.")
 
 
-def test_no_messages_are_not_all_messages(guide: ModuleType) -> None:
-    theirs, ours = of(guide, "EnhancedAgentMemory")(vector=False), EnhancedAgentMemory(vector=False)
+def test_zero_messages_are_not_all_messages(guide: ModuleType) -> None:
+    theirs, ours = sample_class(guide, "EnhancedAgentMemory")(vector=False), EnhancedAgentMemory(vector=False)
     for memory in (theirs, ours):
         for count in range(5):
             memory.add_message("user", f"{count}.")
@@ -333,18 +340,18 @@ def test_no_messages_are_not_all_messages(guide: ModuleType) -> None:
             ours.get_recent_messages(n)
 
 
-def test_what_is_persistent_is_there_in_the_next_process(
+def test_a_persistent_memory_is_kept_for_the_next_process(
     guide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for named in (of(guide, "EnhancedAgentMemory"), EnhancedAgentMemory):
+    for named in (sample_class(guide, "EnhancedAgentMemory"), EnhancedAgentMemory):
         named(persistent=True, vector=False).add_experience(PEANUTS)
 
-    assert of(guide, "EnhancedAgentMemory")(persistent=True, vector=False).recall("peanuts") == []
+    assert sample_class(guide, "EnhancedAgentMemory")(persistent=True, vector=False).recall("peanuts") == []
     assert EnhancedAgentMemory(persistent=True, vector=False).recall("peanuts")[0][1] == PEANUTS
 
 
-def test_a_number_is_recalled_that_is_like_others_to_vectors() -> None:
+def test_recall_finds_a_number_that_vectors_confuse() -> None:
     memory = EnhancedAgentMemory(vector=True)
     assert memory.vector is not None
     for text in ("Invoice 2231 went to Samir.", "Invoice 2213 went to Yuki.", "Invoice 1232 went to Claire."):

@@ -1,4 +1,4 @@
-"""The benchmarks run, print every row, and write the page. No time is ever asserted, and nothing is fetched."""
+"""The benchmarks run, print every row, and write the page. No time is asserted, and nothing is downloaded."""
 
 import subprocess
 import sys
@@ -133,7 +133,7 @@ def test_every_row_is_printed_and_written_to_the_page(tmp_path: Path) -> None:
     assert names <= _texts((tmp_path / "page.svg").read_text(encoding="utf-8"))
 
 
-def test_a_page_is_written_of_a_whole_run_only(tmp_path: Path) -> None:
+def test_a_page_needs_a_run_of_all_groups(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks", "--size", "tiny", "--only", "parsing", "--dir", str(tmp_path)]
     done = subprocess.run([*command, "--page", "page.md"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
 
@@ -155,7 +155,7 @@ def test_a_question_is_about_words_of_its_memory() -> None:
         assert sum(word.lower() in body for word in question.words) >= min(2, len(question.words))
 
 
-def test_the_kinds_of_questions_are_what_they_are_called() -> None:
+def test_the_kinds_of_questions_match_their_names() -> None:
     bodies = [" ".join(sample.body.lower().replace(".", "").split()) for sample in samples(200)]
     words = [body.split() for body in bodies]
 
@@ -212,7 +212,7 @@ def test_a_peer_is_asked_in_its_own_process(run: BenchRun) -> None:
     assert run.notes == []
 
 
-def test_a_peer_that_cannot_be_had_is_left_out_with_one_line(run: BenchRun) -> None:
+def test_an_unavailable_peer_is_left_out_with_one_note(run: BenchRun) -> None:
     gone = Peer("gone", lambda *_: ["/no/such/program"], {}, 50)
     dumb = Peer("dumb", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"], {}, 50)
     slow = Peer("slow", lambda *_: [], {}, 10)
@@ -223,13 +223,13 @@ def test_a_peer_that_cannot_be_had_is_left_out_with_one_line(run: BenchRun) -> N
     assert "left out above 10 memories" in run.notes[2]
 
 
-def test_a_subject_may_tell_its_own_time() -> None:
-    times = interleaved({"told": lambda: MeasuredSeconds(7.0)}, 20)
+def test_a_subject_may_measure_its_own_time() -> None:
+    times = interleaved({"own": lambda: MeasuredSeconds(7.0)}, 20)
 
-    assert times["told"].rounds == [7.0, 7.0]
+    assert times["own"].rounds == [7.0, 7.0]
 
 
-def test_goals_are_said_to_be_met_or_missed() -> None:
+def test_goals_are_shown_as_met_or_missed() -> None:
     times, baseline = Times([0.002, 0.004, 0.003]), Times([0.001, 0.001, 0.001])
 
     assert Row("a", times, "b", baseline, 3.0).figure.cells == ("a", "3 ms", "b", "1 ms", "3.00x", "3x met")
@@ -238,7 +238,7 @@ def test_goals_are_said_to_be_met_or_missed() -> None:
     assert Row("a", Times([3e8]), limit=2e8, unit="bytes").figure.cells[1:] == ("300 MB", "", "", "", "200 MB MISSED")
 
 
-def test_a_rate_is_shown_a_second_and_compared_by_time() -> None:
+def test_a_rate_is_shown_per_second_and_compared_by_time() -> None:
     row = Row("load", Times([0.002]), "bare", Times([0.001]), unit="rate")
 
     assert row.figure.cells == ("load", "500/s", "bare", "1,000/s", "2.00x", "")

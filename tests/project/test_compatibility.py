@@ -37,9 +37,9 @@ def missing(value: Any, members: dict[str, list[str] | None]) -> Iterator[str]:
         if member != "()" and not hasattr(value, member) and member not in fields:
             yield member
         elif wanted is not None:
-            there = set(parameters(value if member == "()" else getattr(value, member)))
-            if "**" not in there:
-                yield from (f"{member}({name}=)" for name in wanted if name not in there)
+            present = set(parameters(value if member == "()" else getattr(value, member)))
+            if "**" not in present:
+                yield from (f"{member}({name}=)" for name in wanted if name not in present)
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in NAMES.items() for name in names])
@@ -95,7 +95,7 @@ def test_kept_versions_are_listed_and_restored(old: Path) -> None:
         assert vault.read("facts/carol/carol-lives-in-lisbon.md").body.strip() == "Carol lives in Lisbon."
 
 
-def test_recalls_are_counted_on(old: Path) -> None:
+def test_recall_counts_are_continued(old: Path) -> None:
     with Vault(old) as vault:
         tea = vault.read(TEA).id
         vault.usage.recalled([tea])
@@ -104,7 +104,7 @@ def test_recalls_are_counted_on(old: Path) -> None:
 
 def test_vectors_are_not_computed_again(old: Path) -> None:
     class Counted:
-        """The default embedder, which notes the texts it is given."""
+        """The default embedder, which records its texts."""
 
         def __init__(self) -> None:
             self.texts: list[str] = []
@@ -123,7 +123,7 @@ def test_vectors_are_not_computed_again(old: Path) -> None:
         assert store.search("herbal infusion")[0][0] == "tea/kind"
 
 
-def test_a_session_goes_on(old: Path) -> None:
+def test_a_session_can_be_continued(old: Path) -> None:
     with Vault(old) as vault:
         log = SessionLog(vault, "s-1", "main", actor="alice")
         assert [message["content"] for message in log.messages()] == ["I like tuna.", "Noted."]

@@ -1,4 +1,4 @@
-"""Every code block of README and docs runs, and every link leads somewhere."""
+"""Every code block of README and docs runs, and every link has a target."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def test_a_python_block_runs(page: str, code: str, tmp_path: Path, request: pyte
     assert done.returncode == 0, f"{page}: {done.stderr}"
 
 
-def test_who_tries_the_readme_may_try_it_again(tmp_path: Path) -> None:
+def test_the_readme_blocks_can_be_run_twice(tmp_path: Path) -> None:
     codes = [code for page, code in python_blocks() if page == "README.md"]
     assert len(codes) >= 3
     for code in codes * 2:
@@ -38,7 +38,7 @@ def test_who_tries_the_readme_may_try_it_again(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
-def test_who_goes_down_the_pages_may_stay_in_one_directory(tmp_path: Path) -> None:
+def test_all_pages_can_be_run_in_one_directory(tmp_path: Path) -> None:
     order = [ROOT / "README.md", *dict.fromkeys(ROOT / name for name in re.findall(r"docs/\w+\.md", README))]
     blocks = [code for page in order for kind, code in BLOCK.findall(page.read_text()) if kind == "python"]
     codes = [code for code in blocks if "MEMFS_HUB" not in code]
@@ -61,7 +61,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_leads_to_a_file(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     targets = [target for target in LINK.findall(page.read_text()) if "://" not in target]
 
     missing = [target for target in targets if not (page.parent / target).exists()]
@@ -69,41 +69,41 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert not missing
 
 
-def test_every_test_that_a_page_names_is_there() -> None:
+def test_every_test_that_a_page_names_exists() -> None:
     named = {name for page in PAGES for name in re.findall(r"test_\w+\.py", page.read_text())}
-    there = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    existing = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
 
     assert named
-    assert named <= there
+    assert named <= existing
 
 
-def made(folder: Path, target: str) -> str:
-    """The commands that `make` would run for a target."""
+def make_commands(folder: Path, target: str) -> str:
+    """Return the commands that `make` would run for a target."""
     done = subprocess.run(["make", "-n", "-C", folder, target], capture_output=True, text=True, check=True)
     return done.stdout
 
 
-def test_the_demo_installs_memfs_alone_and_the_tests_what_they_need(tmp_path: Path) -> None:
+def test_the_demo_installs_only_memfs_and_the_tests_their_dependencies(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy2(ROOT / name, tmp_path)
-    assert "-e .\n" in made(tmp_path, "demo")
-    assert "[dev]" not in made(tmp_path, "demo")
-    assert "-e '.[dev]'" in made(tmp_path, "lint")
+    assert "-e .\n" in make_commands(tmp_path, "demo")
+    assert "[dev]" not in make_commands(tmp_path, "demo")
+    assert "-e '.[dev]'" in make_commands(tmp_path, "lint")
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "core").touch()
-    assert "pip" not in made(tmp_path, "demo")
-    assert "-e '.[dev]'" in made(tmp_path, "lint")
+    assert "pip" not in make_commands(tmp_path, "demo")
+    assert "-e '.[dev]'" in make_commands(tmp_path, "lint")
     (tmp_path / ".venv" / "ready").touch()
     (tmp_path / ".venv" / "core").unlink()
 
-    assert "pip" not in made(tmp_path, "demo") + made(tmp_path, "lint")
+    assert "pip" not in make_commands(tmp_path, "demo") + make_commands(tmp_path, "lint")
 
 
-def test_the_demo_shows_the_main_job() -> None:
+def test_the_demo_prints_its_results() -> None:
     done = subprocess.run([sys.executable, ROOT / "examples" / "demo.py"], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    assert "200 of 200 lines there, 0 doubled" in done.stdout
+    assert "200 of 200 lines kept, 0 doubled" in done.stdout
     assert "1 file changed, 1 insertion(+), 1 deletion(-)" in done.stdout
     assert "refused" in done.stdout
     assert "people/bob.md knows people/yuki.md" in done.stdout

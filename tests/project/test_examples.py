@@ -1,4 +1,4 @@
-"""The examples run offline, and say what they should."""
+"""The examples run offline and print the expected output."""
 
 import subprocess
 import sys
@@ -17,19 +17,19 @@ def run(name: str, folder: Path) -> str:
 
 
 def test_a_plain_loop_remembers_by_extraction_and_by_a_tool(tmp_path: Path) -> None:
-    said = run("plain_loop.py", tmp_path / "notes")
+    output = run("plain_loop.py", tmp_path / "notes")
 
-    assert 'the model is told <entry source="facts"' in said.partition("the second conversation")[2]
-    assert "Alice is allergic to peanuts.\n" in said.partition("for people to read")[2]
-    assert "Alice likes crackers.\n" in said.partition("for people to read")[2]
+    assert 'injected: <entry source="facts"' in output.partition("the second conversation")[2]
+    assert "Alice is allergic to peanuts.\n" in output.partition("for people to read")[2]
+    assert "Alice likes crackers.\n" in output.partition("for people to read")[2]
 
 
 def test_two_agents_on_one_vault_lose_nothing(tmp_path: Path) -> None:
-    said = run("two_agents.py", tmp_path / "notes")
+    output = run("two_agents.py", tmp_path / "notes")
 
-    assert "Ada: 25 of 25" in said
-    assert "Bob: 25 of 25" in said
-    assert "facts/harbour/pilot.md" in said
+    assert "Ada: 25 of 25" in output
+    assert "Bob: 25 of 25" in output
+    assert "facts/harbour/pilot.md" in output
 
 
 def test_a_strands_agent_remembers_across_two_runs(tmp_path: Path) -> None:
@@ -37,25 +37,25 @@ def test_a_strands_agent_remembers_across_two_runs(tmp_path: Path) -> None:
 
     first, second = (run("strands_agent.py", folder) for _ in range(2))
 
-    assert "the model is told: nothing\n" in first
-    assert "the model is told: <entry" in second
-    assert "Alice is allergic to peanuts." in second.partition("is told")[2].partition("\n")[0]
+    assert "injected: nothing\n" in first
+    assert "injected: <entry" in second
+    assert "Alice is allergic to peanuts." in second.partition("injected")[2].partition("\n")[0]
 
 
-def test_an_agent_with_a_memory_answers_by_what_an_earlier_run_was_told(tmp_path: Path) -> None:
+def test_an_agent_uses_the_experiences_of_an_earlier_run(tmp_path: Path) -> None:
     first, second = (run("guide_agent.py", tmp_path / "notes") for _ in range(2))
 
     assert "recalled: nothing" in first
     assert "agent: I know of no allergy" in first
     assert "Bob is allergic to peanuts, traces included." in second.partition("recalled: ")[2].partition("\n")[0]
     assert "agent: The tuna sushi or the soup" in second
-    assert "tools that were called: menu\n" in second
+    assert "called tools: menu\n" in second
     assert len(list((tmp_path / "notes" / "experiences").glob("*.md"))) == 2
 
 
 @pytest.mark.parametrize("name", ["plain_loop.py", "two_agents.py", "guide_agent.py"])
 def test_without_extras_an_example_runs_and_imports_nothing_of_strands(name: str, tmp_path: Path) -> None:
-    """A finder that refuses every package of the extras stands for an environment without them."""
+    """An import finder that refuses the packages of the extras simulates an environment without them."""
     code = (
         "import runpy, sys\n"
         "class Refuse:\n"

@@ -1,4 +1,4 @@
-"""The public face: what can be imported, and what importing costs."""
+"""The public names, and the cost of importing them."""
 
 import importlib
 import inspect
@@ -25,12 +25,12 @@ def run(code: str) -> str:
     return done.stdout
 
 
-def test_all_is_exactly_what_is_importable_and_public() -> None:
-    """In a process of its own: submodules that other tests import become attributes, too."""
+def test_all_lists_exactly_the_public_names() -> None:
+    """Runs in a new process, because submodules that other tests import become attributes."""
     code = "import memfs; [getattr(memfs, name) for name in memfs.__all__]; print(*sorted(vars(memfs)), *dir(memfs))"
-    known = set(run(code).split())
+    names = set(run(code).split())
 
-    public = {name for name in known if not name.startswith("_")}
+    public = {name for name in names if not name.startswith("_")}
     modules = {info.name for info in pkgutil.iter_modules([str(ROOT)])}
     assert public - modules - {"lazy_attributes", "logging", "TYPE_CHECKING"} == set(memfs.__all__) - {"errors"}
     assert sorted(memfs.__all__) == list(memfs.__all__)
@@ -38,7 +38,7 @@ def test_all_is_exactly_what_is_importable_and_public() -> None:
 
 
 @pytest.mark.parametrize("name", memfs.__all__)
-def test_a_public_name_is_there_is_documented_and_says_where_it_lives(name: str) -> None:
+def test_a_public_name_exists_is_documented_and_has_a_memfs_module(name: str) -> None:
     value = getattr(memfs, name)
 
     assert inspect.getdoc(value)
@@ -48,14 +48,14 @@ def test_a_public_name_is_there_is_documented_and_says_where_it_lives(name: str)
     assert namespace[name] is value
 
 
-def test_a_star_import_brings_the_public_names() -> None:
+def test_a_star_import_imports_the_public_names() -> None:
     namespace: dict[str, object] = {}
     exec("from memfs import *", namespace)
 
     assert set(namespace) - {"__builtins__"} == set(memfs.__all__)
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"module 'memfs' has no attribute 'Nothing'"):
         _ = memfs.Nothing
 
@@ -85,7 +85,7 @@ def test_the_version_is_a_version() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.?(dev|a|b|rc)\d+)?", memfs.__version__)
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     for info in pkgutil.walk_packages([str(ROOT)], "memfs."):
         if info.name != "memfs.__main__":
             assert importlib.import_module(info.name).__doc__, info.name
@@ -95,8 +95,8 @@ def test_the_package_is_typed() -> None:
     assert (ROOT / "py.typed").exists()
 
 
-def test_signatures_read_aloud() -> None:
-    """At most two things by position; no flag by position."""
+def test_methods_take_few_positional_arguments() -> None:
+    """At most two positional parameters, none of them a flag."""
     for name, function in inspect.getmembers(memfs.Vault, inspect.isfunction):
         if name.startswith("_"):
             continue
@@ -110,18 +110,18 @@ def test_signatures_read_aloud() -> None:
         assert inspect.getdoc(function), name
 
 
-def test_log_lines_of_the_library_go_nowhere_unless_asked_for(tmp_path: Path) -> None:
+def test_the_library_logs_nothing_by_default(tmp_path: Path) -> None:
     code = "import logging, memfs; logging.getLogger('memfs').warning('x')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent)
 
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_what_judges_the_code_is_bounded_and_installed_within_its_bounds() -> None:
+def test_development_tools_have_version_bounds_and_satisfy_them() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    wanted = {one.name: one.specifier for one in map(Requirement, project["optional-dependencies"]["dev"])}
+    bounds_by_name = {one.name: one.specifier for one in map(Requirement, project["optional-dependencies"]["dev"])}
 
-    for name, bounds in wanted.items():
+    for name, bounds in bounds_by_name.items():
         if name.startswith(("ruff", "mypy", "types-", "import-linter", "pytest", "hypothesis")):
             assert any(bound.operator in {"<", "<=", "=="} for bound in bounds), name
             assert bounds.contains(version(name)), name

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.people import CODING, MORE_CODING, TOLD, fill
+from support.people import CODING, MORE_CODING, SENTENCES_ABOUT_PEOPLE, fill
 from support.questions import HUGE, ODD, crowd, paths, slowest_answer
 
 from memfs import Change, Hit, Vault
@@ -396,7 +396,7 @@ def test_min_relevance_drops_the_hits_of_off_topic_questions(sizes: dict[int, Va
 
 
 def test_a_single_shared_word_is_below_the_relevance_floor(vault: Vault) -> None:
-    vault.add_many([{"text": text, "namespace": "/people"} for text in TOLD])
+    vault.add_many([{"text": text, "namespace": "/people"} for text in SENTENCES_ABOUT_PEOPLE])
 
     answered = [question for question in CODING if vault.search(question, min_relevance=0.2)]
 
@@ -404,7 +404,7 @@ def test_a_single_shared_word_is_below_the_relevance_floor(vault: Vault) -> None
 
 
 def test_a_question_with_two_unknown_words_is_off_topic(vault: Vault, example: Vault) -> None:
-    vault.add_many([{"text": text, "namespace": "/people"} for text in TOLD])
+    vault.add_many([{"text": text, "namespace": "/people"} for text in SENTENCES_ABOUT_PEOPLE])
 
     for searched in (vault, example):
         answered = [question for question in MORE_CODING if searched.search(question, min_relevance=0.2)]

@@ -1,4 +1,4 @@
-"""A vault about people, of any size and always the same: what others are found among."""
+"""Synthetic vaults about people, of any size and reproducible: the other memories of a search."""
 
 import random
 from collections.abc import Iterator
@@ -21,28 +21,28 @@ MONTHS = "January February March April May June July August September October No
 
 
 def facts(number: int, seed: int = 1) -> Iterator[tuple[str, str]]:
-    """Actors, and what is known of them."""
-    pick = random.Random(seed)
+    """Yield actors and facts about them."""
+    rng = random.Random(seed)
     for count in range(number):
-        first, last = pick.choice(FIRST), pick.choice(LAST)
-        city, month = pick.choice(CITIES), pick.choice(MONTHS)
-        sentence = pick.choice(
+        first, last = rng.choice(FIRST), rng.choice(LAST)
+        city, month = rng.choice(CITIES), rng.choice(MONTHS)
+        sentence = rng.choice(
             (
-                f"{first} {last} lives in {city} and works as a {pick.choice(JOBS)}.",
-                f"{first} {last} likes {pick.choice(FOODS)} best, with a glass of red wine.",
-                f"{first} {last} was born in {month} {pick.randint(1950, 2005)} and grew up near {city}.",
-                f"{first} {last} has {pick.choice(PETS)} at home.",
-                f"{first} {last} plays {pick.choice(HOBBIES)} every {pick.choice(('Tuesday', 'Friday', 'Sunday'))}.",
-                f"{first} {last} is married to {pick.choice(FIRST)} {last}; the wedding was in {city}.",
+                f"{first} {last} lives in {city} and works as a {rng.choice(JOBS)}.",
+                f"{first} {last} likes {rng.choice(FOODS)} best, with a glass of red wine.",
+                f"{first} {last} was born in {month} {rng.randint(1950, 2005)} and grew up near {city}.",
+                f"{first} {last} has {rng.choice(PETS)} at home.",
+                f"{first} {last} plays {rng.choice(HOBBIES)} every {rng.choice(('Tuesday', 'Friday', 'Sunday'))}.",
+                f"{first} {last} is married to {rng.choice(FIRST)} {last}; the wedding was in {city}.",
                 f"{first} {last} speaks four languages and learns a fifth since {month}.",
-                f"{first} {last} dislikes {pick.choice(FOODS)}, and cannot stand long meetings.",
+                f"{first} {last} dislikes {rng.choice(FOODS)}, and cannot stand long meetings.",
             )
         )
-        extra = pick.choice(
+        extra = rng.choice(
             (
                 f"Met at a dinner in {city}.",
                 f"Told us so in {month}, over coffee.",
-                f"Knows {pick.choice(FIRST)} {pick.choice(LAST)} from school.",
+                f"Knows {rng.choice(FIRST)} {rng.choice(LAST)} from school.",
                 "Prefers to be called in the evening.",
             )
         )
@@ -50,15 +50,15 @@ def facts(number: int, seed: int = 1) -> Iterator[tuple[str, str]]:
 
 
 def fill(root: Path, number: int, seed: int = 1) -> None:
-    """Write a vault of so many facts, without durability."""
+    """Write a vault of that many facts, without fsync."""
     for count, (actor, text) in enumerate(facts(number, seed)):
         place = root / "people" / actor
         place.mkdir(parents=True, exist_ok=True)
         (place / f"fact-{count}.md").write_text(text, encoding="utf-8")
 
 
-# Hardly a word of these is there twice.
-TOLD = """Margarethe teaches chemistry at the evening school and hates grading on weekends.
+# These texts share hardly any words.
+SENTENCES_ABOUT_PEOPLE = """Margarethe teaches chemistry at the evening school and hates grading on weekends.
 Her husband Josef repairs clocks in a workshop behind the house.
 Their son Anton wants to become a firefighter.
 Lidia is allergic to shellfish and carries an epipen.
