@@ -32,7 +32,7 @@ class ConversationState:
         self._message_listeners: list[Callable[[Message], None]] = []
 
     def listen(self, store: MemoryStore, trigger: Any, context: type[TriggerContext] = TriggerContext) -> None:
-        """Attach a trigger that decides when the turns are saved to a store."""
+        """Attach a trigger that decides when the turns are saved to a store; `context` is the class of its context."""
         coordinator = self.coordinator
         assert coordinator is not None
         trigger.attach(
@@ -79,13 +79,16 @@ class ConversationState:
             return None
 
     def turn_ended(self) -> None:
-        """Notify the triggers of the end of a turn; the saves they start run in the background."""
+        """Notify the triggers of the end of a turn. The saves they start run in the background of the event loop.
+
+        Without a running event loop no save starts: the turns wait for `flush`.
+        """
         self._manager.resume(self.coordinator)
         for listener in self._turn_end_listeners:
             _call_listener(listener)
 
     async def end_turn(self) -> None:
-        """Notify the triggers of the end of a turn, from within an event loop."""
+        """Do the same as `turn_ended`; as a coroutine it always runs in an event loop."""
         self.turn_ended()
 
     async def flush(self) -> None:
@@ -94,7 +97,7 @@ class ConversationState:
             await self.coordinator.flush()
 
     async def close(self) -> None:
-        """End the conversation: save its turns and release its log; unsaved turns wait in the vault."""
+        """Save the turns of the conversation and release its log; unsaved turns wait in the vault for the next run."""
         await self.flush()
         if self.coordinator is not None:
             self.coordinator.close()
@@ -109,7 +112,7 @@ class ConversationState:
 
 
 def _call_listener(listener: Callable[..., None], *arguments: Any) -> None:
-    """Call a trigger; one that raises stops neither the agent nor the other triggers."""
+    """Call a trigger; an exception is logged, so that it stops neither the agent nor the other triggers."""
     try:
         listener(*arguments)
     except Exception:

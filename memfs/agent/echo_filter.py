@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 
-MAX_TEXTS = 500  # that are remembered
+MAX_TEXTS = 500  # the last texts that are compared with
 _SENTENCE_BOUNDARY = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 _PUNCTUATION = ".,;:!?…。！？\"'“”‘’()[]"
 

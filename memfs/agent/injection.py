@@ -16,9 +16,9 @@ from memfs.errors import InvalidSetupError
 log = logging.getLogger("memfs.agent")
 DEFAULT_MAX_ENTRIES = 5
 DEFAULT_MAX_TOKENS = 1000  # of all memories of a call together
-MIN_PIECE_TOKENS = 50  # share of the budget that an entry gets at least
+MIN_PIECE_TOKENS = 50  # the smallest share of the budget that an entry gets
 DEFAULT_MIN_RELEVANCE = 0.2
-DEFAULT_MAX_SECONDS = 5.0  # after which the model is called without memories
+DEFAULT_MAX_SECONDS = 5.0  # after this time the model is called without memories
 CONFIG_KEYS = ("trigger", "max_entries", "query", "format", "min_relevance", "max_tokens", "max_seconds", "pinned")
 _UNSAFE_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 Search = Callable[[str, int], Awaitable[Sequence[Any]]]
@@ -48,7 +48,7 @@ class FormatContext:
 
 
 def check_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a valid injection config; raise InvalidSetupError for unknown keys and wrong values."""
+    """Return an injection config unchanged; raise InvalidSetupError for unknown keys and wrong values."""
     check_keys("injection", config, *CONFIG_KEYS)
     for key, low in (("max_entries", 1), ("max_tokens", 1)):
         value = config.get(key, low)
@@ -111,6 +111,7 @@ class Injector:
         query = _query(messages, config)
         if query is None or not query.strip():
             return None
+        # Pinned memories take at most half of the entries, so that the search has its share.
         half = (max_entries + 1) // 2 if config.get("pinned", True) else 0
         pinned, hits = await asyncio.gather(
             self.pinned(half) if half else _no_entries(), self.search(query, max_entries)
@@ -151,7 +152,10 @@ def _query(messages: Sequence[Message], config: Mapping[str, Any]) -> str | None
 
 
 def interleave(found: Sequence[Sequence[Any]]) -> list[Any]:
-    """Return the entries of several stores in turns: the first of each store, then the second; the relevant first."""
+    """Return the entries of several stores by rank: the first of each store, then the second of each, and so on.
+
+    Of the same rank the most relevant is first; an entry without a relevance counts as fully relevant.
+    """
     merged: list[Any] = []
     for rank in range(max(map(len, found), default=0)):
         heads = [entries[rank] for entries in found if rank < len(entries)]
@@ -160,7 +164,7 @@ def interleave(found: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def select(entries: Iterable[Any], min_relevance: float) -> list[Any]:
-    """Return the entries that are relevant enough or pinned, each memory once."""
+    """Return the entries that are relevant enough, pinned, or without a relevance; each memory once."""
     chosen: dict[object, Any] = {}
     for entry in entries:
         if getattr(entry, "pinned", False) or _relevance(entry, 1.0) >= min_relevance:
@@ -169,13 +173,18 @@ def select(entries: Iterable[Any], min_relevance: float) -> list[Any]:
 
 
 def _identity(entry: Any) -> object:
-    """Return a key that two entries of one memory share; ids that are not ours are unique in their store only."""
-    name = getattr(entry, "id", None)
-    return entry.content if not name else name if name.startswith("m-") else (entry.store_name, name)
+    """Return a key that two entries of one memory share; an id that memfs did not make is unique in its store only."""
+    entry_id = getattr(entry, "id", None)
+    if not entry_id:
+        return entry.content
+    return entry_id if entry_id.startswith("m-") else (entry.store_name, entry_id)
 
 
 def fit_budget(entries: Sequence[Any], budget: int) -> list[Any]:
-    """Return the entries within a budget of tokens: a long entry is cut and marked, one that does not fit left out."""
+    """Return the entries within a budget of tokens, of which each entry gets an equal share of what remains.
+
+    A longer entry is cut and marked, and left out if only the mark would fit.
+    """
     chosen = []
     for position, entry in enumerate(entries):
         share = max(budget // (len(entries) - position), min(budget, MIN_PIECE_TOKENS))
@@ -189,8 +198,8 @@ def fit_budget(entries: Sequence[Any], budget: int) -> list[Any]:
 
 def _cut(entry: Any, share: int) -> str:
     """Return the beginning of an entry and a mark; an empty text if only the mark fits."""
-    name = getattr(entry, "id", None)
-    mark = f" [cut: {len(entry.content):,} characters" + (f"; the whole is memory {name}]" if name else "]")
+    entry_id = getattr(entry, "id", None)
+    mark = f" [cut: {len(entry.content):,} characters" + (f"; the whole is memory {entry_id}]" if entry_id else "]")
     text: str = entry.content[: share * 4]
     while text and _rendered_tokens(text) + _rendered_tokens(mark) > share:
         text = text[: int(len(text) * 0.9)]
@@ -209,12 +218,12 @@ def render(entries: Iterable[Any], tag: str = "memory") -> str:
 
 def _render_entry(entry: Any) -> str:
     source = f' source="{_escape_attribute(entry.store_name)}"' if entry.store_name else ""
-    name = f' id="{_escape_attribute(entry.id)}"' if getattr(entry, "id", None) else ""
-    return f"<entry{source}{name}>{_escape(entry.content)}</entry>"
+    id_ = f' id="{_escape_attribute(entry.id)}"' if getattr(entry, "id", None) else ""
+    return f"<entry{source}{id_}>{_escape(entry.content)}</entry>"
 
 
 def _escape(text: str) -> str:
-    """Return a text without tags, and without characters for which a model's service may refuse the call."""
+    """Return a text with escaped tags, and without characters for which a model's service may refuse the call."""
     return _UNSAFE_CHARACTERS.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

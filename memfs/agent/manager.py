@@ -171,7 +171,9 @@ class MemoryManager:
     # --- searching and adding
 
     async def search(self, query: str, options: Mapping[str, Any] | None = None) -> list[Any]:
-        """Search the stores, the best entry of each first. Options: `max_search_results` per store, `stores` by name.
+        """Search the stores and return the best entry of each, then the second best of each, and so on.
+
+        Options: `max_search_results` per store, and `stores`, the names of the stores to search.
 
         A store that fails is left out with a warning.
         """
@@ -209,7 +211,8 @@ class MemoryManager:
     async def add(self, content: str, options: Mapping[str, Any] | None = None, *, _detached: bool = False) -> None:
         """Add a memory to all writable stores, or to those in the option `stores`; the option `metadata` goes with it.
 
-        Raises AggregateMemoryError if a store fails; the other stores have the memory then.
+        Raises AggregateMemoryError if a store fails; the other stores have the memory then. `_detached` is for writes
+        in the background: their span has no parent.
         """
         given = check_options("add", options, "metadata", "stores")
         names = given.get("stores")
@@ -238,7 +241,7 @@ class MemoryManager:
         call_safely(self._telemetry.end, "add", span, store_failure_count=0)
 
     async def accept(self, entries: Sequence[str], stores: Sequence[str]) -> None:
-        """Record facts for stores and write them in the background; `flush` waits for them."""
+        """Record facts, on disk if there is a vault, and write them in the background; `flush` waits for the writes."""
         await self._accepted_facts.accept(entries, [store.name for store in self._find_stores(stores, writable=True)])
 
     async def _write(self, store: MemoryStore, content: str, metadata: Mapping[str, Any] | None) -> None:
@@ -277,7 +280,11 @@ class MemoryManager:
     # --- agents
 
     def attach(self, agent: Any = None, *, model: Any = None) -> ConversationState:
-        """Return the state of a new conversation, or of one agent; it also saves the pending turns of earlier runs."""
+        """Return the state of a new conversation, or of one agent.
+
+        It also takes over the turns that ended processes left unsaved. `model` replaces the manager's model. Without an
+        agent, raises InvalidSetupError if a store's extraction has no model.
+        """
         coordinator = None
         model = model if model is not None else self._model
         for binding in self._bindings if agent is None else ():
@@ -301,28 +308,31 @@ class MemoryManager:
         return conversation
 
     def _register(self, conversation: ConversationState) -> None:
-        """Register a conversation to be flushed; forget those that are gone and have nothing left to save."""
+        """Register a conversation to be flushed, and clean up after conversations that were garbage-collected.
+
+        Those without pending turns are closed; the others get a last save, because no trigger can fire for them.
+        """
         with self._mutex:
-            gone = [one for one, state in self._coordinators.items() if state() is None and not one.pending]
-            self._coordinators = {one: state for one, state in self._coordinators.items() if one not in gone}
+            ended = [one for one, state in self._coordinators.items() if state() is None and not one.pending]
+            self._coordinators = {one: state for one, state in self._coordinators.items() if one not in ended}
             if conversation.coordinator is not None:
                 self._coordinators[conversation.coordinator] = weakref.ref(conversation)
-            over = [
+            unsaved = [
                 one for one, state in self._coordinators.items() if state() is None and not one.is_final_save_scheduled
             ]
-        for coordinator in gone:
+        for coordinator in ended:
             coordinator.close()
-        for coordinator in over if is_in_loop() else ():
+        for coordinator in unsaved if is_in_loop() else ():
             coordinator.is_final_save_scheduled = True
             coordinator.schedule_all()
 
     def _places(self, stores: Sequence[MemoryStore]) -> dict[str, str]:
-        """Return the places of the stores that have one, by store name."""
+        """Return the places (see `store_place`) of the stores that have one, by store name; empty without a vault."""
         found = {store.name: store_place(store, self._root) for store in stores} if self._root else {}
         return {name: place for name, place in found.items() if place}
 
     def _adopt_orphans(self, coordinator: Coordinator | None) -> None:
-        """Take over the pending turns and facts that processes which are gone left for these stores."""
+        """Take over the pending turns and facts that ended processes left for these stores."""
         if self._root is None:
             return
         for orphan in adopt_orphans(self._root, set(self._places(self._stores).values())):
@@ -360,7 +370,7 @@ class MemoryManager:
         return sum(coordinator.pending for coordinator in list(self._coordinators)) + self._accepted_facts.pending
 
     async def close(self) -> None:
-        """Save everything, and close the stores; what could not be saved waits in the vault for the next run."""
+        """Save everything, and close the stores; unsaved turns and facts wait in the vault for the next run."""
         await self.flush()
         for coordinator in list(self._coordinators):
             coordinator.close()

@@ -58,7 +58,7 @@ def search_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Seq
 
 
 def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequence[MemoryStore]) -> Tool:
-    """Return the tool that adds memories."""
+    """Return the tool that adds memories; with `wait_for_writes=False` it returns before they are written."""
     names = [store.name for store in stores]
 
     async def add_memory(entries: list[str], stores: list[str] | None = None) -> dict[str, int]:
@@ -95,7 +95,7 @@ def add_tool(manager: "MemoryManager", config: Mapping[str, Any], stores: Sequen
 
 
 def with_echo_filter(tool: Tool, echo_filter: EchoFilter) -> Tool:
-    """Return a tool whose results are recorded in the echo filter."""
+    """Return a tool whose results are recorded in the echo filter, so that they are not extracted again."""
 
     async def run(**arguments: Any) -> Any:
         result = await tool.run(**arguments)
@@ -126,12 +126,12 @@ def single_tool(tools: Sequence[Tool], name: str = "memory") -> Tool:
 
 
 def tool_name(tool: Any) -> str:
-    """Return the name of a tool, ours or one that a framework made."""
+    """Return the name of a tool of memfs or of a framework."""
     return tool.name if isinstance(tool, Tool) else str(getattr(tool, "tool_name", tool))
 
 
 def tool_spec(tool: Any, shape: str) -> dict[str, Any]:
-    """Return the description of a tool in the shape of a framework; a tool of Strands has its own in `tool_spec`."""
+    """Return the description of a tool of memfs or of Strands in the shape of a framework."""
     if hasattr(tool, "spec"):
         return dict(tool.spec(shape))
     spec = tool.tool_spec
@@ -140,12 +140,15 @@ def tool_spec(tool: Any, shape: str) -> dict[str, Any]:
 
 def check_unique_names(names: Sequence[str]) -> None:
     """Raise InvalidSetupError if two tools have the same name."""
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InvalidSetupError("tools", f"two tools have the name {twice[0]!r}")
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidSetupError("tools", f"two tools have the name {duplicates[0]!r}")
 
 
 def allowed_stores(scope: Sequence[str], requested: Sequence[str] | None) -> list[str]:
-    """Return the requested stores that a tool may use, all if None; others are left out with a warning."""
+    """Return the requested stores that a tool may use, all if None; others are left out with a warning.
+
+    InvalidArgumentsError if none is left.
+    """
     if requested is None:
         return list(scope)
     if not requested:

@@ -27,12 +27,12 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 
 
 def kind_of(block: Block | str) -> str:
-    """Return the kind of a block: text, toolUse, toolResult, image and so on."""
+    """Return the kind of a block under Strands' name: text, toolUse, toolResult, image and so on."""
     if not isinstance(block, Mapping):
         return "text"
     named = block.get("type")
     if isinstance(named, str):
-        ending = re.search("tool_(?:use|result)$", named)  # vendors have many more for tools that they run themselves
+        ending = re.search("tool_(?:use|result)$", named)  # such as server_tool_use
         return _KINDS.get(ending[0] if ending else named, named)
     return next(iter(block), "")
 
@@ -55,7 +55,10 @@ def copy_message(message: Message) -> Message:
 
 
 def blocks_of(message: Message) -> Sequence[Block]:
-    """Return the blocks of a message; a text is one block."""
+    """Return the blocks of a message; a text is one block.
+
+    The blocks of a tool's message are tool results, and each of the `tool_calls` of OpenAI is a block of its own.
+    """
     content = message.get("content")
     given = content if isinstance(content, list | tuple) else [content] if content else ()
     blocks: list[Block] = [block if isinstance(block, Mapping) else {"text": str(block)} for block in given]
@@ -72,7 +75,10 @@ def text_of(message: Message) -> str:
 
 
 def without_kinds(message: Message, kinds: Iterable[str]) -> Message | None:
-    """Return a message without blocks of these kinds; None if it has no other blocks."""
+    """Return a message without blocks of these kinds; None if it has no other blocks.
+
+    A message from which blocks were removed has only its role, content and metadata.
+    """
     excluded = frozenset(kinds)
     content = message.get("content")
     blocks = blocks_of(message)
@@ -100,7 +106,10 @@ def is_user_turn(messages: Sequence[Message]) -> bool:
 
 
 def search_query(messages: Sequence[Message]) -> str | None:
-    """Return the query for the next model call: the user's last text or, if it is not a user turn, the agent's."""
+    """Return the query for the next model call, or None if there is no text for it.
+
+    It is the user's last text or, if the last message is not a user turn, the agent's.
+    """
     role = "user" if is_user_turn(messages) else "assistant"
     for message in reversed(messages):
         if message.get("role") == role:

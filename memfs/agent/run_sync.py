@@ -10,12 +10,15 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 POLL_SECONDS = 0.005  # between two checks of another loop
-UNRESPONSIVE_SECONDS = 2.0  # after which another loop counts as blocked: its thread waits for something else
+UNRESPONSIVE_SECONDS = 2.0  # a loop that does not respond for so long counts as blocked
 _blocked_in_wait: set[asyncio.AbstractEventLoop] = set()  # loops whose thread is in `wait`
 
 
 def wait(awaitable: Awaitable[T]) -> T:
-    """Run an awaitable, and all tasks it starts, to their end in an event loop of its own; from any thread."""
+    """Run an awaitable, and all tasks it starts, to their end in a new event loop; return its result.
+
+    It may be called in any thread. In a thread with a running event loop, that loop is blocked until the end.
+    """
 
     async def run_all() -> T:
         result = await awaitable
@@ -49,7 +52,7 @@ def wait(awaitable: Awaitable[T]) -> T:
 
 
 async def run_in_thread(function: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """Run a function that may take long in a thread of its own: the few threads of the loop are for stores."""
+    """Run a function that may take long in a thread of its own: the stores need the few threads of the loop's pool."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -105,7 +108,7 @@ def is_blocked(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 class SaveTask:
-    """A save that runs, or that waits for the save before it."""
+    """A save that is running, or that waits for the save before it."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -113,6 +116,7 @@ class SaveTask:
 
     @property
     def is_done(self) -> bool:
+        """Whether it has ended: completed, failed or cancelled."""
         return self.task is not None and self.task.done()
 
     def is_lost(self) -> bool:

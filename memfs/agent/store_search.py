@@ -1,4 +1,4 @@
-"""Search one store of a MemoryManager: its limit, its entries as Found, and a warning in place of an error."""
+"""Search one store of a MemoryManager: choose the limit, convert entries to Found, and log failures as warnings."""
 
 import logging
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ def result_limit(requested: int | None, store: MemoryStore) -> int:
 
 
 async def search_store(store: MemoryStore, query: str, limit: int) -> list[Found]:
-    """Search one store."""
+    """Search one store; what the store raises is not caught."""
     return _as_found(store, await store.search(query, {"max_search_results": limit}))
 
 

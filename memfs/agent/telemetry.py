@@ -20,7 +20,10 @@ class Telemetry:
     """Spans memory.search, memory.add, memory.inject and memory.extract; none if opentelemetry is not installed."""
 
     def start(self, kind: str, *, link: Any = None, content: str | None = None, **details: Any) -> Any:
-        """Start a span and return it; `link` is the context of an ended span that it belongs to."""
+        """Start a span and return it, or None without opentelemetry; `link` is the context of a span to link it to.
+
+        `content` is added only if message content is captured.
+        """
         if not importlib.util.find_spec("opentelemetry"):
             return None
         from opentelemetry import trace
@@ -33,7 +36,7 @@ class Telemetry:
         return span
 
     def end(self, kind: str, span: Any, *, error: BaseException | None = None, **details: Any) -> None:
-        """End a span with its outcome."""
+        """End a span with its outcome; do nothing if it is None."""
         if span is None:
             return
         from opentelemetry.trace import StatusCode
@@ -46,7 +49,7 @@ class Telemetry:
 
     @contextmanager
     def current(self, span: Any) -> Iterator[None]:
-        """Make a span the current one inside the block."""
+        """Make a span, unless it is None, the current one inside the block."""
         if span is None:
             yield
             return
@@ -67,7 +70,7 @@ class Telemetry:
 
 
 def call_safely(function: Any, *arguments: Any, **details: Any) -> Any:
-    """Call a telemetry function; log what it raises and return None, because telemetry must not stop an agent."""
+    """Call a telemetry function; if it raises, log that and return None: telemetry must not stop an agent."""
     try:
         return function(*arguments, **details)
     except Exception:

@@ -1,4 +1,4 @@
-"""Triggers: they decide when the turns of a conversation are extracted. A custom one has a `name` and `attach`."""
+"""Triggers: they decide when the turns of a conversation are extracted. A custom trigger needs `name` and `attach`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ from memfs.errors import InvalidSetupError
 
 @dataclass
 class TriggerContext:
-    """The events that a trigger can subscribe to, and `fire`, which starts an extraction."""
+    """The events that a trigger can subscribe to, and `fire`, which starts an extraction.
+
+    `on_turn_end` and `on_message` take the function to call at each such event.
+    """
 
     agent: Any  # the framework's agent, or None
     fire: Callable[[], None]
@@ -59,7 +62,10 @@ class IntervalTrigger:
 
 
 class EvictionTrigger:
-    """Fires when the turns since the last time have about `tokens` tokens: before they leave the model's window."""
+    """Fires when the turns since it last fired have about `tokens` tokens.
+
+    With fewer tokens than the model's window has, turns are extracted before they leave the window.
+    """
 
     name = "eviction"
 

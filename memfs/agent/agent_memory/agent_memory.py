@@ -24,10 +24,10 @@ from memfs.vault.vault import Vault
 DEFAULT_VAULT = "agent-memory"  # the directory of `persistent=True` without MEMFS_VAULT and `vault`
 NAMESPACE = "/experiences"
 MIN_CANDIDATES = 50  # hits by words and by meaning that are fused, at least
-MAX_RECALL_ATTEMPTS = 3  # while a recall finds stale vectors
-KEY_HASH_CHARS = 8  # they distinguish the keys of texts with the same first words
+MAX_RECALL_ATTEMPTS = 3  # searches of one recall, each after stale vectors were updated
+KEY_HASH_CHARS = 8  # of the hash that distinguishes the keys of texts with the same first words
 PAGE_SIZE = 1000  # items per page when a whole store is read
-Recalled = list[tuple[str, str, float]]
+Recalled = list[tuple[str, str, float]]  # key, text and score, best first
 _log = logging.getLogger("memfs.agent")  # a child logger would not have its redacting filter
 _warned_extras: set[str] = set()
 
@@ -74,7 +74,7 @@ class AgentMemory:
         self.vector = vector_store if vector_store is not None else self._open_vectors() if vector else None
         self.redaction = redaction or _policy_of(self.long_term)
         self._calls: deque[ToolCall] = deque(maxlen=self.working.max_messages)
-        self._is_fresh = False  # whether the vector store has the same texts as the long-term memory, as far as we know
+        self._is_fresh = False  # False: texts of the long-term memory may be missing in the vector store
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -159,7 +159,10 @@ class AgentMemory:
     # --- long-term memory
 
     def add_experience(self, text: str, importance: int = 1) -> str:
-        """Store a text for the long term and return its key; a text is stored once, with its highest importance."""
+        """Store a text for the long term and return its key; a text is stored once, with its highest importance.
+
+        Raises SecretRefusedError if the redaction policy rejects the text.
+        """
         check_count("importance", importance, most=10)
         text, counts = self.redaction.admit(check_text("text", text))
         log_redactions("AgentMemory", counts)
@@ -197,7 +200,7 @@ class AgentMemory:
             return (self.vector.forget(key) if self.vector is not None else False) or was_there
 
     def refresh(self) -> None:
-        """Update the vector store with changes of others in the long-term memory; the first recall does so too."""
+        """Update the vector store with others' changes of the long-term memory; the first recall does it too."""
         if self.vector is None:
             return
         with self._lock:
@@ -210,16 +213,16 @@ class AgentMemory:
             self._is_fresh = True
 
     def _raise_importance(self, key: str, text: str, importance: int) -> bool:
-        """Raise the importance of a stored memory to at least this; return False if its text has changed."""
+        """Raise the importance of a stored memory to at least this; return False if its text is not `text` any more."""
         meta = self.long_term.meta(key)
         if _importance(meta) >= importance:
             return True
         return self.long_term.revise(key, text, {**meta, "importance": importance}, known=text)
 
     def _find_key(self, text: str) -> tuple[str, str | None]:
-        """Return the key of a text, its first words and a hash, and the stored text or None.
+        """Return the key of a text, made of its first words and a hash, and the text stored under it, or None.
 
-        A key whose text somebody rewrote is skipped: that text is theirs.
+        A key whose text somebody rewrote is skipped, so that the rewritten text is not replaced.
         """
         digest = text_key(text)
         name = key = f"{slug(first_line(text))}-{digest[:KEY_HASH_CHARS]}"
@@ -230,7 +233,7 @@ class AgentMemory:
         return key, stored
 
     def _embed(self, vectors: KeyedStore[str], key: str, text: str) -> None:
-        """Add a text to the vector store; if that fails it is found by words only, and added with the next refresh."""
+        """Add a text to the vector store; if that fails, the next refresh adds it; until then only words find it."""
         try:
             if vectors.get(key) != text:
                 vectors.add(key, text)
@@ -259,6 +262,7 @@ class AgentMemory:
         """Update the vectors of hits whose texts differ from their memories; return whether there were any."""
         texts, embedded = ({key: text for key, text, _ in hits} for hits in (by_words, by_meaning))
         stale = {key for key, text in embedded.items() if texts.get(key, text) != text}
+        # A hit of only one of the two searches: compare it with the text in the other store.
         for key, text, _ in found:
             other = vectors if key in texts else self.long_term
             if not (key in texts and key in embedded) and other.get(key) != text:
@@ -270,11 +274,11 @@ class AgentMemory:
         return bool(stale)
 
 
-EnhancedAgentMemory = AgentMemory
+EnhancedAgentMemory = AgentMemory  # an alias
 
 
 def fuse(by_words: Recalled, by_meaning: Recalled) -> Recalled:
-    """Merge two lists of hits, best first: a score is the mean of both, and 0 counts for a list without the hit."""
+    """Merge two lists of hits, best first: a score is the mean of both, where a list without the hit counts as 0."""
     texts = {key: text for key, text, _ in (*by_meaning, *by_words)}
     scores = dict.fromkeys(texts, 0.0)
     for key, _, score in (*by_words, *by_meaning):

@@ -56,8 +56,10 @@ class RetrievalConfig:
 class VaultMemoryConfig:
     """The settings of one session in a vault, which is a Vault or a path.
 
-    `retrieval_config` maps namespace templates to how much of them is added to a user turn; `strategies` distil the
-    session. Up to `batch_size` messages are buffered for one write, no longer than `flush_interval_seconds`.
+    `retrieval_config` maps namespace templates to how much of them is added to a user turn, inside the tag
+    `context_tag`; `strategies` distil the session. Up to `batch_size` messages are buffered for one write, no longer
+    than `flush_interval_seconds`. `filter_restored_tool_context` leaves tool calls and results out of a restored
+    session. The metadata of each message is `default_metadata` and the result of `metadata_provider`.
     """
 
     vault: Vault | str | os.PathLike[str]
@@ -114,7 +116,7 @@ class VaultMemoryConfig:
         return found
 
     def metadata(self) -> dict[str, Scalar]:
-        """Return the metadata of a message that is written now; a provider that fails adds nothing."""
+        """Return the metadata of a message that is written now; a faulty provider adds none."""
         metadata = dict(self.default_metadata or {})
         if self.metadata_provider is not None:
             try:
@@ -130,8 +132,8 @@ class VaultMemoryConfig:
         is_list = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
         check.that(is_list, "strategies", given, "a list such as [FactStrategy()]")
         strategies = tuple(given)
-        for at, strategy in enumerate(strategies):
-            where = f"strategies[{at}]"
+        for index, strategy in enumerate(strategies):
+            where = f"strategies[{index}]"
             check_strategy(f"{check.subject}: {where}", strategy)
             self._check_template(check, where, strategy.namespace, strategy.name)
         names = [strategy.name for strategy in strategies]
@@ -172,6 +174,7 @@ class _Check:
     subject: str
 
     def error(self, name: str, reason: str) -> InvalidSetupError:
+        """Return the error for a field."""
         error = InvalidSetupError(self.subject, f"{name}: {reason}")
         error.hint = "docs/sessions.md lists the values of each field."
         return error
@@ -205,14 +208,15 @@ class _Check:
             return
         self.that(isinstance(value, Mapping), name, value, "a mapping of texts to texts, numbers or flags")
         assert isinstance(value, Mapping)
-        for key, one in value.items():
+        for key, item in value.items():
             self.that(isinstance(key, str) and bool(key.strip()) and is_utf8_encodable(key), name, key, "a key: a text")
-            is_scalar = isinstance(one, str | int | float) and math.isfinite(0 if isinstance(one, str) else one)
-            self.that(is_scalar, f"{name}[{key!r}]", one, "a text, a number or a flag")
+            is_scalar = isinstance(item, str | int | float) and math.isfinite(0 if isinstance(item, str) else item)
+            self.that(is_scalar, f"{name}[{key!r}]", item, "a text, a number or a flag")
         if len(value) > MAX_METADATA_KEYS:
             raise self.error(name, f"{len(value)} keys, and {MAX_METADATA_KEYS} is the maximum")
 
     def mode(self, value: object) -> PersistenceMode:
+        """Return the mode that a value names; raise if there is none."""
         modes = {str(mode): mode for mode in PersistenceMode}
         is_valid = isinstance(value, str) and value in modes
         self.that(is_valid, "persistence_mode", value, f"one of {', '.join(modes)}")

@@ -35,7 +35,7 @@ def with_position(message: Message, session: str, number: int, agent: str = "") 
 
 
 class Distiller:
-    """Adapts a strategy to the extractor interface of one store."""
+    """Adapts a strategy to the extractor interface, for the store that receives its memories."""
 
     def __init__(self, strategy: "Strategy", store: VaultStore) -> None:
         self.strategy, self._store = strategy, store
@@ -77,7 +77,7 @@ def conversation_text(message: Message) -> str:
 
 
 def full_text(message: Message) -> str:
-    """Return all of a message as text, with tool calls and tool results."""
+    """Return a message as text, with tool calls and tool results; blocks of other kinds are left out."""
     return "\n".join(filter(None, map(_block_text, blocks_of(message)))).strip()
 
 
@@ -114,7 +114,7 @@ def _text_message(message: Message, text: str) -> Message:
 
 
 def with_source(fact: Fact, turns: Sequence[Message]) -> Fact:
-    """Return a fact with its source message, unless it already has a source."""
+    """Return a fact with its source message; unchanged if it already has one, or if no source is found."""
     source = find_source(fact.content, turns)
     if source is None or (fact.metadata and "source" in fact.metadata):
         return fact
@@ -122,9 +122,10 @@ def with_source(fact: Fact, turns: Sequence[Message]) -> Fact:
 
 
 def find_source(text: str, turns: Sequence[Message]) -> str | None:
-    """Return the source of a text: the turn that shares most words with it, and the earliest of several.
+    """Return the source of a text: the first of the turns that share the most words with it.
 
-    If none shares a word, the last turn of a person. None if no turn has a position in a session.
+    If none shares a word: the last turn of a person, or the last turn if no person spoke. None if no turn has a session
+    and a number.
     """
     positioned = [
         turn for turn in turns if isinstance(turn.get("session"), str) and isinstance(turn.get("number"), int)

@@ -32,8 +32,9 @@ class LongTerm:
     """The strategies and the retrieval of one session.
 
     A strategy uses its own model, else `model`, else the agent's model if `agent_lends_model` is set. A strategy that
-    needs a model and has none is off, which is logged once. `manager` creates the manager that records the turns;
-    `adapt` converts the object given as a model to a Model.
+    needs a model and has none is off, and a warning names it. `manager` creates the manager that records the turns;
+    `adapt` converts the object given as a model to a Model. A vault that is given as a path is opened here, and closed
+    by `close`.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class LongTerm:
         self._lookups = config.lookups()
 
     def _usable_strategies(self) -> list[Strategy]:
-        """Return the strategies that have a model or need none; log the others, and those that are extractive."""
+        """Return the strategies that have a model or need none; a warning names the others, and the extractive ones."""
         strategies = with_models(with_companions(self.config.strategies), self._adapt)
         has_model = self._agent_lends_model or self._model is not None
         off = [strategy.name for strategy in strategies if lacks_model(strategy, has_model=has_model)]
         usable = [strategy for strategy in strategies if strategy.name not in off]
-        extractive = [one.name for one in usable if isinstance(one, SummaryStrategy) and not one.model]
+        extractive = [
+            strategy.name for strategy in usable if isinstance(strategy, SummaryStrategy) and not strategy.model
+        ]
         notes = [f"{', '.join(off)} off"] * bool(off) + [f"{', '.join(extractive)} extractive"] * bool(extractive)
         if notes and not has_model:
             log.warning("no model: %s; model= gives a strategy one", ", ".join(notes))
@@ -81,7 +84,10 @@ class LongTerm:
         return None if self.manager is None else self.manager.attach(model=self._model)
 
     def amend(self, agent: str, number: int, message: Message | None = None) -> None:
-        """Replace a message of the session wherever it waits to be distilled, or drop it there if `message` is None."""
+        """Replace a message of the session in pending turns and failed batches, or drop it there if `message` is None.
+
+        The pending turns of other live processes are not changed.
+        """
         session = self.config.session_id
         policy = self.config.redaction or Policy.of(self.vault)
         replacement = None if message is None else with_position(policy.redact(message).value, session, number, agent)
@@ -101,7 +107,7 @@ class LongTerm:
             self.manager.echo_filter.record(texts)
 
     async def close(self) -> None:
-        """Distil all turns and close; turns that could not be saved stay in the vault for the next run."""
+        """Distil all turns and close; turns that could not be saved wait in `.memfs/pending` for the next run."""
         if self.manager is not None:
             await self.manager.close()
         if self._is_owner:

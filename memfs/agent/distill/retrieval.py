@@ -34,7 +34,7 @@ class Retriever:
     lookups: Sequence[tuple[str, RetrievalConfig]]
     tag: str = "user_context"
     on_retrieved: Callable[[Iterable[str]], None] = lambda _: None
-    _turn: tuple[object, str] | None = field(default=None, init=False, repr=False)  # of the cached text
+    _turn: tuple[object, str] | None = field(default=None, init=False, repr=False)  # the turn of `_text`
     _text: str = field(default="", init=False, repr=False)
 
     async def inject(self, messages: Sequence[Message]) -> list[Message]:
@@ -42,15 +42,15 @@ class Retriever:
 
         All calls of a turn get the same memories, also those that follow a tool result.
         """
-        at = find_user_turn(messages)
-        text = "" if at is None else await self._text_for(at, as_mappings(messages[at]))
-        if at is None or not text:
+        index = find_user_turn(messages)
+        text = "" if index is None else await self._text_for(index, as_mappings(messages[index]))
+        if index is None or not text:
             return list(messages)
-        return [*append_text(messages[: at + 1], text), *messages[at + 1 :]]
+        return [*append_text(messages[: index + 1], text), *messages[index + 1 :]]
 
-    async def _text_for(self, at: int, message: Message) -> str:
-        """Return the text to add to a turn; empty if the search fails or takes too long."""
-        turn = (message.get("tracking_id", at), text_of(message))
+    async def _text_for(self, index: int, message: Message) -> str:
+        """Return the text to add to a turn, cached for its other calls; empty if the search fails or takes too long."""
+        turn = (message.get("tracking_id", index), text_of(message))
         if turn == self._turn:
             return self._text
         try:
@@ -63,7 +63,7 @@ class Retriever:
         return self._text
 
     def text(self, question: str) -> str:
-        """Return the memories for a question as escaped text between tags; empty if there are none."""
+        """Return the memories for a question as escaped text between tags, and record their use; empty if none."""
         hits = self.search(question)
         if question.strip() and self.lookups:
             self.vault.usage.searched([hit.memory.id for hit in hits])
@@ -72,7 +72,7 @@ class Retriever:
         return render(found, self.tag) if found else ""
 
     def search(self, question: str) -> list[Hit]:
-        """Return the hits of each namespace in turn, the most relevant first, each memory once."""
+        """Return the hits of one namespace after the other, each with its most relevant first; each memory once."""
         words = _QUERY_OPERATORS.sub(" ", question).strip()
         hits: dict[str, Hit] = {}
         for namespace, config in self.lookups if words else ():
@@ -100,10 +100,11 @@ class Retriever:
 
 def find_user_turn(messages: Sequence[Message]) -> int | None:
     """Return the index of the last message of a person; None if there is none, or the agent has replied to it."""
-    for at in range(len(messages) - 1, -1, -1):
-        message = as_mappings(messages[at])
+    for index in range(len(messages) - 1, -1, -1):
+        message = as_mappings(messages[index])
         if is_user_turn([message]):
-            return at
+            return index
+        # A message that calls a tool is not the reply yet.
         if message.get("role") == "assistant" and all(kind_of(block) != "toolUse" for block in blocks_of(message)):
             return None
     return None

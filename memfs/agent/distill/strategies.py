@@ -45,21 +45,25 @@ class Strategy(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name, which is unique among the strategies of a session."""
+        ...
 
     @property
-    def namespace(self) -> str: ...
+    def namespace(self) -> str:
+        """The template of the namespace for its memories, such as `/facts/{actorId}`."""
+        ...
 
     async def extract(self, messages: Sequence[Message], context: Any) -> Sequence[Fact]:
-        """Return the memories in some turns, each `{"role", "content": text, "session", "number"}`."""
+        """Return the memories in turns. A turn is a mapping: `{"role", "content": text, "session", "number"}`."""
         ...
 
 
 @dataclass(frozen=True)
 class ModelStrategy:
-    """A strategy that calls a model: its own, or else the agent's.
+    """A strategy that calls a model: its own, or else the default model of the session or agent.
 
-    `prompt` replaces the default prompt, `append_to_prompt` is added to it.
+    `prompt` replaces the default prompt; `append_to_prompt` is added after the prompt.
     """
 
     name: str
@@ -120,7 +124,7 @@ class PreferenceStrategy(ModelStrategy):
 
 @dataclass(frozen=True)
 class SummaryStrategy(ModelStrategy):
-    """The summary of a session: one file with one `##` section per topic. Without a model, the weightiest sentences."""
+    """The summary of a session: one file with one `##` section per topic. Without a model, its main sentences."""
 
     name: str = "summary"
     namespace: str = "/summaries/{actorId}/{sessionId}"
@@ -143,7 +147,7 @@ class SummaryStrategy(ModelStrategy):
         current, marks = (found[0].content, section_marks(found[0].metadata or {})) if found else ("", {})
         if self.model is None and context.default_model is None:
             sections = parse_sections(current)[1]
-            before = next((one.text for one in sections if fold(one.title) == fold(HIGHLIGHTS)), "")
+            before = next((section.text for section in sections if fold(section.title) == fold(HIGHLIGHTS)), "")
             topics = [highlights(messages, before)]
         else:
             facts = await self._ask_model(messages, context, _edited_topics_hint(edited_titles(current, marks)))
@@ -155,7 +159,7 @@ class SummaryStrategy(ModelStrategy):
 
 
 class _SingleTypeStore(VaultStore):
-    """A store that updates only memories of its own type, because its namespace contains others of other types."""
+    """A store that updates only memories of its own type, because its namespace has memories of other types."""
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
         hits = self.vault.search(text.replace('"', " "), type=self.type, limit=limit)
@@ -184,7 +188,7 @@ class ReflectionStrategy(ModelStrategy):
 
 @dataclass(frozen=True)
 class EpisodeStrategy(ModelStrategy):
-    """Tasks of a session and their outcomes; reflections on episodes are stored one namespace up."""
+    """Tasks of a session and their outcomes. Reflections on them, unless `reflects` is False, are one namespace up."""
 
     name: str = "episodes"
     namespace: str = "/episodes/{actorId}/{sessionId}"
@@ -206,7 +210,7 @@ class EpisodeStrategy(ModelStrategy):
 
     @property
     def companions(self) -> Sequence[Strategy]:
-        """The strategy for reflections on these episodes, unless it is switched off."""
+        """The strategy for reflections on these episodes; none if `reflects` is False."""
         shared = {key: getattr(self, key) for key in ("trigger", "model", "context_messages")}
         return (
             [ReflectionStrategy(f"{self.name}-reflections", f"/{self._parent_namespace}", **shared)]
@@ -252,15 +256,16 @@ def check_strategy(subject: str, strategy: Any) -> None:
 
 
 def with_companions(strategies: Sequence[Strategy]) -> list[Strategy]:
-    """Return the strategies, each followed by its companions."""
-    return [one for strategy in strategies for one in (strategy, *getattr(strategy, "companions", ()))]
+    """Return the strategies, each followed by its `companions`: strategies that go with it, if it has any."""
+    groups = ((strategy, *getattr(strategy, "companions", ())) for strategy in strategies)
+    return [strategy for group in groups for strategy in group]
 
 
 def with_models(strategies: Sequence[Strategy], adapt: Callable[[Any], Any] = as_model) -> list[Strategy]:
     """Return the strategies with their own models converted by `adapt`; InvalidSetupError if one is not a model."""
     return [
-        _with_model(one, adapt) if isinstance(one, ModelStrategy) and one.model is not None else one
-        for one in strategies
+        _with_model(strategy, adapt) if isinstance(strategy, ModelStrategy) and strategy.model is not None else strategy
+        for strategy in strategies
     ]
 
 
@@ -280,16 +285,16 @@ def make_store(
     strategy: Strategy, vault: Vault, *, actor: str, session: str, redaction: Policy | None = None
 ) -> VaultStore:
     """Return the store for the memories of a strategy, set up to extract them from the turns of a session."""
-    make: Any = getattr(type(strategy), "store", VaultStore)
+    store_class: Any = getattr(type(strategy), "store", VaultStore)
     namespace = Template(strategy.namespace).render(actor=actor, session=session, strategy=strategy.name)
     kind = getattr(strategy, "type", "fact")
     options = {"name": strategy.name, "session": session, "type": kind, "redaction": redaction}
-    store: VaultStore = make(vault, str(namespace), **options)
+    store: VaultStore = store_class(vault, str(namespace), **options)
     trigger = getattr(strategy, "trigger", None) or IntervalTrigger(DEFAULT_INTERVAL_TURNS)
     store.extraction = {
         "trigger": trigger,
         "extractor": Distiller(strategy, store),
-        "filter": MessageFilter(exclude=[]),
+        "filter": MessageFilter(exclude=[]),  # the distiller selects what the strategy reads
     }
     return store
 
@@ -302,7 +307,10 @@ def _text(value: object) -> str:
 
 
 def _preference(fact: Fact) -> Fact:
-    """Return a preference with its categories as tags, and its context as the second paragraph."""
+    """Return a preference with its categories as tags, and its context as the second paragraph.
+
+    An update keeps the tags that its target has.
+    """
     metadata: dict[str, Any] = dict(fact.metadata or {})
     context, categories = _text(metadata.pop("context", None)), metadata.pop("categories", None)
     found = [categories] if isinstance(categories, str) else categories if isinstance(categories, list) else []

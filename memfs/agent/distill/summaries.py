@@ -1,8 +1,8 @@
 """The summary of a session: one file with one `##` section per topic, updated in place. Edits of people are kept.
 
 The header key `sections` holds a mark of each section as memfs wrote it. A section whose text does not match its mark
-was edited by a person: it is only added to, never replaced. A section that is gone was removed by a person, and is not
-added again.
+was edited by a person: it is only added to, never replaced. A section that has a mark but is not in the file any more
+was removed by a person, and is not added again.
 """
 
 import asyncio
@@ -84,22 +84,27 @@ def _parse_section(lines: Sequence[str]) -> Section:
     return Section(title[1] if title else "", "".join(lines[1:]).strip(), "".join(lines))
 
 
-def merge_sections(body: str, news: Iterable[Section], old_marks: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Return a summary with new sections merged in, and the marks of the sections that memfs wrote."""
+def merge_sections(
+    body: str, new_sections: Iterable[Section], old_marks: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Return a summary with new sections merged in, and the marks of the sections that memfs wrote.
+
+    A section that memfs wrote is replaced, and one that a person edited gets additional lines only.
+    """
     intro, parts = parse_sections(body)
     marks = dict(old_marks)
-    for new in news:
+    for new in new_sections:
         key = fold(new.title)
-        at = next((at for at, part in enumerate(parts) if fold(part.title) == key), None)
-        if at is None and key in marks:
+        index = next((index for index, part in enumerate(parts) if fold(part.title) == key), None)
+        if index is None and key in marks:
             continue  # a person removed it
-        if at is None:
+        if index is None:
             parts.append(new)
-        elif parts[at].mark == marks.get(key):
-            parts[at] = replace(new, raw=new.raw.rstrip() + _trailing_space(parts[at].raw))
+        elif parts[index].mark == marks.get(key):
+            parts[index] = replace(new, raw=new.raw.rstrip() + _trailing_space(parts[index].raw))
         else:
-            parts[at] = replace(parts[at], raw=_with_added_lines(parts[at], new))
-            continue
+            parts[index] = replace(parts[index], raw=_with_added_lines(parts[index], new))
+            continue  # its mark must not match: a section with a person's words is never replaced
         marks[key] = new.mark
     raws = [intro, *(part.raw for part in parts)]
     return "".join([*map(_with_blank_line, raws[:-1]), raws[-1]]), marks
@@ -132,7 +137,7 @@ def _normalized(line: str) -> str:
 
 def edited_titles(body: str, marks: Mapping[str, str]) -> list[str]:
     """Return the titles of the sections that a person wrote or changed."""
-    return [one.title for one in parse_sections(body)[1] if marks.get(fold(one.title)) != one.mark]
+    return [section.title for section in parse_sections(body)[1] if marks.get(fold(section.title)) != section.mark]
 
 
 def section_marks(values: Mapping[str, Any]) -> dict[str, str]:
@@ -146,25 +151,25 @@ def section_marks(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def highlights(messages: Iterable[Message], before: str = "") -> Section:
-    """Return the weightiest sentences of the summary so far and of new turns, in their order, as a section."""
+    """Return the sentences with the most weight, of the summary `before` and of new turns, in order, as a section."""
     lines = dict.fromkeys(line for line in before.splitlines() if line.startswith("- "))
     for message in messages:
         for sentence in _SENTENCE_END.split(message["content"]):
-            if len(words := " ".join(sentence.split())) > 2:
-                lines.setdefault(f"- {message['role']}: {words[:MAX_HIGHLIGHT_CHARS]}")
+            if len(text := " ".join(sentence.split())) > 2:
+                lines.setdefault(f"- {message['role']}: {text[:MAX_HIGHLIGHT_CHARS]}")
     kept = sorted(filter(_weight, lines), key=_weight, reverse=True)[:MAX_HIGHLIGHTS]
     return make_section(HIGHLIGHTS, "\n".join(line for line in lines if line in kept))
 
 
 def _weight(line: str) -> int:
-    """Return the weight of a line; 0 leaves it out.
+    """Return the weight of a line: many different words, digits, a person's turn and no question. 0 leaves it out.
 
     It depends on that line only, so the best lines of all turns are the same however the turns are split into batches.
     """
     role, _, text = line.removeprefix("- ").partition(": ")
     words = {word for word in _WORD.findall(text.casefold()) if word not in STOP_WORDS and len(word) > 2}
     count = len(words) + len("".join(UNSPACED.findall(text))) // 2
-    if role not in {"user", "assistant"} or text.startswith("[") or count < 2:
+    if role not in {"user", "assistant"} or text.startswith("[") or count < 2:  # [: a tool call or its result
         return 0
     weight = min(count, 12) + 2 * any(char.isdigit() for char in text) + 3 * (role == "user")
     return max(1, weight - 4 * text.rstrip().endswith(("?", "？")))
@@ -186,11 +191,15 @@ class SummaryStore(VaultStore):
             return None
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
+        """Return the whole summary, for any text; empty if there is none yet."""
         memory = self._read_summary()
         return [self._as_found(memory, max_chars=len(memory.body) + 1)] if memory else []
 
     async def add(self, content: str, metadata: Metadata | None = None) -> Written:
-        """Merge sections into the summary; sections that a person edited are only added to."""
+        """Merge sections into the summary; sections that a person edited are only added to.
+
+        Raises LockTimeoutError if concurrent writers change the file before every attempt.
+        """
         return await asyncio.to_thread(self._merge, content, dict(metadata or {}))
 
     async def is_forgotten(self, content: str) -> bool:
@@ -200,31 +209,32 @@ class SummaryStore(VaultStore):
     def _merge(self, content: str, keys: dict[str, Any]) -> Written:
         self.check_writable()
         (content, keys), counts = self._apply_policy(content, keys)
-        news = parse_sections(content)[1]
+        sections = parse_sections(content)[1]
         for _ in range(WRITE_ATTEMPTS):
             memory = self._read_summary()
             try:
-                written = (
-                    self._create_summary(news, keys) if memory is None else self._update_summary(memory, news, keys)
-                )
+                if memory is None:
+                    written = self._create_summary(sections, keys)
+                else:
+                    written = self._update_summary(memory, sections, keys)
             except (MemoryChangedError, MemoryNotFoundError):
                 continue
             if written is not None:
                 return self._with_redactions(written, counts)
         raise LockTimeoutError(self.namespace, 0)
 
-    def _create_summary(self, news: Sequence[Section], keys: Mapping[str, Any]) -> Written | None:
+    def _create_summary(self, sections: Sequence[Section], keys: Mapping[str, Any]) -> Written | None:
         """Create the file; None if another process created it first."""
-        body, marks = merge_sections(f"{HEADING}\n\n", news, {})
+        body, marks = merge_sections(f"{HEADING}\n\n", sections, {})
         written = self.vault.add(body.rstrip(), **{"type": self.type, **keys, MARKS_KEY: list(marks.values())})
         if written.path == self._summary_path() or written.outcome != "created":
             return written
-        self.vault.remove(written.path)
+        self.vault.remove(written.path)  # the name was taken, so this file got another one
         return None
 
-    def _update_summary(self, memory: Memory, news: Sequence[Section], keys: Mapping[str, Any]) -> Written:
+    def _update_summary(self, memory: Memory, sections: Sequence[Section], keys: Mapping[str, Any]) -> Written:
         before = section_marks(memory.header.values)
-        body, marks = merge_sections(memory.body, news, before)
+        body, marks = merge_sections(memory.body, sections, before)
         if body == memory.body and marks == before:
             return Written(memory.id, memory.path, "unchanged", memory.stamp)
         return self.vault.update(memory.path, body=body, seen=memory.stamp, **{**keys, MARKS_KEY: list(marks.values())})

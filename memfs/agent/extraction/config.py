@@ -33,8 +33,8 @@ class ExtractorContext:
     """The input of an extractor besides the messages.
 
     `previous` are earlier messages that were extracted already: they are context only. `similar` are the nearest
-    memories of the store; an extractor may name one as the target of a fact. With `is_strict`, a reply that cannot
-    be parsed raises ExtractionError; the caller then keeps the messages.
+    memories of the store; an extractor may name one of them as the target of a fact. With `is_strict`, a reply that
+    cannot be parsed raises ExtractionError, so that the caller can keep the messages for another attempt.
     """
 
     default_model: "Model | Any | None" = None
@@ -46,7 +46,9 @@ class ExtractorContext:
 class Extractor(Protocol):
     """Extracts facts from messages."""
 
-    async def extract(self, messages: Any, context: Any = None) -> Sequence[Any]: ...
+    async def extract(self, messages: Any, context: Any = None) -> Sequence[Any]:
+        """Return the facts in messages; `context` is an ExtractorContext."""
+        ...
 
 
 @dataclass
@@ -61,7 +63,7 @@ NO_TOOLS = MessageFilter(exclude=["toolUse", "toolResult"])
 
 @dataclass
 class ResolvedExtraction:
-    """The extraction config of one store with all defaults; without an extractor, the store gets the messages."""
+    """The extraction config of one store with all defaults; without an extractor the store gets messages, not facts."""
 
     triggers: list[Trigger]
     extractor: Extractor | None
@@ -84,9 +86,10 @@ class Binding:
 def resolve(
     given: object, store: MemoryStore, default: type[Extractor] | None = None, *, is_strict: bool = True
 ) -> ResolvedExtraction | None:
-    """Return a store's `extraction` with all defaults; None if it is off. `default` extracts for stores of facts.
+    """Return a store's `extraction` with all defaults; None if it is off.
 
-    Raises InvalidSetupError if it is no config and, if `is_strict`, if it has unknown keys.
+    `default` is the extractor of stores that take facts rather than messages. Raises InvalidSetupError if `given` is
+    neither a flag nor a mapping and, if `is_strict`, for unknown keys.
     """
     if given is None or given is False:
         return None
@@ -108,7 +111,7 @@ def resolve(
 
 
 def bind(store: MemoryStore, default: type[Extractor] | None, *, is_strict: bool = True) -> Binding | None:
-    """Return a store with its extraction config, checked; None if extraction is off."""
+    """Return a store with its extraction config; None if extraction is off, InvalidSetupError if it cannot work."""
     config = resolve(store.extraction, store, default, is_strict=is_strict)
     if config is None:
         return None

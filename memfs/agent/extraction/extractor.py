@@ -68,8 +68,8 @@ class ModelExtractor:
     async def extract(self, messages: Sequence[Message], context: Any = None) -> list[Fact]:
         """Return the facts in messages.
 
-        If the reply cannot be parsed, a strict context asks once more and then raises ExtractionError; without one
-        there are no facts.
+        If the reply cannot be parsed and the context is strict, the model is asked once more, and then ExtractionError
+        is raised; otherwise a warning is logged, and no facts are returned. InvalidSetupError if there is no model.
         """
         given = _as_context(context)
         model = self._choose_model(given)
@@ -93,7 +93,7 @@ class ModelExtractor:
         self._choose_model(ExtractorContext(default_model=default_model))
 
     def _model(self, thing: Any) -> Model:
-        """Return a given object as a model."""
+        """Return a given object as a model; InvalidSetupError if it is none."""
         return as_model(thing)
 
     def _choose_model(self, context: ExtractorContext) -> Model:

@@ -1,4 +1,4 @@
-"""Find the memories that new facts may be about, and write facts: added, or as updates of a memory they correct."""
+"""Find the memories that new facts may be about, and write facts: as new memories, or as updates of existing ones."""
 
 import logging
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ SIMILAR_MEMORIES = 10  # that an extractor is shown as possible targets of a fac
 
 
 async def find_similar(store: MemoryStore, text: str) -> Sequence[Found]:
-    """Return the memories that an extractor may name as targets; without them it can only add."""
+    """Return the memories that an extractor may name as targets; empty if the store cannot find any."""
     if not has_method(store, "similar"):
         return ()
     try:
@@ -26,7 +26,7 @@ async def find_similar(store: MemoryStore, text: str) -> Sequence[Found]:
 
 
 def redact_fact(fact: Any, policy: Policy) -> Any:
-    """Return a fact redacted by the policy; text that is already in the memory it updates stays."""
+    """Return a fact redacted by the policy; text that the memory it updates already contains stays."""
     target, action = getattr(fact, "target", None), getattr(fact, "action", "add")
     content = policy.redact(fact.content, known=target.content if target and action == "update" else "")
     metadata = policy.redact(getattr(fact, "metadata", None))
@@ -46,7 +46,7 @@ async def write_fact(store: MemoryStore, fact: Any) -> None:
 
 
 async def _write(store: MemoryStore, fact: Any) -> None:
-    """Perform the action of a fact. A forgotten fact is left out; a fact whose target is gone is added."""
+    """Perform the action of a fact. A forgotten fact is left out; one whose target was changed or deleted is added."""
     target: Any = getattr(fact, "target", None)
     action = getattr(fact, "action", "add") if target is not None and target.id else "add"
     curated = cast("CuratedStore", store)

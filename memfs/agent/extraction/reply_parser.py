@@ -42,7 +42,10 @@ class ParsedReply:
 def facts_schema(
     extra: Mapping[str, Any] = MappingProxyType({}), *, has_similar: bool, has_metadata: bool = False
 ) -> dict[str, Any]:
-    """Return the JSON schema of a reply; `extra` has the schemas of further keys of each entry."""
+    """Return the JSON schema of a reply; `extra` has the schemas of further keys of each entry.
+
+    With `has_similar` an entry also has an action and a target, and with `has_metadata` it may have metadata.
+    """
     required = ["content", "action", "target"] if has_similar else ["content"]
     shapes = {key: _SHAPES[key] for key in ([*required, "metadata"] if has_metadata else required)}
     items = _object_schema({**shapes, **extra}, [*required, *extra])
@@ -158,7 +161,7 @@ def _entries_in_text(text: str) -> tuple[list[Any] | None, str]:
             problem = problem or value.reason
             continue
         listed = _unwrap_list(value)
-        if listed is not None and not (problem and _is_entry(value)):  # after broken JSON, a piece of a list
+        if listed is not None and not (problem and _is_entry(value)):  # else a piece of the broken list
             entries += listed
             has_list = True
     if entries or (has_list and not problem):

@@ -35,11 +35,12 @@ class AcceptedFacts:
         self._facts: dict[str, AcceptedFact] = {}
         self._attempts: dict[str, int] = {}
         self._adopted: list[str] = []  # keys of adopted facts whose write has not started
-        self._mutex = Mutex()  # of the log and `_facts`
+        self._mutex = Mutex()  # protects the log and `_facts`
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def pending(self) -> int:
+        """The number of facts that are not written yet."""
         return len(self._facts)
 
     async def accept(self, entries: Sequence[str], stores: Sequence[str]) -> None:
@@ -56,7 +57,7 @@ class AcceptedFacts:
             self._start_write(key)
 
     def adopt(self, orphan: OrphanLog) -> None:
-        """Take over the accepted facts of a process that is gone; `resume` or `flush` writes them."""
+        """Take over the accepted facts of a process that has ended; `resume` or `flush` writes them."""
         names = {place: name for name, place in self._places.items()}
         facts = {
             key: self._redact(fact, [names[place] for place in fact.stores if place in names])
@@ -70,7 +71,7 @@ class AcceptedFacts:
         self._adopted += orphan.facts
         orphan.facts = {}
         if orphan.is_empty:
-            with suppress(OSError):  # a fact that is written twice is stored once
+            with suppress(OSError):  # if it stays, its facts are written again, and stores keep each once
                 orphan.log.clear()
 
     def resume(self) -> None:
@@ -83,7 +84,7 @@ class AcceptedFacts:
             self._start_write(key)
 
     async def flush(self) -> None:
-        """Write the pending facts, and wait for running writes. Never raises."""
+        """Write the pending facts, and wait for running writes; facts that fail stay pending. Never raises."""
         while running := [task for task in list(self._tasks) if task.get_loop() is asyncio.get_running_loop()]:
             await asyncio.wait(running)
         for key in list(self._facts):
@@ -134,7 +135,7 @@ class AcceptedFacts:
             log.error("an accepted fact is dropped: %s", error)
         finally:
             self._writing.pop(key, None)
-        with self._mutex, suppress(OSError, MemfsError):  # a fact that is written twice is stored once
+        with self._mutex, suppress(OSError, MemfsError):  # without the record it is written again, and stored once
             self._facts.pop(key, None)
             if self._log:
                 self._log.append({"done": key})

@@ -3,6 +3,7 @@
 Every store has a mark, the number of the last turn it has. A save moves the mark forward before its work, so that the
 next save continues after it, and back if it fails or is cancelled. The saves of a store run one after another, also
 across event loops; a save whose loop is closed is abandoned. With a log, a turn is on disk before it is processed.
+A place is the text that identifies a persistent store to later processes, see `store_place`.
 """
 
 import asyncio
@@ -62,19 +63,19 @@ class Coordinator:
         self._redaction = redaction or shared_policy(one.store for one in bindings)
         self._mutex = Mutex()
         self._turns: list[Turn] = []
-        self._next = 0
+        self._next = 0  # number of the next turn
         self._marks = {id(one.store): -1 for one in bindings}
         self._saves: dict[int, SaveTask] = {}  # the last save of each store
         self._running: set[SaveTask] = set()
-        self._marks_before: dict[int, dict[SaveTask, int]] = {id(one.store): {} for one in bindings}  # running saves
+        self._marks_before: dict[int, dict[SaveTask, int]] = {id(one.store): {} for one in bindings}  # of running saves
         self._backoff = Backoff()
         self._consecutive_failures = self._backoff.consecutive_failures  # the name that Strands' coordinator has
         self._context: dict[int, deque[Message]] = {id(one.store): deque(maxlen=one.context) for one in bindings}
-        self._edits: list[MessageEdit] = []  # a running save has its turns as they were before
+        self._edits: list[MessageEdit] = []  # also for running saves, whose copies of the turns are older
         self._orphans: list[OrphanLog] = []
         self._are_orphans_scheduled = False
         self._orphan_saves: dict[tuple[int, str], asyncio.AbstractEventLoop] = {}  # running, by log and store
-        self.is_final_save_scheduled = False  # the agent is gone, and a save of all its turns was scheduled
+        self.is_final_save_scheduled = False  # no trigger can fire any more, and all turns are being saved
         _coordinators.add(self)
 
     # --- recording
@@ -112,7 +113,7 @@ class Coordinator:
             self._orphans = [orphan for orphan in self._orphans if not orphan.is_empty]
 
     def adopt(self, orphans: Sequence[OrphanLog]) -> None:
-        """Take over the turns of agents that are gone; the next save includes them."""
+        """Take over the turns of agents of ended processes; the next save includes them."""
         with self._mutex:
             self._orphans.extend(orphans)
 
@@ -129,7 +130,7 @@ class Coordinator:
                 self._log.sync()
 
     def close(self) -> None:
-        """Release the logs; pending turns wait there for the next agent. A log that a running save needs is kept."""
+        """Release the logs; pending turns wait there for the next agent. A log that a running save needs stays open."""
         with self._mutex:
             is_saving = any(self._marks_before.values())
             logs = [None if is_saving else self._log, *(orphan.log for orphan in self._orphans)]
@@ -154,7 +155,7 @@ class Coordinator:
                 self.schedule(binding.store)
 
     def schedule_orphans(self) -> None:
-        """Save only the adopted turns in the background, once; what fails waits for the next save."""
+        """Save only the adopted turns in the background, once; turns that fail wait for the next save."""
         if self._orphans and not self._are_orphans_scheduled and is_in_loop():
             self._are_orphans_scheduled = True
             for binding in self._bindings:
@@ -171,7 +172,7 @@ class Coordinator:
         await self._wait_idle()
 
     async def settle(self) -> None:
-        """Wait for the running saves; turns that no trigger fired for stay pending if they can be on disk."""
+        """Wait for the running saves. Other turns stay pending if they are on disk, and are saved if in memory only."""
         for binding in self._bindings:
             if id(binding.store) not in self._places:
                 self._enqueue(binding.store)
@@ -269,7 +270,7 @@ class Coordinator:
         return len(new)
 
     async def _keep_failed(self, store: MemoryStore, messages: list[Message], error: ExtractionError) -> None:
-        """Keep turns that no model made facts of in the vault; drop them if the store has none."""
+        """Write turns whose extraction failed to `.memfs/failed`; drop them if the store has no vault."""
         if self.root is None or id(store) not in self._places:
             log.error("store %s: %s; its turns are dropped because the store has no vault", store.name, error)
         elif kept := self._apply_edits(messages):
@@ -279,10 +280,10 @@ class Coordinator:
 
     def _apply_edits(self, messages: Iterable[Message]) -> list[Message]:
         """Return the messages of a save with the edits that were made while it ran."""
-        found = list(messages)
+        edited = list(messages)
         for edit in self._edits:
-            found = edit.apply_to_all(found)
-        return found
+            edited = edit.apply_to_all(edited)
+        return edited
 
     def _is_echo(self, store: MemoryStore, fact: Any, similar: Sequence[Found]) -> bool:
         """Return whether a fact repeats a text that the agent got from memory, and the store still has it."""
@@ -293,7 +294,7 @@ class Coordinator:
         return not has_method(store, "similar") or stored.is_echo(fact.content)
 
     async def _save_orphans(self, store: MemoryStore) -> None:
-        """Save the adopted turns; what fails is tried again with the next save."""
+        """Save the adopted turns; turns that fail are tried again with the next save."""
         for orphan in list(self._orphans):
             try:
                 await self._save_orphan(store, orphan)
@@ -303,13 +304,14 @@ class Coordinator:
                 self._orphans = [one for one in self._orphans if not one.is_empty]
 
     async def _save_orphan(self, store: MemoryStore, orphan: OrphanLog) -> None:
+        """Save the turns of an adopted log, unless an event loop that is blocked has begun to."""
         place = self._places.get(id(store), "")
         key = (id(orphan), place)
         other = self._orphan_saves.get(key)
         if other:
             await wait_for_other_loop(lambda: self._orphan_saves.get(key) is not other, other)
         if (other := self._orphan_saves.get(key)) and not other.is_closed():
-            return  # its save continues when its loop does
+            return  # the other save continues when its loop does
         self._orphan_saves[key] = asyncio.get_running_loop()
         try:
             await self._save_orphan_batches(store, orphan, place)
@@ -348,7 +350,7 @@ class Coordinator:
 
     def _release_claim(self, store: MemoryStore, save: SaveTask) -> None:
         with self._mutex:
-            now = self._marks[id(store)]  # also the value for a save that was lost: its claim is released already
+            now = self._marks[id(store)]  # also the default: the claim of a lost save is released already
             self._marks[id(store)] = min(self._marks_before[id(store)].pop(save, now), now)
 
     def _complete(self, store: MemoryStore, save: SaveTask) -> None:
@@ -388,7 +390,7 @@ def edit_pending(root: Path, edit: MessageEdit) -> None:
 
 @contextmanager
 def _log_failures_only() -> Iterator[None]:
-    """Continue if a log cannot be written: the disk is full, for example, or JSON has no form for a value."""
+    """Log a warning if a log cannot be written, because the disk is full or JSON has no form for a value."""
     try:
         yield
     except Exception as error:

@@ -28,7 +28,7 @@ FAILED = "failed"
 
 @dataclass(frozen=True)
 class FailedBatch:
-    """A batch of turns that no model made facts of, kept for another attempt."""
+    """A batch of turns whose extraction failed; `store` is the place of its store (see `store_place`)."""
 
     name: str
     store: str
@@ -66,7 +66,7 @@ def retry(root: Path, batch: FailedBatch) -> None:
 
 
 def drop(root: Path, batch: FailedBatch | PendingSummary) -> None:
-    """Delete a failed batch, or a pending log without a live owner; do nothing if it is gone."""
+    """Delete a failed batch, or a pending log without a live owner; do nothing if it no longer exists."""
     if isinstance(batch, PendingSummary):
         drop_pending(root, batch)
         return

@@ -50,7 +50,10 @@ class AcceptedFact:
 
 @dataclass
 class OrphanLog:
-    """The content of a log without a live owner: turns by number, the last saved turn per store, and facts."""
+    """The content of a log without a live owner: turns by number, the last saved turn per store, and facts by key.
+
+    Stores are identified by their places (see `store_place`).
+    """
 
     log: "PendingLog"
     stores: set[str] = field(default_factory=set)
@@ -60,6 +63,7 @@ class OrphanLog:
 
     @property
     def is_empty(self) -> bool:
+        """Whether every store has its turns and facts."""
         return not self.facts and not self.open_turns
 
     @property
@@ -107,13 +111,13 @@ class OrphanLog:
 
 @dataclass(frozen=True)
 class PendingSummary:
-    """The size of a log without a live owner; the next agent with its stores takes it over."""
+    """What a log without a live owner contains; the next agent with its stores takes it over."""
 
     name: str
     stores: Sequence[str]
     turns: int
     facts: int
-    time: float  # of its last line
+    time: float  # of its last change
 
 
 class PendingLog:
@@ -187,7 +191,7 @@ class PendingLog:
 
 
 def adopt_orphans(root: Path, stores: Set[str]) -> list[OrphanLog]:
-    """Take over the logs for these stores whose processes are gone, and return their content."""
+    """Take over the logs for these stores whose processes have ended, and return their content."""
     adopted = []
     with suppress(OSError, MemfsError), open_state_dir(root, PENDING, create=False) as pending:
         for new in (name for name in os.listdir(pending) if name.startswith(NEW_PREFIX)):
@@ -223,7 +227,7 @@ def _split_off_others(root: Path, orphan: OrphanLog, stores: Set[str]) -> Orphan
 
 
 def _may_be_for(stores: Set[str], root: Path, dir_name: str, directory: int, name: str) -> bool:
-    """Return whether a log may be for some stores, by its first line; that never changes, so it is cached."""
+    """Return whether a log may be for some stores, by its first line, which is cached because it never changes."""
     key = (root, f"{dir_name}/{name}")
     if key not in _stores_by_log:
         if len(_stores_by_log) >= MAX_CACHED_LOGS:
@@ -266,7 +270,7 @@ def edit_orphans(root: Path, edit: MessageEdit) -> None:
 
 
 def drop_pending(root: Path, summary: PendingSummary) -> None:
-    """Delete a log without a live owner; do nothing if it is gone."""
+    """Delete a log without a live owner; do nothing if it no longer exists."""
     *dir_names, name = summary.name.split("/")
     with (
         suppress(FileNotFoundError),
@@ -283,7 +287,7 @@ def drop_pending(root: Path, summary: PendingSummary) -> None:
 def _read_logs(
     root: Path, directory: int, wants: Callable[[str], bool] = lambda _: True
 ) -> Iterator[tuple[str, OrphanLog, float]]:
-    """Yield the name, the content and the modification time of each log in an open directory."""
+    """Yield the name, the content and the modification time of the logs in a directory whose names `wants` accepts."""
     for name in sorted(os.listdir(directory)):
         if name.endswith(LOG_SUFFIX) and wants(name):
             try:

@@ -1,4 +1,4 @@
-"""Directories in `.memfs/pending`, one per process, locked as long as the process lives. They hold its logs."""
+"""Directories in `.memfs/pending`, one per process, with its logs, locked as long as the process lives."""
 
 import itertools
 import os
@@ -26,7 +26,7 @@ _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS
 class ProcessDirectory:
     """The directory of this process for its logs in one vault. Thread-safe.
 
-    The first line creates it. It is created again after somebody deleted it, and in a forked child.
+    It is created with the first log, again if somebody deleted it, and by a forked child for itself.
     """
 
     def __init__(self, root: Path) -> None:
@@ -55,7 +55,7 @@ class ProcessDirectory:
                 if not self._exists():
                     return
                 opened = [stack.enter_context(open_file(self._fd, name))]
-                opened += [stack.enter_context(open_directory(self._fd, (way,))) for way in (".", "..")]
+                opened += [stack.enter_context(open_directory(self._fd, (path,))) for path in (".", "..")]
             for fd in opened:
                 os.fsync(fd)
 
@@ -155,7 +155,7 @@ def process_directory(root: Path) -> ProcessDirectory:
 def orphan_dirs(pending: int) -> Iterator[tuple[int, str]]:
     """Yield the open directories with orphaned logs and their names.
 
-    These are `.memfs/pending` itself, under an empty name, and the directories of processes that are gone.
+    These are `.memfs/pending` itself, under an empty name, and the directories of processes that have ended.
     """
     yield pending, ""
     for name in filter(_DIRECTORY_NAME.fullmatch, sorted(os.listdir(pending))):
@@ -172,7 +172,10 @@ def remove_dir_if_empty(pending: int, name: str) -> None:
 
 @contextmanager
 def open_state_dir(root: Path, name: str, *, create: bool = True) -> Iterator[int]:
-    """Open a directory in `.memfs` and yield its descriptor. Raise NewerSchemaError if a later memfs wrote it."""
+    """Open a directory in `.memfs` and yield its descriptor.
+
+    FileNotFoundError if it is missing and `create` is False; NewerSchemaError if a later memfs wrote it.
+    """
     top = open_root(root)
     try:
         check_format(top, name)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from memfs.agent.extraction.config import MessageFilter
 from memfs.agent.messages import Message, estimate_tokens, text_of, without_kinds
 
-BATCH_TOKENS = 20_000  # estimated size of the turns that are saved at once; more would not fit a model's window
+BATCH_TOKENS = 20_000  # estimated size of the turns that are saved at once; more may not fit a model's window
 
 
 @dataclass
 class Turn:
-    """A message and its number."""
+    """A message and its number in the queue."""
 
     number: int
     message: Message
@@ -27,12 +27,12 @@ class MessageEdit:
     message: Message | None = None
 
     def apply(self, message: Message) -> Message | None:
-        """Return the replacement if this message is meant, None if it is removed, and any other message unchanged."""
-        where = (message.get("session"), message.get("agent", self.agent), message.get("number"))
-        return self.message if where == (self.session, self.agent, self.number) else message
+        """Return the replacement if this is the edited message, None if it is removed; any other message unchanged."""
+        position = (message.get("session"), message.get("agent", self.agent), message.get("number"))
+        return self.message if position == (self.session, self.agent, self.number) else message
 
     def affects(self, messages: Iterable[Message]) -> bool:
-        """Return whether one of the messages is meant."""
+        """Return whether one of the messages is the edited one."""
         return any(self.apply(message) is not message for message in messages)
 
     def apply_to_all(self, messages: Iterable[Message]) -> list[Message]:
