@@ -115,12 +115,12 @@ def _ask_peer(running: Running, way: Callable[[Question], str]) -> Ask:
     return lambda question: running.ask(way(question))
 
 
-def _builds(run: BenchRun, name: str, theirs: Mapping[str, float]) -> list[Row]:
+def _builds(run: BenchRun, name: str, peer: Mapping[str, float]) -> list[Row]:
     """Return the cost of a build, compared with a memfs build that is run now."""
     shutil.rmtree(run.root / STATE, ignore_errors=True)
-    ours = json.loads(run_measured([*CHILD, "build", str(run.root)]).output)
+    own = json.loads(run_measured([*CHILD, "build", str(run.root)]).output)
     return [
-        Row(f"{name}: build, {words}", Times([theirs[key]]), BUILD, Times([ours[key]]))
+        Row(f"{name}: build, {words}", Times([peer[key]]), BUILD, Times([own[key]]))
         for key, words in (("wall", "wall"), ("cpu", "CPU"))
     ]
 
@@ -128,13 +128,15 @@ def _builds(run: BenchRun, name: str, theirs: Mapping[str, float]) -> list[Row]:
 def _questions(run: BenchRun, vault: Vault, name: str, ask: Ask, goal: float | None = None) -> list[Row]:
     """Time the questions, and return the share whose hits contain the memory they are about."""
     checked = run.questions[:: len(run.questions) // CHECKED_QUESTIONS or 1]
-    ours = [q.about.path in [hit.memory.path for hit in vault.search(q.text, limit=HIT_LIMIT)] for q in checked]
+    found_by_memfs = [
+        q.about.path in [hit.memory.path for hit in vault.search(q.text, limit=HIT_LIMIT)] for q in checked
+    ]
     results = [ask(question) for question in checked]
-    theirs = [question.about.path in paths for question, (_, paths) in zip(checked, results, strict=True)]
+    found_by_peer = [question.about.path in paths for question, (_, paths) in zip(checked, results, strict=True)]
     rest = cycle(run.questions)
     slow = median(seconds for seconds, _ in results) > SLOW_SECONDS
     times = _interleave(run, vault, lambda: ask(next(rest))[0], slow=slow)
-    shares = [Times([sum(found) / len(found)]) for found in (theirs, ours)]
+    shares = [Times([sum(found) / len(found)]) for found in (found_by_peer, found_by_memfs)]
     return [
         Row(name, times["peer"], SEARCH, times["memfs"], least=goal),
         Row(f"{name}, memory among {HIT_LIMIT} hits", shares[0], SEARCH, shares[1], unit="share"),
@@ -143,5 +145,5 @@ def _questions(run: BenchRun, vault: Vault, name: str, ask: Ask, goal: float | N
 
 def _interleave(run: BenchRun, vault: Vault, peer: Callable[[], object], *, slow: bool) -> dict[str, Times]:
     """Time blocks of questions to a peer and to memfs."""
-    ours = ask_in_turn(run.questions, lambda q: read_hits(vault.search(q.text, limit=HIT_LIMIT)))
-    return interleaved({"peer": peer, "memfs": ours}, ROUNDS * BLOCK, slow=["peer"] if slow else [])
+    memfs = ask_in_turn(run.questions, lambda q: read_hits(vault.search(q.text, limit=HIT_LIMIT)))
+    return interleaved({"peer": peer, "memfs": memfs}, ROUNDS * BLOCK, slow=["peer"] if slow else [])

@@ -95,7 +95,7 @@ hits is measured on the same 40 questions. A build starts with an empty index, w
 
 
 def read_page(page: Path) -> dict[int, Measured]:
-    """The figures that lie beside a page, by size."""
+    """Return the stored figures of a page, by size."""
     file = page.with_suffix(".json")
     if not file.exists():
         return {}

@@ -43,9 +43,11 @@ def ask_in_turn(questions: Sequence[T], ask: Callable[[T], object]) -> Callable[
 
 def _recall(run: BenchRun, vault: Vault, raw: PlainTantivy) -> Row:
     """Return the share of questions that both answer; the comparison is valid only if they find the same."""
-    ours = [q.about.path in [hit.memory.path for hit in vault.search(q.text, limit=HIT_LIMIT)] for q in run.questions]
+    found_by_memfs = [
+        q.about.path in [hit.memory.path for hit in vault.search(q.text, limit=HIT_LIMIT)] for q in run.questions
+    ]
     baseline = [q.about.path in [path for path, _, _ in raw.ask(q.text)] for q in run.questions]
-    shares = [Times([sum(found) / len(found)]) for found in (ours, baseline)]
+    shares = [Times([sum(found) / len(found)]) for found in (found_by_memfs, baseline)]
     return Row(f"questions whose memory is among {HIT_LIMIT} hits", shares[0], BASELINE, shares[1], unit="share")
 
 

@@ -60,9 +60,9 @@ def traps(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPool]:
     """A server that forks processes for the tests of a module."""
-    with WorkerPool(tmp_path_factory.mktemp("crew")) as pool:
+    with WorkerPool(tmp_path_factory.mktemp("pool")) as pool:
         yield pool
 
 

@@ -59,9 +59,9 @@ RARE = ("first byte flipped", "last byte flipped", "zeroed")  # similar to the o
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
 @pytest.mark.parametrize("kind", [kind for kind in DAMAGES if kind not in RARE])
 def test_a_search_is_right_after_any_damage_to_a_state_file(
-    mount_tmpfs: Mount, crew: WorkerPool, kind: str, is_open: bool
+    mount_tmpfs: Mount, pool: WorkerPool, kind: str, is_open: bool
 ) -> None:
-    files, wrong = damage_files(crew, mount_tmpfs("size=64m"), Trial(kind, is_open))
+    files, wrong = damage_files(pool, mount_tmpfs("size=64m"), Trial(kind, is_open))
 
     assert wrong == []
     assert files > 9
@@ -69,9 +69,9 @@ def test_a_search_is_right_after_any_damage_to_a_state_file(
 
 @pytest.mark.parametrize("kind", ["emptied", "halved", "zeroed in place"])
 def test_a_process_that_follows_a_watcher_searches_right_after_any_damage_to_the_index(
-    mount_tmpfs: Mount, crew: WorkerPool, kind: str
+    mount_tmpfs: Mount, pool: WorkerPool, kind: str
 ) -> None:
-    assert damage_files(crew, mount_tmpfs("size=64m"), Trial(kind, is_open=True, is_told=True))[1] == []
+    assert damage_files(pool, mount_tmpfs("size=64m"), Trial(kind, is_open=True, is_told=True))[1] == []
 
 
 # --- directories of the state, and paths that lead elsewhere --------------------------------------------
@@ -156,7 +156,7 @@ def test_a_search_is_right_with_any_content_of_the_file_current(tmp_path: Path, 
     assert memories(root) == before
 
 
-def test_paths_in_the_journal_are_always_checked_against_the_files(tmp_path: Path, crew: WorkerPool) -> None:
+def test_paths_in_the_journal_are_always_checked_against_the_files(tmp_path: Path, pool: WorkerPool) -> None:
     (tmp_path / "secret.md").write_text("Outside there is plutonium.")
     root = tmp_path / "vault"
     build(root)
@@ -179,7 +179,7 @@ def test_paths_in_the_journal_are_always_checked_against_the_files(tmp_path: Pat
         "%ff.md",
         "é.md",
     ]
-    with watched(crew, root), searched(root) as vault:
+    with watched(pool, root), searched(root) as vault:
         vault.add("It has a journal now.", "/facts")
         vault.search("journal")
         for line in lines:
@@ -307,10 +307,10 @@ def test_damage_is_not_carried_into_the_next_index(tmp_path: Path, ending: str) 
 # --- killed while it is built ---------------------------------------------------------------------------
 
 
-def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: WorkerPool) -> None:
+def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, pool: WorkerPool) -> None:
     build(tmp_path / "vault", 300)
 
-    kill_while_building(crew, tmp_path / "vault", KILLS, 0.3)
+    kill_while_building(pool, tmp_path / "vault", KILLS, 0.3)
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, WORDS)
 
@@ -394,9 +394,9 @@ def test_a_search_goes_on_while_the_disk_is_full(mount_tmpfs: Mount, is_lost: bo
 
 def test_a_search_is_right_within_a_second_without_events(public_path: Path) -> None:
     build(public_path / "vault")
-    with WorkerPool(public_path) as crew:
+    with WorkerPool(public_path) as pool:
         subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
-        crew.start(search_without_events, str(public_path / "vault")).finish()
+        pool.start(search_without_events, str(public_path / "vault")).finish()
 
 
 def search_without_events(path: str) -> None:
@@ -425,9 +425,9 @@ def search_without_events(path: str) -> None:
 
 def test_an_unreadable_memory_is_found_once_it_is_readable(public_path: Path) -> None:
     build(public_path / "vault")
-    with WorkerPool(public_path) as crew:
+    with WorkerPool(public_path) as pool:
         subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
-        crew.start(search_unreadable_files, str(public_path / "vault")).finish()
+        pool.start(search_unreadable_files, str(public_path / "vault")).finish()
 
 
 def search_unreadable_files(path: str) -> None:

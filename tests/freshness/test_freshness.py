@@ -74,10 +74,10 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_very_next_search_is_right_after_a_change(root: Path, crew: WorkerPool, name: str) -> None:
+def test_the_very_next_search_is_right_after_a_change(root: Path, pool: WorkerPool, name: str) -> None:
     change, words = CHANGES[name]
     with searched(root, "marzipan") as vault:
-        change(Scene(root, vault, crew))
+        change(Scene(root, vault, pool))
 
         assert mistakes(vault, words) == []
         assert_right(Vault(root), words)
@@ -85,19 +85,19 @@ def test_the_very_next_search_is_right_after_a_change(root: Path, crew: WorkerPo
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_first_search_of_a_new_process_is_right_after_a_change(root: Path, crew: WorkerPool, name: str) -> None:
+def test_the_first_search_of_a_new_process_is_right_after_a_change(root: Path, pool: WorkerPool, name: str) -> None:
     change, words = CHANGES[name]
-    change(Scene(root, Vault(root), crew))
+    change(Scene(root, Vault(root), pool))
 
     assert_right(Vault(root), words)
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_follower_of_a_watcher_searches_right_within_a_second(root: Path, crew: WorkerPool, name: str) -> None:
+def test_a_follower_of_a_watcher_searches_right_within_a_second(root: Path, pool: WorkerPool, name: str) -> None:
     change, words = CHANGES[name]
     with Vault(root, watch=True) as watcher, searched(root, "marzipan") as vault:
         assert vault.status().notices == "watcher"
-        change(Scene(root, watcher, crew))
+        change(Scene(root, watcher, pool))
 
         assert_soon_right(vault, words)
         assert_soon_right(Vault(root), words)
@@ -108,12 +108,12 @@ def test_a_follower_of_a_watcher_searches_right_within_a_second(root: Path, crew
 
 @pytest.mark.parametrize("name", ["written in place", "saved by rename", "a directory renamed", "deleted"])
 def test_a_vault_watched_by_another_process_is_searched_right_within_a_second(
-    root: Path, crew: WorkerPool, name: str
+    root: Path, pool: WorkerPool, name: str
 ) -> None:
     change, words = CHANGES[name]
-    with watched(crew, root), searched(root, "marzipan") as vault:
+    with watched(pool, root), searched(root, "marzipan") as vault:
         assert vault.status().notices == "watcher"
-        change(Scene(root, vault, crew))
+        change(Scene(root, vault, pool))
 
         assert_soon_right(vault, words)
         assert_right(vault, words)
@@ -240,10 +240,10 @@ def test_a_vault_that_is_deleted_and_created_again_is_searched_and_watched(root:
         assert watcher.status().trouble == ""
 
 
-def test_concurrent_first_searches_are_right(tmp_path: Path, crew: WorkerPool) -> None:
+def test_concurrent_first_searches_are_right(tmp_path: Path, pool: WorkerPool) -> None:
     for number in range(500):
         by_hand(tmp_path, f"many/{number % 7}/{number}.md", f"It is item{number}.")
-    workers = [crew.start(find_and_add, str(tmp_path), number) for number in range(6)]
+    workers = [pool.start(find_and_add, str(tmp_path), number) for number in range(6)]
     for worker in workers:
         worker.finish()
 
@@ -262,8 +262,8 @@ def find_and_add(root: str, number: int) -> None:
         assert f"own/the-own-of-{number}.md" in found(vault, "own")
 
 
-def test_processes_that_follow_a_watcher_find_every_edit_of_a_file(root: Path, crew: WorkerPool) -> None:
-    with watched(crew, root), searched(root) as vault:
+def test_processes_that_follow_a_watcher_find_every_edit_of_a_file(root: Path, pool: WorkerPool) -> None:
+    with watched(pool, root), searched(root) as vault:
         for number in range(6):
             assert vault.status().notices == "watcher"
             if number % 2:
@@ -287,8 +287,8 @@ def test_a_search_between_two_edits_is_right_every_time(root: Path) -> None:
         assert_right(vault, {})
 
 
-def test_a_memory_that_is_rewritten_constantly_is_found(root: Path, crew: WorkerPool) -> None:
-    writer = crew.start(rewrite, str(root))
+def test_a_memory_that_is_rewritten_constantly_is_found(root: Path, pool: WorkerPool) -> None:
+    writer = pool.start(rewrite, str(root))
     with searched(root) as vault:
         wait_for(lambda: is_found(vault, "fidget"))
 
@@ -413,11 +413,11 @@ def test_a_vault_that_is_replaced_during_a_background_scan_is_searched(root: Pat
         assert mistakes(vault, {"nougat": ["top.md"], "marzipan": NONE, "luthier": NONE}) == []
 
 
-def test_a_search_is_right_while_the_watcher_is_suspended(root: Path, crew: WorkerPool) -> None:
-    with watched(crew, root) as watcher, searched(root) as vault:
+def test_a_search_is_right_while_the_watcher_is_suspended(root: Path, pool: WorkerPool) -> None:
+    with watched(pool, root) as watcher, searched(root) as vault:
         assert vault.status().notices == "watcher"
         watcher.signal(signal.SIGSTOP)
-        by_rename(Scene(root, vault, crew))
+        by_rename(Scene(root, vault, pool))
         by_hand(root, "new.md", "There is nougat too.")
         words = {**SWEET, "nougat": ["new.md"]}
 
@@ -428,11 +428,11 @@ def test_a_search_is_right_while_the_watcher_is_suspended(root: Path, crew: Work
         assert_soon_right(vault, {"halva": NONE, "goes": ["top.md"]})
 
 
-def test_a_search_is_right_after_the_watcher_is_killed(root: Path, crew: WorkerPool) -> None:
-    with watched(crew, root) as watcher, searched(root) as vault:
+def test_a_search_is_right_after_the_watcher_is_killed(root: Path, pool: WorkerPool) -> None:
+    with watched(pool, root) as watcher, searched(root) as vault:
         watcher.kill()
         assert watcher.ended(WATCH_SECONDS)
-        by_rename(Scene(root, vault, crew))
+        by_rename(Scene(root, vault, pool))
 
         assert mistakes(vault, SWEET) == []
         assert_right(vault, SWEET)
@@ -464,8 +464,8 @@ def test_a_watcher_without_a_writable_journal_is_not_relied_on(root: Path) -> No
         assert_soon_right(vault, {"halva": NONE, "nougat": ["top.md"]})
 
 
-def test_a_second_watcher_takes_over(root: Path, crew: WorkerPool) -> None:
-    with watched(crew, root) as first, Vault(root, watch=True), searched(root) as vault:
+def test_a_second_watcher_takes_over(root: Path, pool: WorkerPool) -> None:
+    with watched(pool, root) as first, Vault(root, watch=True), searched(root) as vault:
         first.kill()
         assert first.ended(WATCH_SECONDS)
         wait_for(lambda: vault.status().watcher == str(os.getpid()))
@@ -530,8 +530,8 @@ def test_acknowledged_writes_are_found_at_once(tmp_path: Path, scenario: WriteSc
         assert_right(vault, {"w0x0": ["own/0/w0x0-is-the-word-of-a-note-that-nobody-else-writes.md"]})
 
 
-def test_a_process_that_removes_finds_the_writes_of_others(root: Path, crew: WorkerPool) -> None:
-    with watched(crew, root), searched(root) as vault, Vault(root) as other:
+def test_a_process_that_removes_finds_the_writes_of_others(root: Path, pool: WorkerPool) -> None:
+    with watched(pool, root), searched(root) as vault, Vault(root) as other:
         for number in range(5):
             added = other.add(f"Here is a kiwi{number}.", "/facts")
             vault.remove(vault.add(f"Away with {number}.", "/facts").path)
@@ -540,12 +540,12 @@ def test_a_process_that_removes_finds_the_writes_of_others(root: Path, crew: Wor
 
 
 def test_a_memory_that_was_gone_for_a_moment_unseen_by_the_watcher_is_found(
-    root: Path, crew: WorkerPool, tmp_path: Path
+    root: Path, pool: WorkerPool, tmp_path: Path
 ) -> None:
     by_hand(root, "trip/zurich.md", "The night train leaves at nine.")
     with Vault(root) as first:
         first.sync()
-    with watched(crew, root) as watcher, Vault(root) as vault:
+    with watched(pool, root) as watcher, Vault(root) as vault:
         assert found(vault, "train") == {"trip/zurich.md"}
         assert vault.status().notices == "watcher"
         watcher.signal(signal.SIGSTOP)
@@ -576,8 +576,8 @@ def test_an_edit_while_a_watcher_publishes_is_found_by_a_later_process(root: Pat
             assert found(vault, "nougat") == {"top.md"}
 
 
-def test_unpublished_changes_of_another_process_are_found_by_a_later_process(root: Path, crew: WorkerPool) -> None:
-    with searched(root) as vault, watched(crew, root):
+def test_unpublished_changes_of_another_process_are_found_by_a_later_process(root: Path, pool: WorkerPool) -> None:
+    with searched(root) as vault, watched(pool, root):
         added = Vault(root).add("A kiwi.", "/facts")
         assert found(vault, "kiwi") == {added.path}
         source = vault._engine.freshness._source
@@ -663,12 +663,12 @@ TOLD: dict[str, tuple[Callable[[Scene], object], list[Change]]] = {
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_a_subscriber_gets_each_change_once_within_a_second(root: Path, crew: WorkerPool, name: str) -> None:
+def test_a_subscriber_gets_each_change_once_within_a_second(root: Path, pool: WorkerPool, name: str) -> None:
     change, expected = TOLD[name]
     received = RecordedChanges()
     with Vault(root, watch=True) as vault:
         vault.subscribe(received)
-        change(Scene(root, vault, crew))
+        change(Scene(root, vault, pool))
         by_hand(root, "mark.md", "This is the last one.")
 
         received.soon(*expected, created("mark.md"))
@@ -742,11 +742,11 @@ def test_changes_that_another_process_publishes_between_scan_and_publication_are
         received.soon(*map(created, paths), created("late.md"))
 
 
-def test_a_vault_without_a_watcher_notifies_subscribers_when_it_is_searched(root: Path, crew: WorkerPool) -> None:
+def test_a_vault_without_a_watcher_notifies_subscribers_when_it_is_searched(root: Path, pool: WorkerPool) -> None:
     received = RecordedChanges()
     with searched(root) as vault:
         vault.subscribe(received)
-        in_place(Scene(root, vault, crew))
+        in_place(Scene(root, vault, pool))
         (root / "facts/bob/home.md").unlink()
         assert received.changes == []
         vault.search("anything")
@@ -985,9 +985,9 @@ def test_threads_search_and_write_in_one_vault(root: Path, is_watched: bool) -> 
 
 
 def test_a_process_that_follows_a_watcher_misses_no_change_though_the_journal_restarts_each_time(
-    root: Path, crew: WorkerPool
+    root: Path, pool: WorkerPool
 ) -> None:
-    with watched(crew, root) as watcher, searched(root) as vault, Vault(root) as other:
+    with watched(pool, root) as watcher, searched(root) as vault, Vault(root) as other:
         assert vault.status().notices == "watcher"
         watcher.signal(signal.SIGSTOP)  # so that it reports nothing more
         for number in range(5):

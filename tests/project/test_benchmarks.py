@@ -176,13 +176,13 @@ def test_filters_and_their_floor_find_the_same(run: BenchRun) -> None:
     with Vault(run.indexed) as vault:
         for way in FILTERS:
             for question in run.questions:
-                asked = question._replace(text="" if way.is_blank else question.about.body)  # all have one of its words
-                ours = {hit.memory.path for hit in vault.search(asked.text, limit=5, **way.filters(asked))}
-                baseline = {path for path, _, _ in way.ask(filter_index, asked)}
+                query = question._replace(text="" if way.is_blank else question.about.body)  # all have one of its words
+                hits = {hit.memory.path for hit in vault.search(query.text, limit=5, **way.filters(query))}
+                baseline = {path for path, _, _ in way.ask(filter_index, query)}
 
-                assert len(ours) == len(baseline), way.name
-                assert (question.about.path in ours) == (question.about.path in baseline), way.name
-                assert ours == baseline or not way.is_blank
+                assert len(hits) == len(baseline), way.name
+                assert (question.about.path in hits) == (question.about.path in baseline), way.name
+                assert hits == baseline or not way.is_blank
 
 
 def test_a_memory_that_another_process_does_not_find_ends_the_benchmark(run: BenchRun) -> None:

@@ -44,15 +44,15 @@ def make(root: Path) -> Path:
 
 
 class Scene(NamedTuple):
-    """The scene of a change: the root of a vault, an open Vault, and a crew to start processes."""
+    """The scene of a change: the root of a vault, an open Vault, and a pool to start processes."""
 
     root: Path
     vault: Vault
-    crew: WorkerPool
+    pool: WorkerPool
 
     def elsewhere(self, verb: str, *arguments: str) -> None:
         """Write in another process."""
-        self.crew.start(write, str(self.root), verb, *arguments).finish()
+        self.pool.start(write, str(self.root), verb, *arguments).finish()
 
 
 def in_place(scene: Scene) -> None:

@@ -151,12 +151,12 @@ class Trial(NamedTuple):
     is_thorough: bool = False  # every file instead of one of each kind
 
 
-def damage_files(crew: WorkerPool, folder: Path, trial: Trial) -> tuple[int, list[str]]:
+def damage_files(pool: WorkerPool, folder: Path, trial: Trial) -> tuple[int, list[str]]:
     """Damage state files one by one, in processes that may die. Return their number and the faults."""
     log, done, wrong = Log(folder / "log"), 0, []
     while True:
         (folder / str(done)).mkdir()
-        worker = crew.start(damage_each, str(folder), done, *trial)
+        worker = pool.start(damage_each, str(folder), done, *trial)
         assert worker.ended(20 * TIMEOUT), "a process is blocked"
         events = log.new()
         wrong += [fault for event in events for fault in event.get("wrong", ())]
@@ -248,11 +248,11 @@ def rebuild_forever(root: str) -> None:
             vault.sync()
 
 
-def kill_while_building(crew: WorkerPool, root: Path, kills: int, longest: float) -> int:
+def kill_while_building(pool: WorkerPool, root: Path, kills: int, longest: float) -> int:
     """Kill processes that build the index. Return how often one left files behind."""
     chance, remains = random.Random(kills), 0
     for _ in range(kills):
-        worker = crew.start(rebuild_forever, str(root))
+        worker = pool.start(rebuild_forever, str(root))
         assert not worker.ended(chance.uniform(0.01, longest)), "it ended by itself"
         worker.kill()
         assert worker.ended(TIMEOUT)

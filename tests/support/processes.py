@@ -115,7 +115,7 @@ class WorkerPool:
     """Processes forked from a small server that has imported everything, so that a start takes milliseconds."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "crew"
+        self._folder = folder / "pool"
         self._folder.mkdir()
         self._number = count()
         self._workers: list[Worker] = []

@@ -86,9 +86,9 @@ def searched(root: Path, *words: str) -> Vault:
 
 
 @contextmanager
-def watched(crew: WorkerPool, root: Path) -> Iterator[Worker]:
+def watched(pool: WorkerPool, root: Path) -> Iterator[Worker]:
     """Watch a vault in another process."""
-    worker = crew.start(watch, str(root))
+    worker = pool.start(watch, str(root))
     wait_for(lambda: Vault(root).status().watcher)
     yield worker
     worker.kill()
@@ -136,10 +136,10 @@ def read_your_writes(folder: Path, scenario: WriteScenario) -> tuple[int, list[s
     with Vault.init(root) as vault:
         vault.add("It is here from the beginning.", "/first")
         vault.sync()
-    with WorkerPool(folder) as crew, watched(crew, root) if scenario.watched else nullcontext():
-        publisher = crew.start(publish, str(root), str(stop)) if scenario.publishing else None
+    with WorkerPool(folder) as pool, watched(pool, root) if scenario.watched else nullcontext():
+        publisher = pool.start(publish, str(root), str(stop)) if scenario.publishing else None
         writers = [
-            crew.start(add_and_find, str(root), path, number, scenario.writes, scenario.namespaces)
+            pool.start(add_and_find, str(root), path, number, scenario.writes, scenario.namespaces)
             for number in range(scenario.processes)
         ]
         for writer in writers:

@@ -174,14 +174,14 @@ class Other:
 
     _number = count()
 
-    def __init__(self, crew: WorkerPool, root: Path, *, watch: bool, plant: str) -> None:
+    def __init__(self, pool: WorkerPool, root: Path, *, watch: bool, plant: str) -> None:
         self.is_watching = watch
         address = f"memfs-walk-{os.getpid()}-{next(self._number)}"
         with socket.socket(socket.AF_UNIX) as door:
             door.bind("\0" + address)
             door.listen()
             door.settimeout(TIMEOUT)
-            self._worker = crew.start(serve, str(root), address, watch, plant)
+            self._worker = pool.start(serve, str(root), address, watch, plant)
             self._line, _ = door.accept()
         self._line.settimeout(TIMEOUT)
         self._stream = self._line.makefile("rw", encoding="utf-8")
@@ -243,9 +243,9 @@ class Write(NamedTuple):
 class Walk(RuleBasedStateMachine):
     """One vault in a git repository, the processes that use it, and a model of its content."""
 
-    def __init__(self, crew: WorkerPool, tally: Tally, plant: str = "") -> None:
+    def __init__(self, pool: WorkerPool, tally: Tally, plant: str = "") -> None:
         super().__init__()
-        self._crew, self._tally, self._plant = crew, tally, plant
+        self._crew, self._tally, self._plant = pool, tally, plant
         self._folder = Path(tempfile.mkdtemp(prefix="memfs-walk-"))
         self._root = self._folder / "vault"
         self._others: dict[str, Other] = {}
@@ -764,5 +764,5 @@ def walk(folder: Path, sequences: int, steps: int, *, tally: Tally, start: int =
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    with WorkerPool(folder) as crew:
-        run_state_machine_as_test(cast(Any, seed(start)(lambda: Walk(crew, tally, plant))), settings=chosen)
+    with WorkerPool(folder) as pool:
+        run_state_machine_as_test(cast(Any, seed(start)(lambda: Walk(pool, tally, plant))), settings=chosen)

@@ -35,7 +35,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[WorkerPool]:
+def pool(tmp_path: Path) -> Iterator[WorkerPool]:
     """A server that forks processes for one test, and ends them with it."""
     with WorkerPool(tmp_path) as pool:
         yield pool

@@ -20,11 +20,11 @@ def test_concurrent_appends_are_all_kept_once(tmp_path: Path, lines: int, proces
     root, log = tmp_path / "vault", Log(tmp_path / "log")
     with Vault.init(root) as vault:
         ref = vault.add("The log.", "/shared").path
-    with WorkerPool(tmp_path) as crew:
+    with WorkerPool(tmp_path) as pool:
         barrier = Barrier(tmp_path)
         share = lines // processes
         jobs = [
-            crew.start(append_lines, str(root), ref, number, share, barrier.path, str(tmp_path / "log"))
+            pool.start(append_lines, str(root), ref, number, share, barrier.path, str(tmp_path / "log"))
             for number in range(processes)
         ]
         barrier.release(processes)

@@ -27,9 +27,9 @@ def test_clock_jumps_in_both_directions_are_harmless(tmp_path: Path, steps: int)
     """Each process has its own clock, which jumps before every step; files get past and future times."""
     root, path = tmp_path / "vault", str(tmp_path / "log")
     Vault.init(root).close()
-    with WorkerPool(tmp_path) as crew:
+    with WorkerPool(tmp_path) as pool:
         writers = [
-            crew.start(write_while_the_clock_jumps, str(root), number, steps // WRITERS, path)
+            pool.start(write_while_the_clock_jumps, str(root), number, steps // WRITERS, path)
             for number in range(WRITERS)
         ]
         for writer in writers:

@@ -64,9 +64,9 @@ def _run(tmp_path: Path, editor: Callable[..., None], saves: int, program: str, 
     root, stop, log = tmp_path / "vault", tmp_path / "stop", Log(tmp_path / "log")
     with Vault.init(root) as vault:
         ref = vault.add("A page with two writers.", "/shared").path
-    with WorkerPool(tmp_path) as crew:
-        agent = crew.start(update, str(root), ref, str(tmp_path / "log"), str(stop))
-        person = crew.start(editor, str(root / ref), saves, program, str(tmp_path / "log"))
+    with WorkerPool(tmp_path) as pool:
+        agent = pool.start(update, str(root), ref, str(tmp_path / "log"), str(stop))
+        person = pool.start(editor, str(root / ref), saves, program, str(tmp_path / "log"))
         person.finish(TIMEOUT_SECONDS + saves)
         stop.touch()
         agent.finish()

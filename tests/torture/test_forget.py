@@ -30,8 +30,8 @@ def test_no_word_of_a_removed_memory_remains(tmp_path: Path, memories: int, in_g
             if number % 4 == 0:
                 vault.move(name, "/moved")
         vault.sync()
-        with WorkerPool(tmp_path) as crew:
-            crew.start(search, str(root), memories).finish(TIMEOUT_SECONDS)
+        with WorkerPool(tmp_path) as pool:
+            pool.start(search, str(root), memories).finish(TIMEOUT_SECONDS)
         for number, name in enumerate(ids):
             if number % 3 == 1:
                 vault.forget(name)

@@ -40,10 +40,10 @@ def _fill(place: Path, root: Path) -> list[Event]:
     with Vault.init(root) as vault:
         ref = vault.add("Shared.", "/shared").path
     (root / ".ballast").write_bytes(bytes(BALLAST))
-    with WorkerPool(place) as crew:
+    with WorkerPool(place) as pool:
         barrier = Barrier(place)
         writers = [
-            crew.start(write_until_full_and_after, str(root), ref, number, str(place / "log"), barrier.path)
+            pool.start(write_until_full_and_after, str(root), ref, number, str(place / "log"), barrier.path)
             for number in range(WRITERS)
         ]
         barrier.ready(WRITERS)

@@ -34,9 +34,9 @@ def test_every_acknowledged_version_can_be_restored_after_git(tmp_path: Path, wr
     """Each version of each memory has a token; `restore` must bring back every acknowledged version."""
     root, log = tmp_path / "vault", Log(tmp_path / "log")
     _repository(root)
-    with WorkerPool(tmp_path) as crew:
+    with WorkerPool(tmp_path) as pool:
         writers = [
-            crew.start(write, str(root), number, writes // WRITERS, str(tmp_path / "log")) for number in range(WRITERS)
+            pool.start(write, str(root), number, writes // WRITERS, str(tmp_path / "log")) for number in range(WRITERS)
         ]
         commands = 0
         for command in cycle(COMMANDS):

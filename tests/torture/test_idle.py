@@ -28,8 +28,8 @@ def test_a_watcher_sleeps_while_nothing_happens(tmp_path: Path, memories: int, s
     fill(root, memories)
     with Vault(root) as vault:
         vault.sync()
-    with WorkerPool(tmp_path) as crew:
-        watcher = crew.start(watch, str(root))
+    with WorkerPool(tmp_path) as pool:
+        watcher = pool.start(watch, str(root))
         wait_for(lambda: Vault(root).status().watcher, 2 * TIMEOUT_SECONDS)
         assert not watcher.ended(min(seconds, 5.0)), "the watcher ended"
         wakes, cpu = _wakes(watcher), _cpu(watcher)

@@ -74,10 +74,10 @@ def _kill_repeatedly(tmp_path: Path, root: Path, writes: int) -> tuple[int, list
     events: list[Event] = []
     kills = acknowledged = 0
     deadline = time.monotonic() + TIMEOUT_SECONDS + writes / 20
-    with WorkerPool(tmp_path) as crew:
+    with WorkerPool(tmp_path) as pool:
 
         def start() -> Worker:
-            return crew.start(write_until_stopped, str(root), str(tmp_path / "log"), str(stop), rng.random())
+            return pool.start(write_until_stopped, str(root), str(tmp_path / "log"), str(stop), rng.random())
 
         workers = [start() for _ in range(WRITERS)]
         while acknowledged < writes or kills < writes // 30:

@@ -83,11 +83,11 @@ def test_nothing_is_lost_on_tmpfs_and_overlayfs(tmp_path: Path, lines: int, kind
 
 
 def _write_all(place: Path, root: Path, ref: str, lines: int) -> None:
-    with WorkerPool(place) as crew:
+    with WorkerPool(place) as pool:
         barrier = Barrier(place)
         share = lines // WRITERS
         jobs = [
-            crew.start(write, str(root), ref, number, share, barrier.path, str(place / "log"))
+            pool.start(write, str(root), ref, number, share, barrier.path, str(place / "log"))
             for number in range(WRITERS)
         ]
         barrier.release(WRITERS)
@@ -123,11 +123,11 @@ def write(root: str, ref: str, number: int, lines: int, barrier: str, path: str)
 @pytest.mark.parametrize("memories", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
 def test_unreadable_files_do_not_hide_others(public_path: Path, memories: int) -> None:
     fill(public_path / "vault", memories)
-    with WorkerPool(public_path) as crew:
+    with WorkerPool(public_path) as pool:
         subprocess.run(["chown", "-R", str(NOBODY), public_path], check=True)
         log = Log(public_path / "log")
         os.chmod(public_path / "log", 0o666)
-        crew.start(search_as_nobody, str(public_path / "vault"), memories, str(public_path / "log")).finish(
+        pool.start(search_as_nobody, str(public_path / "vault"), memories, str(public_path / "log")).finish(
             TIMEOUT_SECONDS + memories / 50
         )
     (event,) = log.new()

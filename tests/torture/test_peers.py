@@ -152,8 +152,8 @@ def test_an_editor_beside_updates(peer: Peer, tmp_path: Path) -> None:
     """The editor of test_editor.py saves in place and by rename while an agent appends."""
     root, path, stop = tmp_path / "root", tmp_path / "log", tmp_path / "stop"
     file = peer.create_memory(root, "# Log\n")
-    with WorkerPool(tmp_path) as crew, peer.started(root, "update", stop, path) as agent:
-        crew.start(edit_by_hand, str(file), SAVES, "", str(path)).finish(TIMEOUT_SECONDS + SAVES)
+    with WorkerPool(tmp_path) as pool, peer.started(root, "update", stop, path) as agent:
+        pool.start(edit_by_hand, str(file), SAVES, "", str(path)).finish(TIMEOUT_SECONDS + SAVES)
         stop.touch()
         agent.wait(TIMEOUT_SECONDS)
 

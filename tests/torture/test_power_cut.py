@@ -37,13 +37,13 @@ def test_an_acknowledged_write_survives_a_power_cut(tmp_path: Path, system: str)
             vault.add(f"Memory {number}.", "/notes")
             vault.add(f"To forget {number}.", "/notes")
     survived = {}
-    with WorkerPool(tmp_path) as crew:
+    with WorkerPool(tmp_path) as pool:
         barrier = Barrier(tmp_path)
         for name, (_, is_there) in WRITES.items():
             survived[name] = 0
             for number in range(ROUNDS):
                 with mounted("-o", "loop", str(image), at=at):
-                    worker = crew.start(write, str(at / "vault"), name, number, barrier.path)
+                    worker = pool.start(write, str(at / "vault"), name, number, barrier.path)
                     barrier.ready(1)
                     cut(at)
                     worker.kill()

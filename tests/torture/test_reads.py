@@ -28,8 +28,8 @@ def test_reading_leaves_a_git_vault_clean(tmp_path: Path, git: Git, snapshot: Sn
     git(root, "commit", "-m", "start")
     before = snapshot(root, ".memfs", ".git")
 
-    with WorkerPool(tmp_path) as crew:
-        readers = [crew.start(read, str(root), memories, number == 0) for number in range(READERS)]
+    with WorkerPool(tmp_path) as pool:
+        readers = [pool.start(read, str(root), memories, number == 0) for number in range(READERS)]
         for reader in readers:
             reader.finish(TIMEOUT_SECONDS + memories / 20)
     for words in (["search", "who plays chess?"], ["list"], ["check"], ["doctor"], ["status"]):

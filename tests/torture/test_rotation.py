@@ -75,9 +75,9 @@ def _text(number: int) -> str:
 def _kill_repeatedly(tmp_path: Path, root: Path, names: list[str], job: Callable[..., None]) -> int:
     """Run the job until it completes; kill it after a few memories, in the middle of one, or during its cleanup."""
     log, rng, kills, done = Log(tmp_path / "log"), random.Random(len(names)), 0, 0
-    with WorkerPool(tmp_path) as crew:
+    with WorkerPool(tmp_path) as pool:
         while True:
-            worker = crew.start(job, str(root), str(tmp_path / "log"), names)
+            worker = pool.start(job, str(root), str(tmp_path / "log"), names)
             enough = done + rng.randint(1, max(1, len(names) // KILLS)) if kills < KILLS else 1 << 30
             deadline = time.monotonic() + 4 * TIMEOUT_SECONDS
             while done < enough and not select.select([worker.fd], [], [], POLL_SECONDS)[0]:

@@ -63,7 +63,7 @@ def test_changes_by_git_are_found(tmp_path: Path, git: Git, is_watched: bool) ->
     )
 
 
-def test_an_edit_is_found_soon_if_another_process_watches(tmp_path: Path, crew: WorkerPool) -> None:
+def test_an_edit_is_found_soon_if_another_process_watches(tmp_path: Path, pool: WorkerPool) -> None:
     """Editors save in every way; a process that follows another process's watcher finds each save."""
     took = []
     for number in range(SAVES):
@@ -72,8 +72,8 @@ def test_an_edit_is_found_soon_if_another_process_watches(tmp_path: Path, crew: 
         names = ("written in place", "saved by rename", "saved as vim does", "saved by sed")
         change, words = CHANGES[names[number % 4]]
         by_hand(root, "top.md", "At the top there is marzipan.")
-        with watched(crew, root), searched(root, "marzipan") as vault:
-            change(Scene(root, vault, crew))
+        with watched(pool, root), searched(root, "marzipan") as vault:
+            change(Scene(root, vault, pool))
             took.append(until(lambda: found(vault, "halva"), WATCH_SECONDS))
             assert_soon_right(vault, words)
     took.sort()
@@ -158,13 +158,13 @@ def test_a_forked_process_never_hangs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "new"])
 def test_a_search_is_right_after_damage_to_any_file_of_the_state(
-    tmp_path: Path, crew: WorkerPool, is_open: bool
+    tmp_path: Path, pool: WorkerPool, is_open: bool
 ) -> None:
     files, wrong = 0, list[str]()
     for kind in DAMAGES:
         (tmp_path / kind).mkdir()
         trial = Trial(kind, is_open, others=MEMORIES, is_thorough=True)
-        number, faults = damage_files(crew, tmp_path / kind, trial)
+        number, faults = damage_files(pool, tmp_path / kind, trial)
         files, wrong = files + number, [*wrong, *faults]
         shutil.rmtree(tmp_path / kind)
 
@@ -176,9 +176,9 @@ def test_a_search_is_right_after_damage_to_any_file_of_the_state(
     )
 
 
-def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, crew: WorkerPool) -> None:
+def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path, pool: WorkerPool) -> None:
     build(tmp_path / "vault", 3 * MEMORIES)
-    remains = kill_while_building(crew, tmp_path / "vault", KILLS, 1.5)
+    remains = kill_while_building(pool, tmp_path / "vault", KILLS, 1.5)
 
     with Vault(tmp_path / "vault") as vault:
         assert_right(vault, WORDS)
@@ -189,15 +189,15 @@ def test_a_search_is_right_after_a_kill_while_the_index_is_built(tmp_path: Path,
     )
 
 
-def test_a_search_does_not_wait_long_for_a_stopped_builder(tmp_path: Path, crew: WorkerPool) -> None:
+def test_a_search_does_not_wait_long_for_a_stopped_builder(tmp_path: Path, pool: WorkerPool) -> None:
     root, began = tmp_path / "vault", time.monotonic()
     build(root)
     shutil.rmtree(root / ".memfs/index")
-    stopped = crew.start(hold_the_lock, str(root))
+    stopped = pool.start(hold_the_lock, str(root))
     until((root / ".memfs/index/held").exists, TIMEOUT_SECONDS)
     stopped.signal(signal.SIGSTOP)
 
-    crew.start(search_once, str(root)).finish(TIMEOUT_SECONDS)
+    pool.start(search_once, str(root)).finish(TIMEOUT_SECONDS)
     figure(
         "no process is blocked: searching",
         f"a search waits {time.monotonic() - began:.0f} s for a stopped process that builds the index",

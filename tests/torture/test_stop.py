@@ -25,12 +25,12 @@ def test_a_stopped_writer_delays_others_by_at_most_the_timeout(tmp_path: Path, s
     with Vault.init(root) as vault:
         refs = [vault.add(f"Shared {number}.", "/shared").path for number in range(3)]
     slowest, log = 0.0, Log(tmp_path / "log")
-    with WorkerPool(tmp_path) as crew:
-        stopped = crew.start(write_for_ever, str(root), refs)
+    with WorkerPool(tmp_path) as pool:
+        stopped = pool.start(write_for_ever, str(root), refs)
         for stop in range(stops):
             assert not stopped.ended(rng.uniform(0.005, 0.03)), "the writer ended"
             stopped.signal(signal.SIGSTOP)
-            other = crew.start(write_once, str(root), rng.choice(refs), str(stop), str(tmp_path / "log"))
+            other = pool.start(write_once, str(root), rng.choice(refs), str(stop), str(tmp_path / "log"))
             began = time.monotonic()
             assert other.ended(LOCK_TIMEOUT_SECONDS + SLACK_SECONDS), "blocked by a stopped process"
             slowest = max(slowest, time.monotonic() - began)

@@ -35,9 +35,9 @@ def test_no_byte_leaves_the_vault_through_a_swapped_symlink(tmp_path: Path, swap
     before = _everything(outside)
     log, stop = Log(path), tmp_path / "stop"
     target = root / "team" if deep else root / "team" / "alice"
-    with WorkerPool(tmp_path) as crew:
-        writers = [crew.start(write, str(root), ref, number, path, str(stop)) for number in range(WRITERS)]
-        swapper = crew.start(swap, str(target), str(outside), swaps)
+    with WorkerPool(tmp_path) as pool:
+        writers = [pool.start(write, str(root), ref, number, path, str(stop)) for number in range(WRITERS)]
+        swapper = pool.start(swap, str(target), str(outside), swaps)
         swapper.finish(TIMEOUT_SECONDS + swaps / 20)
         stop.touch()
         for writer in writers:

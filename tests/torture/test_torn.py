@@ -24,10 +24,10 @@ def test_a_reader_sees_the_old_or_the_new_text(tmp_path: Path, kills: int) -> No
     log = Log(path)
     with Vault.init(root) as vault:
         ref = vault.add(_text(0), "/large").path
-    with WorkerPool(tmp_path) as crew:
-        readers = [crew.start(read_repeatedly, str(root), ref, path, str(stop)) for _ in range(READERS)]
+    with WorkerPool(tmp_path) as pool:
+        readers = [pool.start(read_repeatedly, str(root), ref, path, str(stop)) for _ in range(READERS)]
         for kill in range(kills):
-            writer = crew.start(update, str(root), ref, path, (kill + 1) * 1_000)
+            writer = pool.start(update, str(root), ref, path, (kill + 1) * 1_000)
             assert not writer.ended(rng.uniform(0.02, 0.5)), "the writer ended"
             writer.kill()
             assert writer.ended(10)

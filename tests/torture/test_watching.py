@@ -21,10 +21,10 @@ INDEXING_SECONDS = 30.0  # in which a slow machine reads and indexes all files
 
 
 @pytest.mark.parametrize("number", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
-def test_moved_and_removed_directories_are_noticed(tmp_path: Path, crew: WorkerPool, number: int) -> None:
+def test_moved_and_removed_directories_are_noticed(tmp_path: Path, pool: WorkerPool, number: int) -> None:
     """A process that follows a watcher notices a directory that is moved out, moved in, renamed and removed."""
     root, took = make(tmp_path / "vault"), dict[str, float]()
-    with watched(crew, root), searched(root) as vault:
+    with watched(pool, root), searched(root) as vault:
         _fill(root, "moved", number)
         assert_soon_right(vault, _here("moved", number), INDEXING_SECONDS)
         for verb, place, step in (
@@ -45,7 +45,7 @@ def test_moved_and_removed_directories_are_noticed(tmp_path: Path, crew: WorkerP
 
 @pytest.mark.parametrize("number", [pytest.param(SMALL_MANY), pytest.param(FULL_MANY, marks=pytest.mark.torture)])
 def test_changes_are_noticed_after_a_watcher_loses_its_source_or_dies(
-    tmp_path: Path, crew: WorkerPool, number: int
+    tmp_path: Path, pool: WorkerPool, number: int
 ) -> None:
     """Its inotify descriptor is closed; then its process is killed, and `status` shows that."""
     root = make(tmp_path / "vault")
@@ -60,7 +60,7 @@ def test_changes_are_noticed_after_a_watcher_loses_its_source_or_dies(
         closed = time.monotonic() - began
         wait_for(lambda: watcher.status().notices == "kernel")
         assert watcher.status().trouble == ""
-    with watched(crew, root) as other, searched(root) as vault:
+    with watched(pool, root) as other, searched(root) as vault:
         assert vault.status().watcher
         other.kill()
         assert other.ended(NOTICE_SECONDS)
