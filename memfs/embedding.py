@@ -36,11 +36,11 @@ class WordEmbedder:
     name = f"{PACKAGE}/{MODEL_NAME}"
     span = (0.0, 0.7)
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         from tokenizers import Tokenizer
 
-        self._word_vectors = _read_weights(folder / "weights" / f"{MODEL_NAME}.safetensors")
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+        self._word_vectors = _read_weights(directory / "weights" / f"{MODEL_NAME}.safetensors")
+        self._tokenizer = Tokenizer.from_file(str(directory / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
 

@@ -11,7 +11,7 @@ from memfs.data_types import Memory, lazy
 from memfs.errors import MemfsError
 from memfs.fs.files import open_root, spelling_on_disk, walk
 from memfs.namespace import ARCHIVE, SESSIONS, fold, split_path
-from memfs.vault.scope import is_below
+from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 MAX_PATHS = 50_000
@@ -43,7 +43,7 @@ class RefSuggester:
     def _path_on_disk(self, path: str) -> str:
         """Return a path as it is spelled on disk; empty if no memory or namespace can have it."""
         segments = split_path(path)
-        if segments is None or is_below(segments, SESSIONS):
+        if segments is None or has_first_segment(segments, SESSIONS):
             return ""
         root = open_root(self._vault.root)
         try:

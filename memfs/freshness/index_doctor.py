@@ -53,7 +53,7 @@ def _newer_parts(files: MemoryFiles) -> list[Problem]:
 
 def _faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_trouble: bool = True) -> Iterator[Fault]:
     """Yield the faults of the index. One that is not synced may lack changes since it was published."""
-    folder = fresh.published.folder
+    folder = fresh.published.directory
     if with_trouble and fresh.published.trouble:
         yield "", fresh.published.trouble
     if not os.path.lexists(os.path.join(folder, CURRENT)):

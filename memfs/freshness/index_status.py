@@ -37,7 +37,7 @@ def _mass_removal_warning(known: KnownState) -> str:
 
 
 def _unwritable_warning(published: Publisher, path: str) -> str:
-    directories = (published.folder, os.path.join(path, STATE_DIR), path)
+    directories = (published.directory, os.path.join(path, STATE_DIR), path)
     directory = next(filter(os.path.exists, directories), path)
     if published.index or os.access(directory, os.W_OK | os.X_OK):
         return ""

@@ -14,7 +14,7 @@ from memfs.hub.plan import LocalFile
 from memfs.hub.sync_state import SyncedFile
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, fold
 from memfs.storage.stat_scan import Scan, StampTuple, is_racy, read_all, scan
-from memfs.vault.scope import is_below
+from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 MAX_SINGLE_LOOKUPS = 20  # names that are looked up one by one; for more, the whole tree is listed
@@ -50,7 +50,7 @@ def mirrored_namespace(vault: Vault, namespace: str | None) -> Namespace:
     wanted = vault.namespace if namespace is None else Namespace.parse(namespace)
     if not vault.namespace.holds(wanted.segments):
         raise InvalidNamespaceError(str(wanted), f"outside the scope {vault.namespace}")
-    if is_below(wanted.segments, ARCHIVE, SESSIONS):
+    if has_first_segment(wanted.segments, ARCHIVE, SESSIONS):
         raise InvalidNamespaceError(str(wanted), "is not mirrored")
     return wanted
 
@@ -72,7 +72,7 @@ def list_files(root: int, namespace: Namespace) -> FileListing:
     paths: dict[str, str] = {}
     problems = list(found.problems)
     for path in sorted(found.stamps):
-        if not is_below(path.split("/"), ARCHIVE):
+        if not has_first_segment(path.split("/"), ARCHIVE):
             key = fold(path)
             if len(key.encode()) > MAX_KEY_BYTES:
                 problems.append(Problem(path, 1, f"not mirrored: its path is longer than {MAX_KEY_BYTES:,} bytes"))
@@ -80,7 +80,7 @@ def list_files(root: int, namespace: Namespace) -> FileListing:
             other = paths.setdefault(key, path)
             if other != path:
                 problems.append(Problem(path, 1, f"not mirrored: the same name as {other} but for case or normal form"))
-    problems = [problem for problem in problems if not is_below(problem.path.split("/"), ARCHIVE)]
+    problems = [problem for problem in problems if not has_first_segment(problem.path.split("/"), ARCHIVE)]
     return FileListing(paths, found.stamps, found, problems)
 
 

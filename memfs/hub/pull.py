@@ -21,7 +21,7 @@ from memfs.hub.report import HubReport, Progress, ReportBuilder
 from memfs.hub.sync_state import SyncedFile, SyncState, open_sync_state
 from memfs.namespace import ARCHIVE, fold
 from memfs.storage.stat_scan import is_memory
-from memfs.vault.scope import is_below
+from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 THREADS = 8  # that wait for fsync at the same time: the disk flushes several files in about the time of one
@@ -83,7 +83,7 @@ class Puller:
     def _is_valid(self, row: RemoteFile) -> bool:
         """Return whether a vault can have sent a row, and report it if not: others may have written to the database."""
         fault = ""
-        if not is_memory(row.path) or is_below(row.path.split("/"), ARCHIVE) or fold(row.path) != row.key:
+        if not is_memory(row.path) or has_first_segment(row.path.split("/"), ARCHIVE) or fold(row.path) != row.key:
             fault = "its path is not the path of a memory"
         elif row.size > MAX_FILE_BYTES:
             fault = f"larger than {MAX_FILE_BYTES >> 20} MiB"

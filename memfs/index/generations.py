@@ -33,21 +33,21 @@ PublishedFiles = dict[str, tuple[FileState, int]]  # name -> state and checksum
 class Generation(NamedTuple):
     """A published index, as `current` describes it."""
 
-    folder: str  # the directory of all generations
+    directory: str  # the directory of all generations
     name: str
     index_format: str  # schema, version of tantivy and language
     journal_cursor: str  # the index has all changes up to this cursor of the journal
     files: PublishedFiles
 
     @classmethod
-    def read(cls, folder: str) -> Self:
+    def read(cls, directory: str) -> Self:
         """Return the current generation; raise IndexDamagedError if `current` names none."""
         try:
-            expected, _, text = _read(os.path.join(folder, CURRENT)).partition(b"\n")
+            expected, _, text = _read(os.path.join(directory, CURRENT)).partition(b"\n")
             if int(expected) != zlib.crc32(text):
                 raise ValueError("wrong checksum")
             name, index_format, journal, files = json.loads(text)
-            found = cls(folder, str(name), str(index_format), str(journal), {})
+            found = cls(directory, str(name), str(index_format), str(journal), {})
             for file, ((size, inode, mtime_ns, ctime_ns), checksum) in files.items():
                 found.files[file] = (int(size), int(inode), int(mtime_ns), int(ctime_ns)), int(checksum)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -58,7 +58,7 @@ class Generation(NamedTuple):
 
     @property
     def path(self) -> str:
-        return os.path.join(self.folder, self.name)
+        return os.path.join(self.directory, self.name)
 
     def verify(self, *, checksums: bool = False) -> None:
         """Raise IndexDamagedError if a file is not as it was published.
@@ -92,10 +92,10 @@ class Generation(NamedTuple):
 class Draft:
     """A new generation before it is published."""
 
-    def __init__(self, folder: str, base: Generation | None) -> None:
-        self._folder, self._base = folder, base
+    def __init__(self, directory: str, base: Generation | None) -> None:
+        self._directory, self._base = directory, base
         self.name = f"g-{secrets.token_hex(6)}"
-        self.path = os.path.join(folder, self.name)
+        self.path = os.path.join(directory, self.name)
         os.mkdir(self.path)
 
     def link_base_files(self) -> None:
@@ -122,9 +122,9 @@ class Draft:
         """Make this the current generation, and remove all others."""
         files = self._describe_files()
         self._write_current(index_format, journal_cursor, files)
-        for name in os.listdir(self._folder):
+        for name in os.listdir(self._directory):
             if name not in {self.name, CURRENT, PURGE_MARKER}:
-                _remove(os.path.join(self._folder, name))
+                _remove(os.path.join(self._directory, name))
         if self._base:  # unlinking the other names changed the ctime; if this update fails, readers use the checksums
             with suppress(OSError):
                 paths = {name: os.path.join(self.path, name) for name in files}
@@ -133,7 +133,7 @@ class Draft:
 
     def _write_current(self, index_format: str, journal_cursor: str, files: PublishedFiles) -> None:
         text = json.dumps([self.name, index_format, journal_cursor, files]).encode()
-        _replace(os.path.join(self._folder, CURRENT), b"%d\n%b" % (zlib.crc32(text), text))
+        _replace(os.path.join(self._directory, CURRENT), b"%d\n%b" % (zlib.crc32(text), text))
 
     def discard(self) -> None:
         """Remove the draft."""

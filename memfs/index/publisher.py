@@ -45,8 +45,8 @@ class Publisher:
     """The published index of a vault, open in this process."""
 
     def __init__(self, root: str, journal: ChangeJournal, *, language: str) -> None:
-        self.folder = os.path.join(root, STATE_DIR, INDEX_DIR)
-        self._current_path = os.path.join(self.folder, CURRENT)
+        self.directory = os.path.join(root, STATE_DIR, INDEX_DIR)
+        self._current_path = os.path.join(self.directory, CURRENT)
         self.index: TantivyIndex | None = None
         self.trouble = ""  # why the index could not be written, empty if it could
         self.retry_at = 0.0
@@ -102,7 +102,7 @@ class Publisher:
         self._set_index(None, current)
         while current and self.index is None:
             try:
-                self._set_index(open_index(self.folder, self._language), current)
+                self._set_index(open_index(self.directory, self._language), current)
                 self._had_index, self._is_incompatible = True, False
             except IndexDamagedError as error:
                 log.info("index: %s", error)
@@ -115,12 +115,12 @@ class Publisher:
         """Return whether the current generation is the open one."""
         with suppress(IndexDamagedError):
             generation = self.index.generation if self.index else None
-            return generation is not None and Generation.read(self.folder).name == generation.name
+            return generation is not None and Generation.read(self.directory).name == generation.name
         return False
 
     def _is_in_vault(self) -> bool:
         """Return whether the index is in the vault: a symlink may lead anywhere."""
-        return not os.path.islink(self.folder) and not os.path.islink(os.path.dirname(self.folder))
+        return not os.path.islink(self.directory) and not os.path.islink(os.path.dirname(self.directory))
 
     def discard(self) -> None:
         """Close the open index, as if none were published."""
@@ -161,7 +161,7 @@ class Publisher:
                     self.discard()
                 elif not self.is_current():
                     self.open_published()
-                if _has_newer_index(self.folder):
+                if _has_newer_index(self.directory):
                     raise OSError(errno.EEXIST, "a later memfs made it; pip install --upgrade memfs-vault")
                 if self._is_incompatible and self._had_index:
                     raise OSError(errno.EEXIST, "another version of memfs, or another language, uses this index")
@@ -193,7 +193,7 @@ class Publisher:
         is_purge = self.is_purge_requested()
         if base is None:
             with suppress(OSError):  # a memory that is removed from now on requests it again
-                os.unlink(os.path.join(self.folder, PURGE_MARKER))
+                os.unlink(os.path.join(self.directory, PURGE_MARKER))
         if base is None and not is_complete:
             paths = scan(root).stamps
         elif base and is_complete:  # another process has built it meanwhile
@@ -205,7 +205,7 @@ class Publisher:
         edits = _batched(self._edits(root, base, sorted(paths), progress))
         is_large = len(paths) > PUBLISH_THRESHOLD * 5
         try:
-            index = publish(self.folder, base, edits, language=self._language, journal=cursor, is_large=is_large)
+            index = publish(self.directory, base, edits, language=self._language, journal=cursor, is_large=is_large)
         except BaseException:
             if is_purge:
                 self._write_purge_marker()
@@ -229,13 +229,14 @@ class Publisher:
         self, root: int, base: TantivyIndex | None, paths: list[str], progress: Progress | None
     ) -> Iterator[Edit]:
         rows, stamps = (base.row_table.rows_by_path(), base.row_table.stamps()) if base else ({}, {})
-        fine, began = fine_timestamp_device(self.folder), time.time_ns()  # another device may be mounted in the vault
+        fine_device = fine_timestamp_device(self.directory)  # of the vault; another device may be mounted in it
+        began = time.time_ns()
         self.racy_paths = []
         for number, (path, found) in enumerate(_batched(read_all(root, paths))):
             if number % PROGRESS_INTERVAL == 0:
                 self._report_progress(number, len(paths), progress)
             if isinstance(found, Memory):
-                is_sure = found.status.st_dev == fine or not is_racy(found.status, began, time.time_ns())
+                is_sure = found.status.st_dev == fine_device or not is_racy(found.status, began, time.time_ns())
                 stamp = None if is_sure else RACY_STAMP
                 if stamp:
                     self.racy_paths.append(path)
@@ -251,7 +252,7 @@ class Publisher:
     def _report_progress(self, done: int, total: int, progress: Progress | None) -> None:
         """Call `progress`, and touch the directory for processes that wait for the lock."""
         with suppress(OSError):
-            os.utime(self.folder)
+            os.utime(self.directory)
         if progress:
             progress(done, total)
 
@@ -289,11 +290,11 @@ class Publisher:
             self._write_purge_marker()
 
     def _write_purge_marker(self) -> None:
-        with suppress(OSError), open(os.path.join(self.folder, PURGE_MARKER), "wb"):
+        with suppress(OSError), open(os.path.join(self.directory, PURGE_MARKER), "wb"):
             pass
 
     def is_purge_requested(self) -> bool:
-        return os.path.exists(os.path.join(self.folder, PURGE_MARKER))
+        return os.path.exists(os.path.join(self.directory, PURGE_MARKER))
 
     def _needs_rebuild(self, index: TantivyIndex) -> bool:
         """Return whether the index has more dead rows than live ones, or a purge is requested."""
@@ -312,10 +313,10 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or (found[1] if found else str(error))
 
 
-def _has_newer_index(folder: str) -> bool:
+def _has_newer_index(directory: str) -> bool:
     """Return whether a later version of memfs published the index in this directory."""
     try:
-        version = Generation.read(folder).index_format.partition("/")[0]
+        version = Generation.read(directory).index_format.partition("/")[0]
     except IndexDamagedError:
         return False
     return version.isdecimal() and int(version) > SCHEMA_VERSION

@@ -273,9 +273,9 @@ class TantivyIndex:
 # --- opening and publishing ---------------------------------------------------------------------------
 
 
-def open_index(folder: str, language: str) -> TantivyIndex:
+def open_index(directory: str, language: str) -> TantivyIndex:
     """Open the published index; raise IndexDamagedError if it is missing, damaged or of another format."""
-    generation = Generation.read(folder)
+    generation = Generation.read(directory)
     if generation.index_format != _index_format(language):
         raise IncompatibleIndexError(generation.index_format)
     generation.verify()
@@ -289,13 +289,13 @@ def open_index(folder: str, language: str) -> TantivyIndex:
 
 
 def publish(
-    folder: str, base: TantivyIndex | None, edits: Iterable[Edit], *, language: str, journal: str, is_large: bool
+    directory: str, base: TantivyIndex | None, edits: Iterable[Edit], *, language: str, journal: str, is_large: bool
 ) -> TantivyIndex:
     """Publish an index: `base` with the edits applied. The caller holds the lock of publishing.
 
     If that raises OSError or IndexDamagedError, the previous index stays published.
     """
-    draft = Draft(folder, base.generation if base else None)
+    draft = Draft(directory, base.generation if base else None)
     chunks = base.row_table.chunks if base else ()
     rows = ChunkBuilder()
     try:
@@ -310,7 +310,7 @@ def publish(
     except BaseException:
         draft.discard()
         raise
-    return open_index(folder, language)
+    return open_index(directory, language)
 
 
 def index_in_memory(edits: Iterable[Edit], language: str) -> TantivyIndex:

@@ -43,7 +43,7 @@ from memfs.privacy.ciphertext_format import (
 )
 from memfs.privacy.keys import DEFAULT_KEY, Keys, from_environment
 from memfs.protocols import system_clock
-from memfs.vault.scope import is_below
+from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 MAX_WRITE_ATTEMPTS = 5  # on a memory that others keep saving
@@ -310,4 +310,4 @@ def _edit_fields(path: str, text: str, values: Mapping[str, Any]) -> str:
 def _is_in_namespace(namespace: Namespace, path: str) -> bool:
     """Return whether a path is in a namespace, or was archived from it."""
     segments = tuple(path.split("/"))
-    return namespace.holds(segments) or (is_below(segments, ARCHIVE) and namespace.holds(segments[1:]))
+    return namespace.holds(segments) or (has_first_segment(segments, ARCHIVE) and namespace.holds(segments[1:]))

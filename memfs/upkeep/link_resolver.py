@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from memfs.data_types import Memory
 from memfs.namespace import ARCHIVE, fold
-from memfs.vault.scope import is_below
+from memfs.vault.scope import has_first_segment
 
 ALIAS_KEYS = ("permalink", "name")  # that basic-memory and Claude Code use, besides `aliases`
 NAME_KINDS = ("paths", "ids", "names", "titles", "aliases")  # in order of precedence
@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
 def is_archived(path: str) -> bool:
     """Return whether a memory is in the archive."""
-    return is_below(path.split("/"), ARCHIVE)
+    return has_first_segment(path.split("/"), ARCHIVE)
 
 
 def is_attachment(target: str) -> bool:

@@ -9,7 +9,7 @@ from memfs.fs.files import DirectorySync
 
 
 def write_batch(items: Iterable[Any], write: Callable[[DirectorySync, Any], Written]) -> list[Written | MemfsError]:
-    """Call `write` for each item and return its result or its error; an error ends no other item."""
+    """Call `write` for each item and return its result or its MemfsError; an error does not stop the others."""
     sync, results = DirectorySync(batch=True), list[Written | MemfsError]()
     try:
         for item in items:
@@ -25,7 +25,7 @@ def write_batch(items: Iterable[Any], write: Callable[[DirectorySync, Any], Writ
 
 
 def check_item(item: Mapping[str, Any], required: str) -> Mapping[str, Any]:
-    """Return an item of a batch; InvalidMemoryError if it is not a mapping that has the required argument."""
+    """Return an item of a batch. Raises InvalidMemoryError unless it is a mapping with the required argument."""
     if not isinstance(item, Mapping) or required not in item:
         raise InvalidMemoryError(required, "is missing in an item of the batch")
     return item

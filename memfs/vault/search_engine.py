@@ -71,7 +71,7 @@ class SearchEngine:
 
     @property
     def searchers(self) -> tuple["Searcher", "SemanticIndex | None"]:
-        """The searcher, and the semantic index if there is one; created once."""
+        """The searcher, and the semantic index: None if it is off or not installed. Created once."""
         if self._searchers is None:
             from memfs.search.search import Searcher
 
@@ -106,11 +106,11 @@ class SearchEngine:
         return hits
 
     def explain_miss(self, memory: Memory, question: str, filter_: Filter, page: Page) -> list[Reason]:
-        """Return why a memory is not among the hits."""
+        """Return why a memory is not among the hits, or its position among them."""
         return self.searchers[0].explain_miss(memory, question, filter_, page, self._clock())
 
     def sync(self, progress: "Progress | None" = None) -> SyncReport:
-        """Make the index and the vectors equal the files."""
+        """Update the index and the vectors from the files."""
         with self.freshness.lock:
             report, started = self.freshness.sync(progress), time.monotonic()
             semantic = self.searchers[1] if self._is_semantic else None
@@ -150,21 +150,22 @@ class SearchEngine:
             return examine(self.freshness, self._files, repair=repair)
 
     def path_of(self, memory_id: str) -> str | None:
-        """Return the path of the memory with this id according to the published index; None if that has none."""
-        if not self._is_published():
+        """Return the path of the memory with this id according to the published index; None if it is not there."""
+        if not self._may_have_index():
             return None
         with self.freshness.lock:
             return self.freshness.path_of(memory_id)
 
     def purge(self, path: str | None) -> None:
-        """Remove all traces of a memory, or of all former texts, from the index when the vault is closed."""
-        if self._is_published() or (path is None and self._has_index_files()):
+        """Request that all traces of a memory (None: of all former texts) leave the index when the vault is closed."""
+        if self._may_have_index() or (path is None and self._has_index_files()):
             with self.freshness.lock:
                 self.freshness.purge(path)
                 if path is None and self.freshness.published.index is None:  # the files cannot be opened as an index
                     self.freshness.rebuild()
 
-    def _is_published(self) -> bool:
+    def _may_have_index(self) -> bool:
+        """Return whether an index may be open or published, without opening one."""
         return self._freshness is not None or os.path.exists(os.path.join(self._root, PUBLISHED_INDEX))
 
     def _has_index_files(self) -> bool:
@@ -199,7 +200,7 @@ class SearchEngine:
                 self._watcher = watcher
 
     def _check_for_changes(self) -> bool:
-        """Refresh the known state, publish it when no more changes come, and return whether the journal took them."""
+        """Refresh the known state, publish it when no more changes come, and return whether the journal has them."""
         with self.freshness.lock:
             self.freshness.refresh()
             self.freshness.publish_when_idle()
@@ -207,7 +208,7 @@ class SearchEngine:
         return self.freshness.is_journal_writable
 
     def close(self) -> None:
-        """Stop the watcher, publish pending changes where that pays, and release all resources."""
+        """Stop the watcher, publish unpublished changes if there are enough, and release all resources."""
         with self._mutex:
             if self._watcher:
                 self._watcher.stop()
@@ -218,10 +219,10 @@ class SearchEngine:
                 is_purge_requested = freshness.published.is_purge_requested()
                 freshness.close()
                 if is_purge_requested and freshness.published.index and not freshness.published.is_purge_requested():
-                    self._purge_vectors(freshness.index)
+                    self._purge_vectors(freshness.index)  # closing has built an index without the purged texts
 
     def _purge_vectors(self, index: "TantivyIndex") -> None:
-        """Remove the vectors of memories that are gone; all vectors if numpy is missing to read them."""
+        """Remove the vectors of memories that are not in the index; all vectors if numpy is not installed."""
         directory = os.path.join(self._root, STATE_DIR, VECTORS_DIR)
         if not os.path.lexists(directory):
             return
@@ -246,6 +247,6 @@ def _change_in_scope(scope: Namespace, change: Change) -> Change | None:
 
 
 def _segments(path: str) -> tuple[str, ...]:
-    """Return the segments of a path; those of a forgotten memory as before it was archived."""
+    """Return the segments of a path, without a leading `archive`."""
     segments = tuple(path.split("/"))
     return segments[1:] if fold(segments[0]) == "archive" else segments

@@ -31,7 +31,8 @@ def load(text: str) -> Mapping[str, Any]:
     try:
         values, _ = scan_header(text)
     except Fault as fault:
-        raise SettingsError(f"{FILE_NAME}:{fault.line - 1}", fault.reason) from None
+        line = fault.line - 1  # a fault counts the `---` above a header, which this file does not have
+        raise SettingsError(f"{FILE_NAME}:{line}", fault.reason) from None
     version = values.get("version", FORMAT_VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SettingsError(FILE_NAME, f"version: {version!r} is not a whole number from 1")
@@ -69,7 +70,7 @@ def _keys_at(location: Sequence[int | str]) -> Iterable[str]:
 
 @cache
 def _model() -> "type[BaseModel]":
-    """Return the schema; created only for a vault with settings, because importing pydantic takes long."""
+    """Return the schema. It is created only for a vault with settings, because importing pydantic is slow."""
     from pydantic import BaseModel, ConfigDict, Field, field_validator
 
     class Retrieval(BaseModel):

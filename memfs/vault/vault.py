@@ -1,4 +1,4 @@
-"""Vault: the front door of the core. Each method checks its arguments and passes the work to storage or search."""
+"""Vault: the entry point of the core. Each method checks its arguments and passes the work to storage or search."""
 
 import os
 import time
@@ -43,7 +43,7 @@ from memfs.storage.memory_files import MemoryFiles
 from memfs.storage.recall_log import RecallLog
 from memfs.vault.batch import check_item, write_batch
 from memfs.vault.problems import find_problems
-from memfs.vault.scope import Scope, is_below
+from memfs.vault.scope import Scope, has_first_segment
 from memfs.vault.search_engine import SearchEngine
 from memfs.vault.vault_directory import check_root, create_vault, find_vault, read_settings
 from memfs.vault.write_arguments import merge_header, parse_seen
@@ -75,7 +75,7 @@ class Vault:
         self.root = check_root(root)
         self._files = MemoryFiles(self.root, clock=clock, lock_timeout=lock_timeout)
         self._clock = clock
-        self.usage = RecallLog(self.root, clock)
+        self.usage = RecallLog(self.root, clock)  # how often memories are recalled, and searches
         self._engine = SearchEngine(
             self._files, str(self.root), self.usage, clock=clock, settings=self.settings, watch=watch, embedder=embedder
         )
@@ -92,7 +92,7 @@ class Vault:
 
     @classmethod
     def find(cls, start: str | os.PathLike[str] = ".") -> Path:
-        """Return the nearest directory from `start` upwards that is a vault."""
+        """Return the nearest vault directory from `start` upwards. Raises VaultNotFoundError if there is none."""
         return find_vault(start)
 
     def __enter__(self) -> Self:
@@ -121,7 +121,7 @@ class Vault:
         return self._scope.namespace
 
     def scope(self, namespace: str) -> "Vault":
-        """Return a handle on one subtree, which it cannot leave."""
+        """Return a handle on one subtree, whose methods refuse or do not find anything outside it."""
         handle = object.__new__(type(self))
         handle.__dict__.update(self.__dict__)
         handle._scope = self._scope.narrowed(namespace)
@@ -130,11 +130,11 @@ class Vault:
     # --- reading
 
     def read(self, ref: str) -> Memory:
-        """Read a memory by its id or its path."""
+        """Read a memory by its id or its path. Raises MemoryNotFoundError."""
         return self._files.read(self._scope.resolve(ref))
 
     def list(self, namespace: str | None = None, *, archived: bool = False) -> Memories:
-        """Return the memories below a namespace, by path; with `archived` the forgotten ones too."""
+        """Return the memories below a namespace, sorted by path; with `archived`, the forgotten memories too."""
         with gc_paused():
             return [found for found in self.walk(namespace, archived=archived) if isinstance(found, Memory)]
 
@@ -143,14 +143,14 @@ class Vault:
         return self._scope.walk(namespace, archived=archived)
 
     def check(self, namespace: str | None = None) -> Problems:
-        """Return every problem in the vault: unreadable files and values, and conflicts that a person must resolve."""
+        """Return unreadable files and values and conflicts below a namespace, and the late saves of the whole scope."""
         with self._files.opened() as root:
             late = [path for _, path, _ in late_saves(root) if self._scope.sees(path.split("/"))]
         return find_problems(self.walk(namespace, archived=True), late)
 
     def versions(self, ref: str) -> Versions:
         """Return the kept versions of a memory, newest first; a deleted memory is found by its path."""
-        return self._files.kept_versions(self._scope.resolve(ref, gone=True))
+        return self._files.kept_versions(self._scope.resolve(ref, allow_deleted=True))
 
     # --- searching
 
@@ -217,11 +217,11 @@ class Vault:
         """Write a whole file, header included, at a path that ends in `.md`; MemoryExistsError if the name is taken."""
         directory, _, name = path.removeprefix("/").rpartition("/")
         check_file_name(name)
-        where = self._scope.inside(directory)
-        if is_below((*where.segments, name), ARCHIVE, "readme.md"):
-            raise InvalidNamespaceError(path, "nothing new goes there")
+        namespace = self._scope.parse_namespace(directory)
+        if has_first_segment((*namespace.segments, name), ARCHIVE, "readme.md"):
+            raise InvalidNamespaceError(path, "no new memory can be created there")
         data = text if isinstance(text, bytes) else encode_text(text, "text")
-        return self._files.create("/".join((*where.segments, name)), data, outcome="created")
+        return self._files.create("/".join((*namespace.segments, name)), data, outcome="created")
 
     def update(
         self,
@@ -237,7 +237,7 @@ class Vault:
         """Set header keys (None removes one), tags, or the body; nothing else in the file changes.
 
         Header keys are given as keyword arguments or in `header`, which takes any key, even one such as `seen`.
-        With `seen`, the stamp of a memory that was read, a file that changed since is refused.
+        With `seen`, the stamp of the memory when it was read, raises MemoryChangedError if the file changed since.
         """
         return self._update(
             DirectorySync(),
@@ -261,20 +261,20 @@ class Vault:
         return self._rewrite(ref, change, DirectorySync())
 
     def replace(self, ref: str, text: str, *, seen: Stamp | str) -> Written:
-        """Replace a whole file, as an editor does; refused if it changed since it was `seen`."""
+        """Replace a whole file, as an editor does. Raises MemoryChangedError if it changed since `seen`, its stamp."""
         return self._rewrite(ref, lambda _: text, DirectorySync(), seen=parse_seen(seen))
 
     def forget(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
-        """Move a memory to `archive/`, where it stays readable; refused if it changed since it was `seen`."""
+        """Move a memory to `archive/`, where it stays readable. `seen` as in `update`."""
         written = self._forget(DirectorySync(), ref, parse_seen(seen))
-        with suppress(MemfsError):  # raised for a file that memfs never rewrites
+        with suppress(MemfsError):  # raised for a malformed file, which memfs does not rewrite
             if written.outcome == "archived" and PRUNED_KEY in self.read(written.path).header.values:
-                # the mark of an earlier pruning: agents may learn a pruned memory again, but not a forgotten one
+                # Remove the mark of an earlier pruning: agents may learn a pruned memory again, not a forgotten one.
                 written = replace(written, stamp=self.update(written.path, pruned=None).stamp)
         return written
 
     def remove(self, ref: str, *, seen: Stamp | str | None = None) -> Written:
-        """Delete a memory and its kept versions; its words leave the index when the vault is closed."""
+        """Delete a memory and its kept versions; its words leave the index on `close`. `seen` as in `update`."""
         written = self._files.remove(self._scope.resolve(ref), DirectorySync(), seen=parse_seen(seen))
         self._engine.purge(written.path)
         return written
@@ -283,7 +283,7 @@ class Vault:
         """Replace the data of each kept version by `change(path, data)`; None drops the version.
 
         With `purge_index`, all former texts leave the index when the vault is closed. Returns the paths of memories
-        whose previous text another program still has open: that text goes when the program closes it.
+        whose previous file another program still has open: its text is deleted once the program has closed it.
         """
         return self._scope.purge(change, purge_index=purge_index)
 
@@ -293,7 +293,7 @@ class Vault:
         name = path.rpartition("/")[2]
         if to.endswith(".md"):
             to, _, name = to.rpartition("/")
-        target = self._scope.inside(to)
+        target = self._scope.parse_namespace(to)
         if not target.segments and fold(name) == "readme.md":
             raise InvalidNamespaceError(name, "the README of a vault is no memory")
         return self._files.move(
@@ -301,19 +301,22 @@ class Vault:
         )
 
     def restore(self, ref: str, version: str | None = None) -> Written:
-        """Restore a kept version, found by the start of its hash; by default the newest that differs from the file."""
-        path = self._scope.resolve(ref, gone=True)
+        """Restore a kept version: the newest whose hash starts with `version`, by default the newest unlike the file.
+
+        A deleted memory is found by its path. Raises VersionNotFoundError if no kept version matches.
+        """
+        path = self._scope.resolve(ref, allow_deleted=True)
         try:
             current: str | None = digest(self._files.read(path).data)
         except MemoryNotFoundError:
             current = None
         for kept in self._files.kept_versions(path):
             if kept.hash.startswith(version) if version else kept.hash != current:
-                return self._restore(path, self._files.version_data(path, kept), gone=current is None)
+                return self._restore(path, self._files.version_data(path, kept), is_deleted=current is None)
         raise VersionNotFoundError(path, version or "")
 
-    def _restore(self, path: str, data: bytes, *, gone: bool) -> Written:
-        if gone:
+    def _restore(self, path: str, data: bytes, *, is_deleted: bool) -> Written:
+        if is_deleted:
             return self._files.create(path, data, outcome="restored")
         written = self._files.rewrite(path, lambda _: data.decode(), DirectorySync())
         return Written(written.id, path, "restored", written.stamp)
@@ -321,11 +324,11 @@ class Vault:
     # --- batches: each directory is fsynced once per batch, and each item has its own result
 
     def add_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
-        """Add memories: each item holds `text`, and the other arguments of `add`."""
+        """Add memories: each item has `text`, and optionally the other arguments of `add`."""
         return write_batch(items, lambda sync, item: self._add(sync, **check_item(item, "text")))
 
     def update_many(self, items: Iterable[Mapping[str, Any]]) -> Results:
-        """Update memories: each item holds `ref`, and the other arguments of `update`."""
+        """Update memories: each item has `ref`, and optionally the other arguments of `update`."""
         return write_batch(items, lambda sync, item: self._update(sync, **check_item(item, "ref")))
 
     def forget_many(self, refs: Iterable[str]) -> Results:
@@ -339,11 +342,11 @@ class Vault:
             keys = merge_header(header, keys)
         if "id" in keys:
             raise InvalidMemoryError("id", "memfs chooses it")
-        where = self._scope.inside(namespace)
-        if is_below(where.segments, ARCHIVE):
-            raise InvalidNamespaceError(str(where), "the archive takes what is forgotten, nothing new")
-        written = self._files.add(where.segments, text, keys, sync)
-        self._scope.remember(written.id, written.path)
+        target = self._scope.parse_namespace(namespace)
+        if has_first_segment(target.segments, ARCHIVE):
+            raise InvalidNamespaceError(str(target), "the archive takes forgotten memories, not new ones")
+        written = self._files.add(target.segments, text, keys, sync)
+        self._scope.cache_path(written.id, written.path)
         return written
 
     def _update(
@@ -385,6 +388,6 @@ class Vault:
     def _forget(self, sync: DirectorySync, ref: str, seen: Stamp | None = None) -> Written:
         path = self._scope.resolve(ref)
         *segments, name = path.split("/")
-        if is_below(segments, ARCHIVE):
+        if has_first_segment(segments, ARCHIVE):
             return Written(self._files.read(path).id, path, "unchanged")
         return self._files.move(path, (ARCHIVE, *segments), name, outcome="archived", dirty=sync, seen=seen)

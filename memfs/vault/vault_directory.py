@@ -22,7 +22,7 @@ _UTF8_HINT = "Set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8 such as C.UTF-8
 
 
 def create_vault(root: str | os.PathLike[str]) -> None:
-    """Create the directory, its `.memfs/` and `FILES` where they are missing; existing files stay as they are."""
+    """Create the directory, its `.memfs/` and `FILES` if they are missing; existing files stay as they are."""
     try:
         os.makedirs(root, exist_ok=True)
         fd = open_root(Path(root))
@@ -39,7 +39,7 @@ def create_vault(root: str | os.PathLike[str]) -> None:
 
 
 def find_vault(start: str | os.PathLike[str]) -> Path:
-    """Return the nearest vault directory from `start` upwards; VaultNotFoundError if there is none."""
+    """Return the nearest directory from `start` upwards with a `memfs.yaml` or `.memfs/`. Raises VaultNotFoundError."""
     here = Path(os.path.abspath(start))
     for directory in (here, *here.parents):
         if (directory / settings.FILE_NAME).is_file() or (directory / STATE_DIR).is_dir():
@@ -50,11 +50,11 @@ def find_vault(start: str | os.PathLike[str]) -> Path:
 def check_root(root: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a vault's directory.
 
-    Raises VaultNotFoundError if it is not a directory, and SettingsError if Python does not use UTF-8 for file names:
-    other names would be misread, or written wrong.
+    Raises VaultNotFoundError if it is not a directory, and SettingsError if Python does not use UTF-8 for file names,
+    because it would then misread or miswrite names that are not ASCII.
     """
     if (encoding := sys.getfilesystemencoding()) != "utf-8":
-        raise SettingsError("the locale", f"has {encoding} names of files, a vault UTF-8").with_hint(_UTF8_HINT)
+        raise SettingsError("the locale", f"has {encoding} file names, but a vault needs UTF-8").with_hint(_UTF8_HINT)
     path = Path(os.path.abspath(root))
     if not path.is_dir():
         raise VaultNotFoundError(str(root))
@@ -62,7 +62,7 @@ def check_root(root: str | os.PathLike[str]) -> Path:
 
 
 def read_settings(root: Path) -> Mapping[str, Any]:
-    """Return the checked settings of `memfs.yaml`; empty if the file cannot be read."""
+    """Return the checked settings of `memfs.yaml`; empty if it is missing or unreadable. Raises SettingsError."""
     fd = open_root(root)
     try:
         return settings.load(read(fd, settings.FILE_NAME).data.decode(errors="replace"))

@@ -25,7 +25,7 @@ def merge_header(header: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str
 
 
 def parse_seen(seen: Stamp | str | None) -> Stamp | None:
-    """Return the stamp that `seen` is or spells; InvalidMemoryError if the text is not a stamp."""
+    """Return `seen` as a stamp, or None. Raises InvalidMemoryError if a text is not a stamp."""
     if not isinstance(seen, str):
         return seen
     try:

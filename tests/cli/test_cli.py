@@ -309,7 +309,10 @@ def test_check_prints_problems_and_ends_with_1(memfs: Memfs, example: Path) -> N
 def test_check_indents_the_hint(memfs: Memfs, example: Path) -> None:
     (example / "people/twin.md").write_bytes((example / "people/bob.md").read_bytes())
 
-    assert "people/twin.md:1: the same id as people/bob.md\n    Delete one of the lines.\n" in memfs("check").out
+    assert (
+        "people/twin.md:1: the same id as people/bob.md\n    Delete the `id` line of one of them.\n"
+        in memfs("check").out
+    )
 
 
 # --- listing

@@ -111,7 +111,9 @@ def test_a_locale_that_is_not_utf8_is_refused(root: Path) -> None:
     ran = subprocess.run(command, env=ascii_only, cwd=REPOSITORY, capture_output=True, text=True)
 
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("memfs: the locale: has ascii names of files, a vault UTF-8\nhint: Set PYTHONUTF8=1")
+    assert ran.stderr.startswith(
+        "memfs: the locale: has ascii file names, but a vault needs UTF-8\nhint: Set PYTHONUTF8=1"
+    )
     plain_c = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, cwd=REPOSITORY, capture_output=True)
     assert "notes/Zürich trip.md".encode().rpartition(b"/")[2] in plain_c.stdout
 

@@ -20,7 +20,7 @@ def test_the_doctor_finds_differences_between_index_and_files(vault: Vault) -> N
     gone = build_document(memory)._replace(row=Row("n/gone.md", memory.stamp, bytes(8)))  # type: ignore[arg-type, union-attr]
     rows = index.row_table.rows_by_path()
     edits = [(rows[kept.path], wrong), (rows[other.path], None), (None, gone)]
-    folder = engine.freshness.published.folder
+    folder = engine.freshness.published.directory
     damaged = publish(folder, index, edits, language="english", journal="", is_large=False)
 
     differences = set(_differences(damaged, damaged.row_table.rows_by_path(), vault._files, is_synced=True))

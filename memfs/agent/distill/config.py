@@ -15,7 +15,7 @@ from memfs.argument_checks import is_positive_int
 from memfs.errors import InvalidNamespaceError, InvalidSetupError, MemfsError, short_repr
 from memfs.namespace import ARCHIVE, SESSIONS, Namespace, Template, encode_segment, is_utf8_encodable
 from memfs.privacy.policy import Policy
-from memfs.vault.scope import is_below
+from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 log = logging.getLogger("memfs.agent")
@@ -159,7 +159,7 @@ class VaultMemoryConfig:
             namespace = Namespace.parse(self.namespace_of(template, strategy))
         except MemfsError as error:
             raise check.error(where, str(error)) from error
-        if is_below(namespace.segments, ARCHIVE, SESSIONS):
+        if has_first_segment(namespace.segments, ARCHIVE, SESSIONS):
             raise check.error(where, f"{namespace.segments[0]}/ is reserved: it is not for current memories")
 
     def _set(self, name: str, value: Any) -> None:

@@ -11,7 +11,7 @@ from memfs.cli.parser import with_vault_option
 from memfs.data_types import Problem
 from memfs.json_output import check_json
 from memfs.namespace import ARCHIVE
-from memfs.vault.scope import is_below
+from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 MAX_LINKS_SHOWN = 20  # broken links, unless --all is given: some vaults have thousands
@@ -46,7 +46,7 @@ def check_files(vault: Vault, namespace: str | None = None) -> CheckReport:
             problems += Sessions(vault).check()
         graph = Graph.of(vault, namespace, progress=progress)
     has_links = bool(graph.triples() or graph.problems())
-    archived = sum(is_below(memory.path.split("/"), ARCHIVE) for memory in memories)
+    archived = sum(has_first_segment(memory.path.split("/"), ARCHIVE) for memory in memories)
     return CheckReport(len(memories), archived, problems, graph.problems(), len(graph.orphans()) if has_links else 0)
 
 

@@ -33,7 +33,7 @@ from memfs.stores.agent.header_metadata import (
 )
 from memfs.stores.agent.links import MemoryLinks
 from memfs.stores.agent.protocol import Found, Metadata
-from memfs.vault.scope import is_below
+from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 ACTOR_VARIABLE = "MEMFS_ACTOR"  # the environment variable
@@ -138,7 +138,7 @@ class VaultStore(BaseStore):
         if not isinstance(ref, str):
             raise MemoryNotFoundError(short_repr(ref))
         memory = self.vault.read(ref)
-        if is_below(memory.path.split("/"), ARCHIVE):
+        if has_first_segment(memory.path.split("/"), ARCHIVE):
             raise MemoryNotFoundError(ref)
         return memory
 
@@ -180,7 +180,8 @@ class VaultStore(BaseStore):
             # the index has none of its words: compare with all
             hits = self.vault.search("", self._archive, include="all", limit=1000)
         key, found = text_key(content), [hit.memory for hit in hits if PRUNED_KEY not in hit.memory.header.values]
-        return any(is_below(memory.path.split("/"), ARCHIVE) and text_key(memory.body) == key for memory in found)
+        archived = [memory for memory in found if has_first_segment(memory.path.split("/"), ARCHIVE)]
+        return any(text_key(memory.body) == key for memory in archived)
 
     def _as_found(self, memory: Memory, hit: Hit | None = None, max_chars: int = 0) -> Found:
         fields: dict[str, Any] = {"id": memory.id, "path": memory.path, "date": json_value(memory.updated)}

@@ -33,7 +33,7 @@ from memfs.stores.keyed.base import (
     is_below,
 )
 from memfs.stores.keyed.key_paths import HASHED_DIR, is_hashed, key_to_path, path_to_key, prefix_directory
-from memfs.vault.scope import is_below as is_inside
+from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 NAMESPACE = "/memories"
@@ -80,7 +80,7 @@ class VaultKeyedStore(KeyedStore[str]):
             scoped = vault.scope(namespace) if namespace.strip("/") else vault
         except MemfsError as error:
             raise InvalidSetupError("VaultKeyedStore", f"namespace: {error}") from error
-        if not scoped.namespace.segments or is_inside(scoped.namespace.segments, SESSIONS):
+        if not scoped.namespace.segments or has_first_segment(scoped.namespace.segments, SESSIONS):
             raise InvalidSetupError(
                 "VaultKeyedStore",
                 f"namespace: {namespace!r} must be a namespace other than / and sessions, such as {NAMESPACE!r}",
