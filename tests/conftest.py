@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from support.commands import NOBODY, REPOSITORY, Git, Memfs, Ran, Script
+from support.engines import EngineOf, recording_engine
 from support.files import Snapshot
 from support.hostile_files import make_traps
 from support.postgres_server import postgres, postgres_url
@@ -19,6 +20,7 @@ from support.processes import WorkerPool
 
 from memfs import Vault
 from memfs.cli.main import main
+from memfs.vault import vault as vault_module
 
 __all__ = ["postgres", "postgres_url"]  # fixtures
 
@@ -45,6 +47,14 @@ def vault(tmp_path: Path) -> Iterator[Vault]:
     """Yield an empty vault."""
     with Vault.init(tmp_path / "vault") as made:
         yield made
+
+
+@pytest.fixture
+def engine_of(monkeypatch: pytest.MonkeyPatch) -> EngineOf:
+    """A function that returns the search engine of a vault, if the vault is opened after this fixture."""
+    recorded, engine_of = recording_engine()
+    monkeypatch.setattr(vault_module, "SearchEngine", recorded)
+    return engine_of
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ def _parse_parts(text: str, parts: Parts) -> ParsedText:
     values: dict[str, Any] = {}
     if parts.opening and parts.header:
         flat = parse_flat_header(parts.header)
-        values, faults = (flat, []) if flat is not None else _read_yaml_header(parts.header)
+        values, faults = (flat, []) if flat is not None else read_yaml_header(parts.header)
     elif not parts.opening and _OPEN.match(parts.body + parts.tail):
         faults = [Fault(1, "header is not closed: no second line '---'")]
     if "\n>>>>>>> " in text and (found := _CONFLICT_MARKER.search(text)):
@@ -180,7 +180,7 @@ def _cut(text: str, bom: str, opening: str, newline: str, end: int, first: int) 
 # --- reading a header ---------------------------------------------------------------------------------
 
 
-def _read_yaml_header(header: str) -> tuple[dict[str, Any], list[Fault]]:
+def read_yaml_header(header: str) -> tuple[dict[str, Any], list[Fault]]:
     """Parse any header; a header that YAML refuses has no values and one fault."""
     try:
         values, locations = scan_header(header)

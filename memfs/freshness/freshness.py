@@ -50,7 +50,7 @@ class Freshness:
         self.is_watching = False  # whether this process is a watcher, which reports changes to others in the journal
         self.is_journal_writable = True
         self._files, self._root, self._language, self._clock = files, root, language, clock
-        self._source: EventSource | None = None
+        self.source: EventSource | None = None  # in use; None without one, or before the second scan
         self._scan_count = 0
         self._start()
 
@@ -61,7 +61,8 @@ class Freshness:
         self.unpublished = self._known.unpublished
         self.last_scan: datetime | None = None
         self._scan_count = min(self._scan_count, 1)  # a forked process continues like its parent
-        self._scanned_at = self._scan_took = self._changed_at = self._source_retry_at = 0.0
+        self.scanned_at = self.scan_seconds = 0.0  # monotonic time and duration of the last scan
+        self._changed_at = self._source_retry_at = 0.0
         self._watched_index: TantivyIndex | None = None
         self._recheck_until: dict[str, float] = {}  # changes seen before the watcher reported them
 
@@ -78,8 +79,8 @@ class Freshness:
             self._start()
         if self.published.index is None:
             self._open_current()
-        events, is_current = self._source.poll() if self._source else None, self.published.is_current()
-        is_damaged = is_current and (self._source.is_index_overwritten if self._source else self.published.is_damaged())
+        events, is_current = self.source.poll() if self.source else None, self.published.is_current()
+        is_damaged = is_current and (self.source.is_index_overwritten if self.source else self.published.is_damaged())
         is_quiet = events == NO_EVENTS and not self._known.unreadable and not self.published.is_retry_due()
         if is_quiet and is_current and not is_damaged:
             self._notify()
@@ -101,7 +102,7 @@ class Freshness:
             self._watch_open_index()
         except BaseException:
             self._close_source()  # events and journal lines that were read are lost: the next refresh scans everything
-            self._scanned_at, self._scan_count = -SCAN_SECONDS, max(self._scan_count, 1)
+            self.scanned_at, self._scan_count = -SCAN_SECONDS, max(self._scan_count, 1)
             self._known.follows_watcher = False
             raise
         self._notify()
@@ -109,9 +110,9 @@ class Freshness:
     def _watch_open_index(self) -> None:
         """Watch the directory of the open index: a foreign write would corrupt our memory map."""
         index = self.published.index
-        if self._source and index and index.generation and self._watched_index is not index:
+        if self.source and index and index.generation and self._watched_index is not index:
             self._watched_index = index
-            self._source.watch_index(index.generation.path)
+            self.source.watch_index(index.generation.path)
             if self.published.is_damaged():
                 self.published.discard()
                 self.refresh()
@@ -185,27 +186,27 @@ class Freshness:
         if self._known.follows_watcher:
             self._known.follows_watcher = self._files.journal.is_present and watcher_of(root) is not None
             return not self._known.follows_watcher
-        interval = max(SCAN_SECONDS / 2, 2 * self._scan_took) if self.is_watching else SCAN_SECONDS
-        return self._scan_count < 2 or time.monotonic() - self._scanned_at >= interval
+        interval = max(SCAN_SECONDS / 2, 2 * self.scan_seconds) if self.is_watching else SCAN_SECONDS
+        return self._scan_count < 2 or time.monotonic() - self.scanned_at >= interval
 
     def _scan(self, root: int, progress: Progress | None = None) -> tuple[Scan, Changes]:
         """Scan all files and apply the changes. From the second scan on, this process uses an event source."""
-        is_source_usable = self._source is not None and self._source.is_alive
+        is_source_usable = self.source is not None and self.source.is_alive
         if self._scan_count and not is_source_usable and time.monotonic() > self._source_retry_at:
             self._close_source()
-            self._source = open_event_source(self._root)
+            self.source = open_event_source(self._root)
             self._watched_index = None
         is_first = not self._scan_count and not self.unpublished  # later scans compare with the stamps kept in memory
         is_new = self.published.index is None and not self.unpublished
         known = self.index.row_table.directory if is_first and not is_new else None
         self._scan_count += 1
         began = time.monotonic()
-        found = scan(root, before_listing=self._source.watch if self._source else None, names_only=is_new, known=known)
-        self._scanned_at, self.last_scan = time.monotonic(), self._clock()
-        self._scan_took = self._scanned_at - began
-        if self._source and not self._source.is_alive:  # there are more directories than it can watch
+        found = scan(root, before_listing=self.source.watch if self.source else None, names_only=is_new, known=known)
+        self.scanned_at, self.last_scan = time.monotonic(), self._clock()
+        self.scan_seconds = self.scanned_at - began
+        if self.source and not self.source.is_alive:  # there are more directories than it can watch
             self._close_source()
-            self._source_retry_at = self._scanned_at + SOURCE_RETRY_SECONDS
+            self._source_retry_at = self.scanned_at + SOURCE_RETRY_SECONDS
         changes = self._known.changes_in(found)
         is_many = len(changes.paths) > PUBLISH_THRESHOLD and not self._known.is_mass_removal(
             len(changes.removed) - len(changes.added)
@@ -223,13 +224,13 @@ class Freshness:
         The lock is taken after the scan, so that searches do not wait for it.
         """
         began = time.monotonic()
-        if began - self._scanned_at < max(every, BACKGROUND_SCAN_FACTOR * self._scan_took):
+        if began - self.scanned_at < max(every, BACKGROUND_SCAN_FACTOR * self.scan_seconds):
             return
         with self._files.opened() as root:
             found = scan(root)
         took = time.monotonic() - began
         with self.lock, self._files.opened() as root:  # another vault may be at this path by now
-            self._scanned_at, self._scan_took, self.last_scan = time.monotonic(), took, self._clock()
+            self.scanned_at, self.scan_seconds, self.last_scan = time.monotonic(), took, self._clock()
             paths = {*self._known.changes_in(found).paths, *self._known.racy}
             if len(paths) > PUBLISH_THRESHOLD:
                 self._scan(root)
@@ -244,7 +245,7 @@ class Freshness:
 
     def _paths_below(self, root: int, folder: str) -> set[str]:
         """Return the paths of known and present memories below a directory."""
-        present = scan(root, folder, self._source.watch if self._source else None).stamps
+        present = scan(root, folder, self.source.watch if self.source else None).stamps
         return self._known.paths_below(folder).union(present)
 
     def recheck(self, paths: Collection[str]) -> None:
@@ -349,7 +350,7 @@ class Freshness:
 
     def wait(self, timeout: float) -> bool:
         """Wait until something may have changed. Return False if there was no event within the time."""
-        source = self._source  # without the lock, which must not be held for so long
+        source = self.source  # without the lock, which must not be held for so long
         if source and source.is_alive:
             return source.wait(timeout)
         time.sleep(timeout)
@@ -360,7 +361,7 @@ class Freshness:
         self._open_intact()
         with self._files.opened() as root:
             self._read_journal(root)
-            source = self._source.kind if self._source and self._source.is_alive else ""
+            source = self.source.kind if self.source and self.source.is_alive else ""
             return index_status(root, self._root, self._known, source, last_scan=self.last_scan, trouble=trouble)
 
     def _read_journal(self, root: int) -> None:
@@ -375,9 +376,9 @@ class Freshness:
             self._recheck(root, journal.read(root) or ())
 
     def _close_source(self) -> None:
-        if self._source:
-            self._source.close()
-            self._source = None
+        if self.source:
+            self.source.close()
+            self.source = None
 
     def close(self) -> None:
         """Publish if there are enough changes, and release the event source."""

@@ -23,17 +23,17 @@ UNWRITABLE = "Make the vault writable, or free some space; until then searches u
 def examine(fresh: Freshness, files: MemoryFiles, *, repair: bool) -> list[Problem]:
     """Return every fault of the index. With `repair` the index is made equal to the files, else nothing is written."""
     # a repair shows whether the index can be written: earlier trouble is no fault then
-    faults = list(_faults(fresh, files, is_synced=False, with_trouble=not repair))
+    faults = list(find_faults(fresh, files, is_synced=False, with_trouble=not repair))
     hint = HINT
     if repair:
         fresh.refresh()  # reports changes to subscribers before the index is rebuilt
         if faults:
             fresh.rebuild()
         fresh.sync()
-        remaining = list(_faults(fresh, files, is_synced=True))
+        remaining = list(find_faults(fresh, files, is_synced=True))
         if remaining:  # a file may have been written meanwhile
             fresh.sync()
-            remaining = [fault for fault in _faults(fresh, files, is_synced=True) if fault in remaining]
+            remaining = [fault for fault in find_faults(fresh, files, is_synced=True) if fault in remaining]
         hint = HINT if remaining else REPAIRED
         faults += [fault for fault in remaining if fault not in faults]
     if fresh.published.trouble:
@@ -51,7 +51,7 @@ def _newer_parts(files: MemoryFiles) -> list[Problem]:
         ]
 
 
-def _faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_trouble: bool = True) -> Iterator[Fault]:
+def find_faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_trouble: bool = True) -> Iterator[Fault]:
     """Yield the faults of the index. One that is not synced may lack changes since it was published."""
     folder = fresh.published.directory
     if with_trouble and fresh.published.trouble:
@@ -73,10 +73,12 @@ def _faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_troub
     except IndexDamagedError as error:
         yield "", f"damaged: {error}"
         return
-    yield from _differences(index, rows, files, is_synced=is_synced)
+    yield from find_differences(index, rows, files, is_synced=is_synced)
 
 
-def _differences(index: TantivyIndex, rows: dict[str, int], files: MemoryFiles, *, is_synced: bool) -> Iterator[Fault]:
+def find_differences(
+    index: TantivyIndex, rows: dict[str, int], files: MemoryFiles, *, is_synced: bool
+) -> Iterator[Fault]:
     with files.opened() as root:
         found = scan(root)
         if is_synced:

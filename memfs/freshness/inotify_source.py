@@ -84,6 +84,10 @@ class InotifySource:
         with suppress(Exception):
             self.close()
 
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when there are events; -1 after `close`."""
+        return self._fd
+
     @property
     def is_alive(self) -> bool:
         return self._fd >= 0 and self._pid == os.getpid()
@@ -92,10 +96,10 @@ class InotifySource:
         """Open a queue that watches only the root."""
         self.is_index_overwritten |= self._index_watch >= 0  # the new queue does not watch it
         self._index_watch = -1
-        self._folders: dict[int, str] = {}  # watch number -> path; a moved directory keeps its number
+        self.folders: dict[int, str] = {}  # watch number -> path; a moved directory keeps its number
         self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._add_watch("")
-        if not self._folders:
+        if not self.folders:
             self._close()
             raise OSError(f"{self._root}: cannot be watched")
         self._poller = select.poll()
@@ -105,7 +109,7 @@ class InotifySource:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._pid == os.getpid():  # in a forked process the watches are the parent's
-                self._libc.inotify_rm_watch(fd, next(iter(self._folders), -1))  # wakes a thread in `wait`
+                self._libc.inotify_rm_watch(fd, next(iter(self.folders), -1))  # wakes a thread in `wait`
             os.close(fd)
 
     def _add_watch(self, name: str) -> None:
@@ -116,7 +120,7 @@ class InotifySource:
                 mask = _WATCH_MASK | (0 if name else _MOVE_SELF)
                 watch = self._libc.inotify_add_watch(self._fd, b"/proc/self/fd/%d" % fd, mask)
             if watch >= 0:
-                self._folders[watch] = name
+                self.folders[watch] = name
             else:  # mostly because the limit is reached: events here would be missed
                 self._close()
         except (VaultError, FileNotFoundError, PermissionError):
@@ -130,8 +134,8 @@ class InotifySource:
     def _remove_watches(self, folder: str) -> None:
         """Remove the watches of a directory that was moved away, and of all below it: their paths changed."""
         below = f"{folder}/"
-        for watch in [watch for watch, name in self._folders.items() if name == folder or name.startswith(below)]:
-            del self._folders[watch]
+        for watch in [watch for watch, name in self.folders.items() if name == folder or name.startswith(below)]:
+            del self.folders[watch]
             self._libc.inotify_rm_watch(self._fd, watch)
 
     def _read(self) -> FileEvents:
@@ -158,7 +162,7 @@ class InotifySource:
 
     def _resolve(self, files: set[tuple[int, bytes]], paths: set[str]) -> None:
         for watch, padded in files:
-            folder, name = self._folders.get(watch), padded.rstrip(b"\0")
+            folder, name = self.folders.get(watch), padded.rstrip(b"\0")
             self.is_index_overwritten |= watch == self._index_watch
             if folder is not None and name.endswith(b".md") and is_memory_file(folder, text := os.fsdecode(name)):
                 paths.add(f"{folder}/{text}" if folder else text)
@@ -166,7 +170,7 @@ class InotifySource:
 
     def _handle_directory_event(self, watch: int, mask: int, name: str, folders: set[str]) -> bool:
         """Update the watches after an event of a directory. Return False if events were lost."""
-        folder = self._folders.get(watch)
+        folder = self.folders.get(watch)
         if mask & _OVERFLOW or (folder == "" and mask & (_IGNORED | _MOVE_SELF)):
             self._close()
             if mask & _OVERFLOW:  # moves were lost too, so that no path of a watch is certain
@@ -176,7 +180,7 @@ class InotifySource:
         if folder is None:
             return True
         if mask & _IGNORED:
-            folders.add(self._folders.pop(watch))
+            folders.add(self.folders.pop(watch))
         elif (name or not folder) and is_namespace(path := f"{folder}/{name}" if folder else name):
             folders.add(path)
             if mask & _MOVED_FROM:

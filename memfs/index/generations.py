@@ -106,7 +106,7 @@ class Draft:
             if file.endswith(".json"):  # these are rewritten
                 shutil.copyfile(old, new)
             else:
-                _link(old, new)
+                link_or_copy(old, new)
 
     def add_rows(self, old: Sequence[Chunk], rows: ChunkBuilder, dead: Sequence[int]) -> None:
         """Write a new chunk of rows; merge all chunks into one if there are too many."""
@@ -164,7 +164,7 @@ def _read(path: str) -> bytes:
         os.close(fd)
 
 
-def _link(old: str, new: str) -> None:
+def link_or_copy(old: str, new: str) -> None:
     try:
         os.link(old, new)
     except FileNotFoundError:

@@ -12,6 +12,7 @@ from support.agents import LIMIT, Facts, SearchableStore, StepwiseStore, Turns, 
 
 from memfs import Vault
 from memfs.agent import (
+    ConversationState,
     EvictionTrigger,
     IntervalTrigger,
     InvocationTrigger,
@@ -451,14 +452,19 @@ def test_three_loops_in_three_threads_save_every_turn_once() -> None:
     assert manager.pending == 0
 
 
+async def end_turn(chat: ConversationState, store: SearchableStore) -> "set[asyncio.Task[Any]]":
+    """End a turn. Return the saves to a store that this started."""
+    before = asyncio.all_tasks()
+    await chat.end_turn()
+    return {task for task in asyncio.all_tasks() - before if task.get_name() == f"memfs: save to {store.name}"}
+
+
 @pytest.mark.parametrize("has_log", [True, False])
 @pytest.mark.parametrize("step", range(8))
 def test_a_save_that_is_cancelled_at_any_step_loses_nothing(vault: Vault, step: int, has_log: bool) -> None:
     slow, fast = StepwiseStore("slow"), Turns("fast")
     manager = managed([slow, fast, *([VaultStore(vault)] if has_log else [])])
     chat = manager.attach()
-    assert chat.coordinator is not None
-    saves = chat.coordinator._saves
 
     async def cut_off() -> None:
         say(chat, "a")
@@ -466,10 +472,8 @@ def test_a_save_that_is_cancelled_at_any_step_loses_nothing(vault: Vault, step: 
         for _ in range(step):
             await asyncio.sleep(0)
         say(chat, "b")
-        await chat.end_turn()
-        first = saves[id(slow)].task
-        assert first is not None
-        first.cancel()
+        (last_save,) = await end_turn(chat, slow)
+        last_save.cancel()
         await asyncio.sleep(0)
         say(chat, "c")
 
@@ -486,11 +490,8 @@ def test_a_save_cancelled_before_it_started_blocks_no_other_loop() -> None:
 
     async def main() -> None:
         say(chat, "a")
-        await chat.end_turn()
-        assert chat.coordinator is not None
-        save = chat.coordinator._saves[id(store)]
-        assert save.task is not None
-        save.task.cancel()
+        (save,) = await end_turn(chat, store)
+        save.cancel()
         await asyncio.sleep(0)
         await asyncio.wait_for(asyncio.to_thread(lambda: asyncio.run(manager.flush())), LIMIT)
 

@@ -249,7 +249,7 @@ def test_a_scope_never_adopts_the_turns_of_another_scope(vault: Vault) -> None:
         chat = MemoryManager([store]).attach()
         if who == "alice":
             record_turns(chat, "my secret is 4711")
-            chat.coordinator._log.close()  # type: ignore[union-attr]  # as if the process were gone
+            chat.coordinator.close()  # type: ignore[union-attr]  # as if the process were gone
         else:
             asyncio.run(asyncio.wait_for(chat.flush(), LIMIT))
 

@@ -26,7 +26,7 @@ from memfs.decay import pack_decay_inputs
 from memfs.errors import InvalidMemoryError, MalformedMemoryError
 from memfs.format.edit import compose, edit
 from memfs.format.fast_header import parse_flat_header
-from memfs.format.frontmatter import Fault, _read_yaml_header, parse, parse_canonical_layout, parse_file, split
+from memfs.format.frontmatter import Fault, parse, parse_canonical_layout, parse_file, read_yaml_header, split
 from memfs.fs.files import raw_digest
 from memfs.fs.gc_pause import gc_paused
 from memfs.index.document_builder import build_document, conversation_fields, indexed_text
@@ -83,7 +83,7 @@ def agree(header: str) -> bool:
     flat = parse_flat_header(header)
     if flat is None:
         return False
-    values, faults = _read_yaml_header(header)
+    values, faults = read_yaml_header(header)
     assert faults == [], header
     assert repr(list(values.items())) == repr(list(flat.items())), header
     return True

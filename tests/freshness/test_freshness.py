@@ -38,6 +38,7 @@ from support.changes import (
     write_both,
 )
 from support.commands import Git
+from support.engines import EngineOf
 from support.files import by_hand
 from support.processes import WorkerPool
 from support.searching import (
@@ -165,12 +166,14 @@ def test_an_edit_right_after_publishing_is_found_on_a_mount_with_coarse_times(
         assert mistakes(Vault(root), {f"tea{number}": ["disk/vault/note.md"], f"tea{number - 1}": NONE}) == []
 
 
-def test_a_watcher_finds_the_second_of_two_edits_within_a_second_without_an_event(coarse: Path) -> None:
+def test_a_watcher_finds_the_second_of_two_edits_within_a_second_without_an_event(
+    engine_of: EngineOf, coarse: Path
+) -> None:
     with Vault(coarse, watch=True) as vault:
         vault.create("linked.md", "Sencha one.\n")
         os.link(coarse / "linked.md", coarse.parent / "outside.md")
         wait_for(lambda: found(vault, "sencha") == {"linked.md"})
-        fresh = vault._engine.freshness
+        fresh = engine_of(vault).freshness
 
         def edited_twice() -> bool:
             """Edit before and after a scan. Return False if both edits were not within one second."""
@@ -334,10 +337,10 @@ def test_a_burst_of_files_is_searched(root: Path, is_watched: bool) -> None:
 # --- watchers that fail ---------------------------------------------------------------------------------
 
 
-def test_a_watcher_continues_without_its_event_source(root: Path) -> None:
+def test_a_watcher_continues_without_its_event_source(engine_of: EngineOf, root: Path) -> None:
     with Vault(root, watch=True) as watcher, searched(root) as vault:
         for number in range(3):
-            source = watcher._engine.freshness._source
+            source = engine_of(watcher).freshness.source
             assert source
             source.close()
             by_hand(root, "top.md", f"Now there is sweet{number}.")
@@ -348,7 +351,7 @@ def test_a_watcher_continues_without_its_event_source(root: Path) -> None:
         assert watcher.status().trouble == ""
 
 
-def test_a_watcher_finds_a_write_through_a_link_outside_of_the_vault(root: Path) -> None:
+def test_a_watcher_finds_a_write_through_a_link_outside_of_the_vault(engine_of: EngineOf, root: Path) -> None:
     path = root / "linked.md"
     with Vault(root, watch=True) as vault:
         path.write_text("Hojicha.\n", encoding="utf-8")
@@ -357,7 +360,7 @@ def test_a_watcher_finds_a_write_through_a_link_outside_of_the_vault(root: Path)
         (root.parent / "outside.md").write_text("Gyokuro.\n", encoding="utf-8")
         received: list[Change] = []
         vault.subscribe(received.append)
-        scan_in_background(vault._engine.freshness)
+        scan_in_background(engine_of(vault).freshness)
 
         assert found(vault, "gyokuro") == {"linked.md"}
         assert found(vault, "hojicha") == set()
@@ -379,25 +382,27 @@ class Delayed(Mutex):
 
 def scan_in_background(fresh: Freshness) -> None:
     """Scan all files in the background, as soon as a scan is due."""
-    before = fresh._scanned_at
+    before = fresh.scanned_at
 
     def has_scanned() -> bool:
         fresh.scan_in_background(every=0.0)
-        return fresh._scanned_at > before
+        return fresh.scanned_at > before
 
     wait_for(has_scanned)
 
 
-def test_the_duration_of_a_scan_does_not_include_waiting_for_a_search(root: Path) -> None:
+def test_the_duration_of_a_scan_does_not_include_waiting_for_a_search(engine_of: EngineOf, root: Path) -> None:
     with searched(root) as vault:
-        fresh = vault._engine.freshness
+        fresh = engine_of(vault).freshness
         fresh.lock = Delayed(lambda: time.sleep(1.0))
         scan_in_background(fresh)
 
-        assert fresh._scan_took < 0.5
+        assert fresh.scan_seconds < 0.5
 
 
-def test_a_vault_that_is_replaced_during_a_background_scan_is_searched(root: Path, tmp_path: Path) -> None:
+def test_a_vault_that_is_replaced_during_a_background_scan_is_searched(
+    engine_of: EngineOf, root: Path, tmp_path: Path
+) -> None:
     Vault.init(tmp_path / "other").create("top.md", "At the top there is nougat.\n")
     with searched(root) as vault:
 
@@ -406,7 +411,7 @@ def test_a_vault_that_is_replaced_during_a_background_scan_is_searched(root: Pat
             (tmp_path / "other").rename(root)
             assert found(vault, "nougat") == {"top.md"}
 
-        fresh = vault._engine.freshness
+        fresh = engine_of(vault).freshness
         fresh.lock = Delayed(replace)
         scan_in_background(fresh)
 
@@ -576,11 +581,13 @@ def test_an_edit_while_a_watcher_publishes_is_found_by_a_later_process(root: Pat
             assert found(vault, "nougat") == {"top.md"}
 
 
-def test_unpublished_changes_of_another_process_are_found_by_a_later_process(root: Path, pool: WorkerPool) -> None:
+def test_unpublished_changes_of_another_process_are_found_by_a_later_process(
+    engine_of: EngineOf, root: Path, pool: WorkerPool
+) -> None:
     with searched(root) as vault, watched(pool, root):
         added = Vault(root).add("A kiwi.", "/facts")
         assert found(vault, "kiwi") == {added.path}
-        source = vault._engine.freshness._source
+        source = engine_of(vault).freshness.source
         assert source
         source.close()
         for number in range(400):
@@ -760,7 +767,9 @@ def test_a_vault_without_a_watcher_notifies_subscribers_when_it_is_searched(root
 @pytest.mark.parametrize(
     "name", ["deleted", "damaged", "examined", "published by another", "closed", "without an event"]
 )
-def test_a_subscriber_gets_all_changes_after_any_damage_to_the_index(root: Path, name: str, is_watched: bool) -> None:
+def test_a_subscriber_gets_all_changes_after_any_damage_to_the_index(
+    engine_of: EngineOf, root: Path, name: str, is_watched: bool
+) -> None:
     received = RecordedChanges()
     with Vault(root, watch=is_watched) as vault:
         vault.search("marzipan")
@@ -779,7 +788,7 @@ def test_a_subscriber_gets_all_changes_after_any_damage_to_the_index(root: Path,
             Vault(root).sync()
         if name == "closed":
             vault.close()
-        if name == "without an event" and (source := vault._engine.freshness._source):
+        if name == "without an event" and (source := engine_of(vault).freshness.source):
             source.close()
         vault.search("marzipan")
 

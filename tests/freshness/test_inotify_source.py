@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import Script
+from watchdog.observers.api import EventEmitter
 
 from memfs import Vault
 from memfs.errors import InvalidNamespaceError
@@ -123,7 +124,7 @@ def until_marked(source: EventSource, root: Path, mark: str = "deep/mark.md") ->
 
 def watches(kernel: InotifySource) -> int:
     """Return the number of directories that the kernel watches."""
-    return Path(f"/proc/self/fdinfo/{kernel._fd}").read_text().count("inotify wd:")
+    return Path(f"/proc/self/fdinfo/{kernel.fileno()}").read_text().count("inotify wd:")
 
 
 # --- files ----------------------------------------------------------------------------------------------
@@ -428,7 +429,7 @@ def test_removed_directories_leave_no_watches(kernel: InotifySource, root: Path)
         (root / "short").rmdir()
         assert kernel.poll() == (set(), {"short"}, False)
 
-    assert watches(kernel) == len(kernel._folders) == 3
+    assert watches(kernel) == len(kernel.folders) == 3
 
 
 def test_an_unmounted_file_system_is_reported(kernel: InotifySource, root: Path) -> None:
@@ -557,12 +558,16 @@ def test_a_forked_process_takes_no_events_from_its_parent(run_script: Script, ro
     code = """
 from memfs.freshness.inotify_source import InotifySource
 from memfs.freshness.watchdog_source import WatchdogSource
+import threading, watchdog.events, watchdog.observers
 root, kind = sys.argv[1:]
+locks, new_lock = [], threading.Lock
+threading.Lock = lambda: locks.append(new_lock()) or locks[-1]
 source = {"kernel": InotifySource, "watchdog": WatchdogSource}[kind](root)
+threading.Lock = new_lock
 source.watch("")
 source.watch("deep")
 open(f"{root}/before.md", "w").close()
-source._mutex.acquire()
+locks[0].acquire()  # as another thread of the parent may hold the lock of the source
 child = os.fork()
 if not child:
     source.watch("deep/er")
@@ -571,7 +576,7 @@ if not child:
     source.close()
     del source
     os._exit(0 if dead else 1)
-source._mutex.release()
+locks[0].release()
 assert os.waitpid(child, 0)[1] == 0
 open(f"{root}/deep/after.md", "w").close()
 seen = set()
@@ -613,8 +618,9 @@ print("held")
 
 
 def test_the_events_of_a_dead_watchdog_are_incomplete(root: Path) -> None:
+    before = set(threading.enumerate())
     source = WatchdogSource(str(root))
-    next(iter(source._observer.emitters)).stop()
+    next(thread for thread in threading.enumerate() if thread not in before and isinstance(thread, EventEmitter)).stop()
 
     assert gather(source, lambda events: events.is_incomplete).is_incomplete
     assert not source.is_alive

@@ -5,10 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.engines import EngineOf
 
 from memfs import Vault
 from memfs.fs.files import digest
-from memfs.index.generations import MAX_CHUNKS, Generation, _link
+from memfs.index.generations import MAX_CHUNKS, Generation, link_or_copy
 from memfs.index.row_table import IndexDamagedError
 
 
@@ -35,28 +36,30 @@ def test_files_that_cannot_be_linked_are_copied(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     other = Path("/dev/shm") / f"memfs-test-{os.getpid()}"
     try:
-        _link(str(tmp_path / "a"), str(other))  # another file system
+        link_or_copy(str(tmp_path / "a"), str(other))  # another file system
         assert other.read_text() == "x"
     finally:
         other.unlink()
     with pytest.raises(FileNotFoundError):
-        _link(str(tmp_path / "none"), str(tmp_path / "b"))
+        link_or_copy(str(tmp_path / "none"), str(tmp_path / "b"))
 
 
-def test_a_rewritten_current_of_the_same_generation_does_not_reopen_the_index(vault: Vault) -> None:
+def test_a_rewritten_current_of_the_same_generation_does_not_reopen_the_index(
+    engine_of: EngineOf, vault: Vault
+) -> None:
     vault.add("Alice drinks oolong.")
     vault.sync()
-    index, current = vault._engine.freshness.index, vault.root / ".memfs/index/current"
+    index, current = engine_of(vault).freshness.index, vault.root / ".memfs/index/current"
     for _ in range(3):
         (vault.root / "again").write_bytes(current.read_bytes())
         (vault.root / "again").replace(current)
 
         assert len(vault.search("oolong")) == 1
-        assert vault._engine.freshness.index is index
+        assert engine_of(vault).freshness.index is index
     current.unlink()
 
     assert len(vault.search("oolong")) == 1
-    assert vault._engine.freshness.index is not index
+    assert engine_of(vault).freshness.index is not index
 
 
 def test_a_search_leaves_git_status_clean(vault: Vault) -> None:

@@ -41,10 +41,10 @@ def picture(name: str) -> dict[str, Any]:
 def make_agent(vault: Vault, *replies: Any, session: str = "s-1", **options: Any) -> Agent:
     """Return an agent with a new session manager on a session of a vault, as after a restart."""
     model = ScriptedModel(itertools.chain(replies, itertools.repeat("ok")))
-    sessions = RepositorySessionManager(session_id=session, session_repository=VaultSessionRepository(vault))
-    return Agent(
-        model=model, agent_id="main", session_manager=sessions, tools=[picture], callback_handler=None, **options
-    )
+    if "session_manager" not in options:
+        repository = VaultSessionRepository(vault)
+        options["session_manager"] = RepositorySessionManager(session_id=session, session_repository=repository)
+    return Agent(model=model, agent_id="main", tools=[picture], callback_handler=None, **options)
 
 
 def make_agent_without_window(vault: Vault) -> Agent:
@@ -248,8 +248,8 @@ def test_messages_are_returned_unchanged(repository: VaultSessionRepository, vau
 
 
 def test_a_redacted_message_is_nowhere_in_the_vault(vault: Vault) -> None:
-    agent = make_agent(vault, session="s-2")
-    sessions: Any = agent._session_manager
+    sessions = RepositorySessionManager(session_id="s-2", session_repository=VaultSessionRepository(vault))
+    agent = make_agent(vault, session_manager=sessions)
     agent(SECRET)
     agent.messages.clear()
     sessions.append_message({"role": "user", "content": [{"text": f"again {SECRET}"}]}, agent)

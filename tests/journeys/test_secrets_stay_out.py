@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from strands import Agent, tool
-from strands.types.session import SessionMessage
+from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 from support.secret_samples import EACH, PEM, SPOKEN, body, leaks, pieces
 
 from memfs import MemoryManager, Vault
@@ -522,9 +522,12 @@ def test_the_strands_repository_uses_its_policy(vault: Vault) -> None:
     policy = Policy({"secrets": "off"}).with_detector("badge", lambda text: [(0, 3)] if text == "E17" else [])
     repository = VaultSessionRepository(vault, redaction=policy)
 
-    log = repository._log("s-1", "main")
-    log.append({"role": "user", "content": [{"text": TOKEN}, {"text": "E17"}]})
-    assert log.messages()[0]["content"] == [{"text": TOKEN}, {"text": "[redacted: badge]"}]
+    repository.create_session(Session("s-1", SessionType.AGENT))
+    repository.create_agent("s-1", SessionAgent("main", state={}, conversation_manager_state={}))
+    written = SessionMessage.from_message({"role": "user", "content": [{"text": TOKEN}, {"text": "E17"}]}, 0)
+    repository.create_message("s-1", "main", written)
+    (message,) = repository.list_messages("s-1", "main")
+    assert message.message["content"] == [{"text": TOKEN}, {"text": "[redacted: badge]"}]
 
 
 # --- AgentCore

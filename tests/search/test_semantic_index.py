@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.engines import EngineOf
 from support.people import CODING, fill
 
 from benchmarks.ranking import QUESTIONS
@@ -517,13 +518,13 @@ def test_a_file_name_made_of_the_text_is_not_embedded(vault: Vault) -> None:
     assert embedding_text(vault.read("notes/five_o-clock.md")).startswith("five o-clock\nMilk")
 
 
-def test_rows_of_deleted_memories_are_not_compared(vault: Vault) -> None:
+def test_rows_of_deleted_memories_are_not_compared(engine_of: EngineOf, vault: Vault) -> None:
     vault.add_many({"text": f"Note {number}.", "namespace": "/notes"} for number in range(60))
     vault.sync()
     for memory in vault.list("/notes")[:20]:
         os.unlink(vault.root / memory.path)
     vault.sync()
-    rows, keys = live_rows(vault._engine.freshness.index.row_table)
+    rows, keys = live_rows(engine_of(vault).freshness.index.row_table)
 
     assert len(rows) == len(keys) == 40
-    assert sorted(rows) == sorted(vault._engine.freshness.index.all_rows())
+    assert sorted(rows) == sorted(engine_of(vault).freshness.index.all_rows())

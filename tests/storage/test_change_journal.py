@@ -1,5 +1,7 @@
 """The journal of changed paths."""
 
+from support.files import opened_root
+
 from memfs import Vault
 from memfs.storage.change_journal import ChangeJournal
 
@@ -7,7 +9,7 @@ from memfs.storage.change_journal import ChangeJournal
 def test_a_journal_is_read_from_a_cursor_on(vault: Vault) -> None:
     vault.add("Tea.", "n")
     ours, theirs = ChangeJournal(), ChangeJournal()
-    with vault._files.opened() as root:
+    with opened_root(vault.root) as root:
         ours.create(root)
         assert theirs.read(root) is None
         ours.read(root)

@@ -108,4 +108,4 @@ def say(chat: ConversationState, *texts: str) -> None:
 async def wait_idle(chat: ConversationState) -> None:
     """Wait for the saves that triggers started."""
     assert chat.coordinator is not None
-    await chat.coordinator._wait_idle()
+    await chat.coordinator.wait_idle()

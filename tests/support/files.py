@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from memfs.fs.files import open_root
+
 Snapshot = Callable[..., dict[str, tuple[object, ...]]]  # what the fixture `snapshot` is
 
 
@@ -14,6 +16,16 @@ def by_hand(root: Path, path: str, text: str) -> None:
     """Write a file as a person with an editor does, without memfs."""
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def opened_root(root: Path) -> Iterator[int]:
+    """Open the directory of a vault and yield its descriptor."""
+    fd = open_root(root)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 @contextmanager

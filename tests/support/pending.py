@@ -8,7 +8,7 @@ from typing import Any
 from memfs import Vault
 from memfs.agent import IntervalTrigger
 from memfs.agent.extraction.config import Fact
-from memfs.agent.extraction_queue import process_dirs
+from memfs.agent.extraction_queue.process_dirs import close_process_directories
 from memfs.agent.messages import text_of
 from memfs.stores import VaultStore
 
@@ -35,8 +35,7 @@ def state_dir(vault: Vault, name: str = "pending") -> Path:
 
 def crash() -> None:
     """Close the process directories as the end of a process does; their logs stay."""
-    for directory in list(process_dirs._directories.values()):
-        directory.close()
+    close_process_directories()
 
 
 def log_of(*lines: object, stores: Sequence[str] = ("facts:/facts/alice",)) -> bytes:

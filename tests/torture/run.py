@@ -30,7 +30,7 @@ def main(names: Sequence[str]) -> int:
     signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # background jobs of a shell ignore SIGINT, and pytest would inherit that
-    with _run_directory() as folder:
+    with run_directory() as folder:
         recorded = folder / "figures"
         code = _pytest([*files, "--durations=12"], folder, {figures.FIGURES_VARIABLE: str(recorded)})
         rows = [row for row in figures.read_figures(recorded) if row.guarantee]
@@ -58,7 +58,7 @@ def _pytest(arguments: Sequence[str], folder: Path, settings: dict[str, str]) ->
 
 
 @contextmanager
-def _run_directory() -> Iterator[Path]:
+def run_directory() -> Iterator[Path]:
     """Yield a directory for a run; afterwards remove its processes, mounts and files."""
     folder = Path(tempfile.mkdtemp(prefix="memfs-torture-"))
     folder.chmod(0o755)  # some tests run as another user

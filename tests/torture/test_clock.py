@@ -12,6 +12,8 @@ from support.processes import TIMEOUT_SECONDS, Log, WorkerPool
 from support.searching import found
 
 from memfs import Vault
+from memfs.protocols import system_clock
+from memfs.storage.memory_files import MemoryFiles
 
 from .figures import figure
 
@@ -136,7 +138,6 @@ def _mistakes(vault: Vault, ref: str, versions: list[str], words: dict[str, list
 
 def _body(vault: Vault, ref: str, code: str) -> str:
     """Return the body of a kept version."""
-    with vault._files.opened() as root:
-        version = next(version for version in vault.versions(ref) if version.hash == code)
-        data = vault._files.versions.read(root, ref, version)
+    version = next(version for version in vault.versions(ref) if version.hash == code)
+    data = MemoryFiles(vault.root, clock=system_clock, lock_timeout=TIMEOUT_SECONDS).version_data(ref, version)
     return data.decode().partition("---\n\n")[2].removesuffix("\n")

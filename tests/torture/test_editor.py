@@ -16,14 +16,13 @@ The agent keeps all versions here, not the last 20, so that all of them can be c
 """
 
 import os
-import random
-import re
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.editor import TOKEN, edit_by_hand
 from support.processes import TIMEOUT_SECONDS, Event, Log, WorkerPool, checksummed, tokens
 from support.vaults import assert_cleaned_up, history
 
@@ -35,9 +34,6 @@ from .figures import figure
 
 SMALL, FULL = 100, 1_500
 SMALL_PROGRAM, FULL_PROGRAM = 10, 200
-PAUSE = 0.002  # seconds at most between two steps of an editor
-MAX_LINES, REMOVED_LINES = 60, 20  # lines at which the editor removes the oldest, and how many
-_TOKEN = re.compile(r"\b(?:save|append|key)-\d+\b")
 
 
 @pytest.mark.parametrize("saves", [pytest.param(SMALL), pytest.param(FULL, marks=pytest.mark.torture)])
@@ -77,11 +73,11 @@ def _run(tmp_path: Path, editor: Callable[..., None], saves: int, program: str, 
     with Vault(root) as vault:
         copies = [memory for memory in vault.list("/shared") if ".conflict-" in memory.path]
         assert {problem.path for problem in vault.check()} <= {memory.path for memory in copies}
-        in_file = set(_TOKEN.findall(vault.read(ref).text))
-        in_copies = {token for memory in copies for token in _TOKEN.findall(memory.text)}
+        in_file = set(TOKEN.findall(vault.read(ref).text))
+        in_copies = {token for memory in copies for token in TOKEN.findall(memory.text)}
         for memory in (vault.read(ref), *copies):
             tokens(memory.body)
-    in_versions = set(_TOKEN.findall((versions + history(root)).decode(errors="replace")))
+    in_versions = set(TOKEN.findall((versions + history(root)).decode(errors="replace")))
     saved = [event for event in events if event["kind"] == "save"]
     done = [event for event in events if event["kind"] in {"append", "key"}]
     removed = {token for event in saved for token in event["removed"]}
@@ -130,37 +126,6 @@ def update(root: str, ref: str, path: str, stop: str) -> None:
                     raise
             else:
                 log.note(kind=kind, token=token, began=began)
-
-
-def edit_by_hand(file: str, saves: int, _: str, path: str) -> None:
-    """Act as an editor: read, pause, save in place or by rename."""
-    log, rng = Log(path), random.Random(saves)
-    for number in range(saves):
-        token, began = f"save-{number}", time.monotonic()
-        with open(file, encoding="utf-8", newline="") as opened:
-            text = opened.read()
-        time.sleep(rng.random() * PAUSE)
-        text, removed = _without_oldest_lines(text)
-        text = text.rstrip("\n") + f"\n{checksummed(token)}\n"
-        in_place = rng.random() < 0.5
-        if in_place:
-            fd = os.open(file, os.O_WRONLY | os.O_TRUNC)
-            time.sleep(rng.random() * PAUSE)
-            os.write(fd, text.encode())
-            os.close(fd)
-        else:
-            temporary = f"{os.path.dirname(file)}/.{number}.swp"
-            Path(temporary).write_text(text, encoding="utf-8", newline="")
-            os.rename(temporary, file)
-        log.note(kind="save", token=token, began=began, held=_TOKEN.findall(text), removed=removed, in_place=in_place)
-
-
-def _without_oldest_lines(text: str) -> tuple[str, list[str]]:
-    """Return a text without its oldest lines, if it is long, and the tokens of these lines."""
-    lines = text.splitlines(keepends=True)
-    own = [line for line in lines if line.startswith("token ")]
-    dropped = set(own[:REMOVED_LINES]) if len(own) > MAX_LINES else set()
-    return "".join(line for line in lines if line not in dropped), _TOKEN.findall("".join(dropped))
 
 
 def edit_by_program(file: str, saves: int, program: str, path: str) -> None:

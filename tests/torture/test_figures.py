@@ -10,7 +10,7 @@ import pytest
 from support.processes import TIMEOUT_SECONDS
 
 from .figures import BROKEN, COMPARISON, GUARANTEES, PAGE, Row, read_figures, update_page
-from .run import MARK, _run_directory
+from .run import MARK, run_directory
 
 EMPTY = (
     "Before.\n<!-- figures -->\n<!-- end of figures -->\nBetween.\n"
@@ -61,7 +61,7 @@ def _where(page: str) -> str:
 
 
 def test_a_killed_run_leaves_no_process_mount_or_file() -> None:
-    with _run_directory() as folder:
+    with run_directory() as folder:
         (folder / "disk").mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "memfs-test", str(folder / "disk")], check=True)
         code = f"import os; os.chdir({str(folder / 'disk')!r}); os.write(1, b'.'); import signal; signal.pause()"

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support.editor import TOKEN, edit_by_hand
 from support.processes import TIMEOUT_SECONDS, Log, WorkerPool, tokens
 from support.questions import ODD, odd_questions
 from support.vaults import history
 
-from benchmarks.peers import _installed
+from benchmarks.peers import installed
 from benchmarks.processes import FailedError
 
 from .figures import COMPARISON, REPOSITORY, figure
 from .peer_side import FILES, LINES, large
-from .test_editor import _TOKEN, edit_by_hand
 
 SCRIPT = Path(__file__).with_name("peer_side.py")
 WRITERS, LINES_EACH, SAVES, KILLS, QUESTIONS = 4, 100, 300, 20, 2_000
@@ -86,7 +86,7 @@ def peer(request: pytest.FixtureRequest) -> Peer:
     if name == "memfs":
         return Peer(name, sys.executable, "memfs")
     try:
-        python = str(_installed(REPOSITORY / ".bench", name) / "python")
+        python = str(installed(REPOSITORY / ".bench", name) / "python")
     except FailedError as error:
         figure(f"{COMPARISON}: left out: {name}", str(error))
         pytest.skip(f"{name} cannot be installed: {error}")
@@ -161,7 +161,7 @@ def test_an_editor_beside_updates(peer: Peer, tmp_path: Path) -> None:
     saved = [event for event in events if event["kind"] == "save"]
     done = [event for event in events if event["kind"] == "append"]
     texts = [found.read_text(encoding="utf-8") for found in root.rglob("*.md")]
-    there = set(_TOKEN.findall("\n".join(texts) + history(root).decode(errors="replace")))
+    there = set(TOKEN.findall("\n".join(texts) + history(root).decode(errors="replace")))
     there |= {token for event in saved for token in event["removed"]}
     lost = [sum(event["token"] not in there for event in kind) for kind in (saved, done)]
     peer.report(

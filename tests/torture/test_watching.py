@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.changes import make
+from support.engines import EngineOf
 from support.files import by_hand
 from support.processes import WorkerPool
 from support.searching import Words, assert_soon_right, found, searched, wait_for, watched
@@ -45,12 +46,12 @@ def test_moved_and_removed_directories_are_noticed(tmp_path: Path, pool: WorkerP
 
 @pytest.mark.parametrize("number", [pytest.param(SMALL_MANY), pytest.param(FULL_MANY, marks=pytest.mark.torture)])
 def test_changes_are_noticed_after_a_watcher_loses_its_source_or_dies(
-    tmp_path: Path, pool: WorkerPool, number: int
+    engine_of: EngineOf, tmp_path: Path, pool: WorkerPool, number: int
 ) -> None:
     """Its inotify descriptor is closed; then its process is killed, and `status` shows that."""
     root = make(tmp_path / "vault")
     with Vault(root, watch=True) as watcher, searched(root) as vault:
-        source = watcher._engine.freshness._source
+        source = engine_of(watcher).freshness.source
         assert source
         source.close()
         _fill(root, "many", number)

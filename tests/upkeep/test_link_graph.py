@@ -677,14 +677,27 @@ def links_of_tea(store: VaultStore) -> list[tuple[str, str]]:
     return sorted((one["relation"], one["title"]) for one in (*facts["out"], *facts["in"]))
 
 
-def test_the_graph_is_cached_while_nothing_changes(vault: Vault) -> None:
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
+    """The graphs that were built, in order."""
+    graphs, build = list[Graph](), Graph.from_memories
+
+    def record(*arguments: Any, **options: Any) -> Graph:
+        graphs.append(build(*arguments, **options))
+        return graphs[-1]
+
+    monkeypatch.setattr(Graph, "from_memories", record)
+    return graphs
+
+
+def test_the_graph_is_cached_while_nothing_changes(vault: Vault, built: list[Graph]) -> None:
     write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country."})
+    built.clear()
     store = VaultStore(vault, tools=("graph",))
 
     assert links_of_tea(store) == [("from", "japan")]
-    before = store._links._graph()
     assert links_of_tea(store) == [("from", "japan")]
-    assert store._links._graph() is before
+    assert len(built) == 1
 
 
 def edit_in_place(root: Path) -> None:
@@ -714,16 +727,16 @@ CHANGES: dict[str, tuple[Callable[[Path], object], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_graph_is_rebuilt_after_any_change(vault: Vault, name: str) -> None:
+def test_the_graph_is_rebuilt_after_any_change(vault: Vault, built: list[Graph], name: str) -> None:
     write(vault, {"tea.md": "- from [[japan]]", "japan.md": "A country.", "china.md": "A country."})
+    built.clear()
     store = VaultStore(vault, tools=("graph",))
     change, expected = CHANGES[name]
     links_of_tea(store)
-    before = store._links._graph()
 
     change(vault.root)
     assert links_of_tea(store) == expected
-    assert store._links._graph() is not before
+    assert len(built) == 2
     assert links_of_tea(store) == links_of_tea(VaultStore(vault, tools=("graph",)))
 
 

@@ -169,18 +169,18 @@ class Coordinator:
         """Save everything, and wait until no save runs, also none that was started meanwhile. Never raises."""
         for binding in self._bindings:
             self._enqueue(binding.store)
-        await self._wait_idle()
+        await self.wait_idle()
 
     async def settle(self) -> None:
         """Wait for the running saves. Other turns stay pending if they are on disk, and are saved if in memory only."""
         for binding in self._bindings:
             if id(binding.store) not in self._places:
                 self._enqueue(binding.store)
-        await self._wait_idle()
+        await self.wait_idle()
         if self._log:
             await asyncio.to_thread(self.sync)
 
-    async def _wait_idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until no save runs, also none that was started meanwhile."""
         waited: set[SaveTask] = set()
         while running := {save for save in self._running if not save.is_done} - waited:
@@ -196,7 +196,8 @@ class Coordinator:
             previous = self._saves.get(id(store))
             self._saves[id(store)] = save
             self._running = {one for one in self._running if not (one.is_done or one.loop.is_closed())} | {save}
-        save.task = save.loop.create_task(self._run(store, save, previous, link, only_orphans=only_orphans))
+        work = self._run(store, save, previous, link, only_orphans=only_orphans)
+        save.task = save.loop.create_task(work, name=f"memfs: save to {store.name}")
         return save.task
 
     async def _run(

@@ -136,13 +136,16 @@ _directories: "WeakValueDictionary[tuple[Path, int, int], ProcessDirectory]" = (
 _directories_mutex = Mutex()
 
 
-def _close_in_child() -> None:
-    """Close the inherited directories, so that a forked child creates its own; the parent keeps these."""
+def close_process_directories() -> None:
+    """Close the directories of this process; their logs stay, as after its end.
+
+    A forked child does this, so that it creates directories of its own; the parent keeps these.
+    """
     for directory in list(_directories.values()):
         directory.close()
 
 
-after_fork(_close_in_child)
+after_fork(close_process_directories)
 
 
 def process_directory(root: Path) -> ProcessDirectory:

@@ -79,6 +79,11 @@ class VectorFile:
         self._has_unread = False
         self._clear()
 
+    @property
+    def unread_count(self) -> int:
+        """The number of vectors in memory that were added by this process and not read from the file yet."""
+        return len(self._added)
+
     def _clear(self) -> None:
         self._table: Keys = np.empty((0, 2 + self._words), np.uint64)  # checksum, key and vector of each record
         self._is_whole: Flags = np.empty(0, np.bool_)

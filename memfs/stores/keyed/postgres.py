@@ -147,6 +147,11 @@ class PostgresStore(KeyedStore[str]):
             )  # fmt: skip
         return [(key, value) for key, value in rows]
 
+    @property
+    def statements_sent(self) -> int:
+        """The number of statements that this store sent to the server."""
+        return self._database.statements_sent
+
     def close(self) -> None:
         """Close the connections. The next use opens new ones."""
         self._database.close()

@@ -753,13 +753,14 @@ manager.close()
 def test_a_child_forked_during_a_flush_can_flush(vault: Vault, run_script: Script) -> None:
     code = """
 import threading
+from memfs.agent.sessions import SessionLog
 inside, leave = threading.Event(), threading.Event()
-write = manager._repository._buffer._write
-def slowly(batch):
+write = SessionLog.append_drafts
+def slowly(*arguments):
     inside.set()
     leave.wait()
-    return write(batch)
-manager._repository._buffer._write = slowly
+    return write(*arguments)
+SessionLog.append_drafts = slowly
 manager.append_message({"role": "user", "content": [{"text": "of the parent"}]}, agent)
 thread = threading.Thread(target=manager.flush)
 thread.start()

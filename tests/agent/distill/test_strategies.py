@@ -11,7 +11,7 @@ import pytest
 from memfs import Vault
 from memfs.agent import Fact, InvocationTrigger, ScriptedModel, wait
 from memfs.agent.conversation_state import ConversationState
-from memfs.agent.distill.config import PersistenceMode, VaultMemoryConfig
+from memfs.agent.distill.config import PersistenceMode, RetrievalConfig, VaultMemoryConfig
 from memfs.agent.distill.distiller import with_position
 from memfs.agent.distill.long_term import LongTerm
 from memfs.agent.distill.strategies import (
@@ -200,8 +200,16 @@ def test_facts_and_preferences_read_conversation_text_and_summaries_read_everyth
 def test_retrieved_memories_are_not_stored_again(vault: Vault) -> None:
     vault.add("Alice likes tea.", "/preferences/alice")
     model = ScriptedModel([[{"content": "Alice likes tea."}, {"content": "Alice drinks it at four."}]])
-    memory, attachment = start_session(vault, FactStrategy("all", "/preferences/alice", model=model))
-    memory._ignore_echo(["Alice likes tea."])
+    strategies, retrieval = [FactStrategy("all", "/preferences/alice", model=model)], RetrievalConfig()
+    memory = LongTerm(
+        VaultMemoryConfig(
+            vault, "s-1", "alice", strategies=strategies, retrieval_config={"/preferences/alice": retrieval}
+        )
+    )
+    attachment, retriever = memory.attach(), memory.retriever()
+    assert attachment is not None
+    assert retriever is not None
+    assert "Alice likes tea." in str(wait(retriever.inject([user("Does Alice likes tea?")])))
     attachment.record(with_position(assistant("Alice likes tea. At four?"), "s-1", 0))
     wait(memory.close())
 

@@ -22,7 +22,8 @@ from support.pending import NEVER, crash, facts_in, log_of, state_dir, turn
 
 from memfs import Vault
 from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
-from memfs.agent.extraction_queue.coordinator import edit_pending
+from memfs.agent.extraction_queue import accepted_facts
+from memfs.agent.extraction_queue.coordinator import Coordinator, edit_pending
 from memfs.agent.extraction_queue.failed_batches import drop, keep_failed, list_failed, retry
 from memfs.agent.extraction_queue.pending_log import PendingLog, adopt_orphans
 from memfs.agent.extraction_queue.turns import BATCH_TOKENS, MessageEdit
@@ -194,16 +195,19 @@ def test_many_agents_have_separate_turns_and_are_released() -> None:
     for number, chat in enumerate(chats):
         chat.record(user(str(number)))
     gone = [weakref.ref(chat) for chat in chats]
+    queues = [weakref.ref(chat.coordinator) for chat in chats if chat.coordinator is not None]
 
     del chat, chats
     gc.collect()
-    manager.attach()
+    queues.append(weakref.ref(cast("Coordinator", manager.attach().coordinator)))
     assert [ref() for ref in gone] == [None] * 3
-    assert len(manager._coordinators) == 4
+    assert (len(queues), None in [ref() for ref in queues], manager.pending) == (4, False, 3)
     asyncio.run(manager.flush())
-    manager.attach()
+    last = manager.attach()
+    gc.collect()
     assert sorted(store.texts) == ["0", "1", "2"]
-    assert len(manager._coordinators) == 1
+    assert [ref() for ref in queues] == [None] * 4
+    assert last.coordinator is not None
 
 
 # --- accepted facts
@@ -240,7 +244,9 @@ def test_a_flush_writes_the_facts_that_a_closed_loop_did_not_write() -> None:
     assert (store.added, manager.pending) == ([("tea", None)], 0)
 
 
-def test_a_fact_accepted_while_another_is_written_stays_in_the_log(vault: Vault) -> None:
+def test_a_fact_accepted_while_another_is_written_stays_in_the_log(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Waits(Facts):
         async def add(self, content: str, metadata: Any = None) -> None:
             if content == "first":
@@ -254,8 +260,8 @@ def test_a_fact_accepted_while_another_is_written_stays_in_the_log(vault: Vault)
 
     is_second_down, is_fast, syncs = asyncio.Event(), threading.Event(), threading.Semaphore(0)
     store = with_place(Waits())
+    monkeypatch.setattr(accepted_facts, "PendingLog", SlowDisk)
     manager = managed([store, VaultStore(vault)])
-    manager._accepted_facts._log = SlowDisk(vault.root, ["facts"])
 
     async def both() -> None:
         is_fast.set()
@@ -264,7 +270,9 @@ def test_a_fact_accepted_while_another_is_written_stays_in_the_log(vault: Vault)
         second = asyncio.create_task(manager.accept(["second"], ["facts"]))
         assert await asyncio.to_thread(lambda: syncs.acquire(timeout=LIMIT) and syncs.acquire(timeout=LIMIT))
         is_second_down.set()
-        await asyncio.wait(manager._accepted_facts._tasks, timeout=LIMIT)
+        async with asyncio.timeout(LIMIT):
+            while manager.pending > 1:  # until the first is written
+                await asyncio.sleep(0)
         assert b'"second"' in b"".join(path.read_bytes() for path in state_dir(vault).glob("*/*"))
         is_fast.set()
         await second
@@ -297,9 +305,10 @@ def test_a_fact_for_no_store_is_not_accepted(vault: Vault) -> None:
 
 def test_turns_of_one_actor_are_never_taken_over_by_another(vault: Vault) -> None:
     managers = {actor: MemoryManager([facts_in(vault, actor)]) for actor in ("alice", "bob")}
+    logs: list[PendingLog] = []
     for actor, manager in managers.items():
         say(manager.attach(), f"turn of {actor}")
-        manager._accepted_facts._log = log = PendingLog(vault.root, [f"facts:/facts/{actor}"])
+        logs.append(log := PendingLog(vault.root, [f"facts:/facts/{actor}"]))
         log.append({"fact": "k", "content": f"fact of {actor}", "stores": [f"facts:/facts/{actor}"], "metadata": None})
     assert len(list(state_dir(vault).glob("*/*.jsonl"))) == 4
     crash()
@@ -412,12 +421,13 @@ def test_recorded_turns_survive_a_kill_at_any_moment(vault: Vault) -> None:
 def test_a_forked_child_has_its_own_log(vault: Vault) -> None:
     manager = MemoryManager([facts_in(vault)])
     chat = manager.attach()
+    log = PendingLog(vault.root, ["facts:/facts/alice"])  # closed in the child
     say(chat, "of the parent")
 
     child = os.fork()
     if not child:
         say(chat, "of the child")
-        manager._accepted_facts.close()
+        log.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert len(list(state_dir(vault).iterdir())) == 2

@@ -152,9 +152,9 @@ def test_the_totals_of_a_large_store_are_cached(store: PostgresStore, postgres: 
     )
 
     assert store.search("zebra", top_k=1)[0][0] == "zebra"
-    before = store._database.statements_sent
+    before = store.statements_sent
     assert len(store.search("cat", top_k=50)) == 50
-    assert store._database.statements_sent == before + 2, "it was counted just now"
+    assert store.statements_sent == before + 2, "it was counted just now"
 
 
 # --- meaning
