@@ -23,6 +23,7 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/check_language.py
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --size $(SIZE) --page docs/performance.md
