@@ -1,4 +1,4 @@
-"""Applies one step of a pull to the files of a vault. Thread-safe: steps of different namespaces run in parallel."""
+"""Applies the steps of a pull to the files of a vault. Thread-safe: steps of different namespaces run in parallel."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -23,17 +23,20 @@ MAX_STEM_CHARS = 60  # of a file name, before the suffix of a conflict copy
 MAX_STEM_BYTES = 180
 MAX_COPY_NAMES = 100  # names that are tried for one conflict copy
 _KINDS_WITH_CONTENT = {"create", "replace", "copy"}
-SyncedFiles = dict[str, SyncedFile | None]
+SyncedFiles = dict[str, SyncedFile | None]  # by key; None for a memory that neither side has
 
 
 class StepResult(NamedTuple):
-    """The result of a step: the new sync state by key, the path of a conflict copy, and a fault if it was not done."""
+    """The result of a step: the new sync state by key, the path of a conflict copy, and why it failed, if it did.
+
+    A step that failed after its move still has the sync state of the move.
+    """
 
     step: PullStep
     synced: Mapping[str, SyncedFile | None]
     copy: str = ""
     fault: str = ""
-    is_outdated: bool = False  # the memory changed on the hub since, and comes with that later change
+    is_outdated: bool = False  # it changed again on the hub; the next pull brings that change
 
 
 def needs_content(step: PullStep) -> bool:
@@ -42,14 +45,17 @@ def needs_content(step: PullStep) -> bool:
 
 
 def preview_step(step: PullStep) -> StepResult:
-    """Return the result that a step would have, without changing anything."""
+    """Return the result for the report of a dry run; nothing changes. `copy` is set even if the step writes no copy."""
     return StepResult(step, {}, next(_copy_paths(step)))
 
 
 def apply_step(
     vault: Vault, step: PullStep, content: bytes | None, synced_before: Mapping[str, SyncedFile]
 ) -> StepResult:
-    """Apply one step. A problem with this one memory is returned as a fault, so that the pull continues."""
+    """Apply one step. A problem with this one memory is returned as a fault, so that the pull continues.
+
+    `content` is the hub's version, or None if the hub does not have that version any more.
+    """
     synced: SyncedFiles = {}
     if needs_content(step):
         if content is None:
@@ -89,11 +95,11 @@ def _apply(
 
 
 def _move(vault: Vault, step: PullStep, file: LocalFile, before: SyncedFile, synced: SyncedFiles) -> LocalFile:
-    """Move a file together with its sync state, whether or not the rest of the step succeeds."""
+    """Move a file, and put the move into `synced`, so that it is recorded even if the rest of the step fails."""
     written = vault.move(file.path, step.row.path, seen=file.stamp)
     synced[step.old_key] = None
     synced[step.row.key] = SyncedFile(written.path, before.hash, before.id)
-    return file._replace(path=written.path, stamp=written.stamp or file.stamp, is_settled=False)
+    return file._replace(path=written.path, stamp=written.stamp or file.stamp, is_stamp_reliable=False)
 
 
 def _replace(vault: Vault, path: str, content: bytes, seen: Stamp) -> None:
@@ -106,7 +112,7 @@ def _replace(vault: Vault, path: str, content: bytes, seen: Stamp) -> None:
 
 
 def _write_copy(vault: Vault, step: PullStep, content: bytes) -> str:
-    """Write the hub's version beside the file, unless a pull that was killed did so. Return its path."""
+    """Write the hub's version beside the file, unless an interrupted pull has done so already. Return its path."""
     for path in _copy_paths(step):
         try:
             return vault.create(path, content).path
@@ -124,19 +130,21 @@ def _has_content(vault: Vault, path: str, content: bytes) -> bool:
 
 
 def _synced_file(row: RemoteFile, file: LocalFile | None, *, is_unwritten: bool) -> SyncedFile | None:
-    """Return the sync state of a row that was applied. A memory that was moved here is recorded by its hub path.
+    """Return the sync state of a row that was applied; None for a removal.
 
-    The stamp is reliable only if the step did not write the file.
+    A memory that was moved here gets the path on the hub, so that the next push sends the move. The stamp is known only
+    if the step did not write the file.
     """
     if row.hash is None:
         return None
     if file is None or fold(file.path) != row.key:
         return SyncedFile(row.path, row.hash, row.id)
-    return SyncedFile(file.path, row.hash, row.id, file.stamp if is_unwritten and file.is_settled else None)
+    return SyncedFile(file.path, row.hash, row.id, file.stamp if is_unwritten and file.is_stamp_reliable else None)
 
 
 def _copy_paths(step: PullStep) -> Iterator[str]:
-    """Yield the paths for a conflict copy. They hold the time of the hub's change, so a repeated pull has the same."""
+    """Yield the paths to try for a conflict copy. They contain the time of the hub's change, so that a repeated pull
+    tries the same paths."""
     path = step.file.path if step.file and step.kind != "move" else step.row.path
     folder, slash, name = path.rpartition("/")
     stem = name.removesuffix(".md")[:MAX_STEM_CHARS].encode()[:MAX_STEM_BYTES].decode(errors="ignore").rstrip(" .")

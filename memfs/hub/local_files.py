@@ -1,4 +1,4 @@
-"""The memories of a vault as push and pull compare them: by key, with hash and stamp."""
+"""Lists and reads the memories of a vault for push and pull: by key (the folded path), with hash and stamp."""
 
 import hashlib
 import os
@@ -19,19 +19,22 @@ from memfs.vault.vault import Vault
 
 MAX_SINGLE_LOOKUPS = 20  # names that are looked up one by one; for more, the whole tree is listed
 MAX_ID_CHARS = 200
-MAX_KEY_BYTES = 2500  # PostgreSQL holds at most 2,704 in an index
+MAX_KEY_BYTES = 2500  # an index of PostgreSQL takes at most 2,704
 
 
 class FileListing(NamedTuple):
-    """The paths by key and the stamps by path of all memories below a namespace, without archived ones."""
+    """The memories below a namespace without archived ones: their paths by key, and the stamps of all files by path.
+
+    Of paths with the same key, only the first is in `paths`; the others are in `problems`.
+    """
 
     paths: dict[str, str]
     stamps: Mapping[str, StampTuple]
     scan: Scan
     problems: list[Problem]
 
-    def is_gone(self, path: str) -> bool:
-        """Return whether a memory certainly does not exist. One that could not be read or listed may exist."""
+    def is_missing(self, path: str) -> bool:
+        """Return whether a memory that was not listed does not exist; False if it may exist but could not be read."""
         return not self.scan.is_unreadable(path) and all(problem.path != path for problem in self.scan.problems)
 
 
@@ -46,7 +49,10 @@ def open_vault_root(vault: Vault) -> Iterator[int]:
 
 
 def mirrored_namespace(vault: Vault, namespace: str | None) -> Namespace:
-    """Return the namespace to mirror: the handle's own, or one below it. Raise InvalidNamespaceError for others."""
+    """Return the namespace to mirror: the given one, or that of the vault's handle for None.
+
+    Raise InvalidNamespaceError if it is outside of the handle's scope, or in the archive or the sessions.
+    """
     wanted = vault.namespace if namespace is None else Namespace.parse(namespace)
     if not vault.namespace.holds(wanted.segments):
         raise InvalidNamespaceError(str(wanted), f"outside the scope {vault.namespace}")
@@ -56,7 +62,7 @@ def mirrored_namespace(vault: Vault, namespace: str | None) -> Namespace:
 
 
 def key_prefix(namespace: Namespace) -> str:
-    """Return the prefix of all keys below a namespace."""
+    """Return the prefix of all keys below a namespace, with a slash at its end; "" for the whole vault."""
     return "".join(f"{fold(segment)}/" for segment in namespace.segments)
 
 
@@ -85,38 +91,42 @@ def list_files(root: int, namespace: Namespace) -> FileListing:
 
 
 def read_files(root: int, paths: Iterable[str]) -> Iterator[tuple[str, LocalFile | Problem | None]]:
-    """Read memories, sorted by path. Yield None for one that does not exist."""
+    """Yield each path with its memory, in sorted order: a Problem if it cannot be read, None if it does not exist."""
     began = time.time_ns()
     for path, found in read_all(root, sorted(paths)):
         yield path, _local_file(found, began) if isinstance(found, Memory) else found
 
 
 def _local_file(memory: Memory, began: int) -> LocalFile:
+    """Return a memory that was read after `began` (ns). An id that a person wrote and that is unusable becomes ""."""
     given = memory.header.get("id")
     id_ = given if isinstance(given, str) and given.isprintable() and len(given) <= MAX_ID_CHARS else ""
-    has_settled = not is_racy(memory.status, began, time.time_ns())
-    return LocalFile(memory.path, content_hash(memory.data), id_, memory.stamp, memory.data, has_settled)
+    is_stamp_reliable = not is_racy(memory.status, began, time.time_ns())
+    return LocalFile(memory.path, content_hash(memory.data), id_, memory.stamp, memory.data, is_stamp_reliable)
 
 
 def find_files(
     root: int, expected: Mapping[str, str], synced: Mapping[str, SyncedFile]
 ) -> dict[str, LocalFile | Problem]:
-    """Return the memories at some keys, given their expected paths. A file whose stamp is unchanged is not read."""
+    """Return the memories that exist at some keys, without their bytes. `expected` has the path on the hub by key.
+
+    A file may be spelled differently on disk. One whose stamp is unchanged since the last sync is not read.
+    """
     likely = {key: known.path if (known := synced.get(key)) else path for key, path in expected.items()}
     missing = {key: path for key, path in likely.items() if not exists(root, path)}
     if len(missing) > MAX_SINGLE_LOOKUPS:
         names = {fold(path): path for path in scan(root, names_only=True).stamps}
-        spelled = {key: names.get(key) for key in missing}
+        on_disk = {key: names.get(key) for key in missing}
     else:
-        spelled = {key: _path_on_disk(root, path) for key, path in missing.items()}
+        on_disk = {key: _path_on_disk(root, path) for key, path in missing.items()}
     found: dict[str, LocalFile | Problem] = {}
     to_read: dict[str, str] = {}
-    for key, path in {**likely, **spelled}.items():
+    for key, path in {**likely, **on_disk}.items():
         known = synced.get(key)
         if path is None:
             continue
         if known and known.stamp is not None and known.stamp == _stamp(root, path):
-            found[key] = LocalFile(path, known.hash, known.id, known.stamp, is_settled=True)
+            found[key] = LocalFile(path, known.hash, known.id, known.stamp, is_stamp_reliable=True)
         else:
             to_read[path] = key
     for path, file in read_files(root, to_read):
@@ -126,12 +136,12 @@ def find_files(
 
 
 def exists(root: int, path: str) -> bool:
-    """Return whether anything exists at a path."""
+    """Return whether anything exists at a path, as spelled; False if it cannot be accessed."""
     return _stamp(root, path) is not None
 
 
 def _stamp(root: int, path: str) -> Stamp | None:
-    """Return the stamp of a path without opening it; None if nothing exists there."""
+    """Return the stamp of a path without opening it; None if nothing exists there or it cannot be accessed."""
     try:
         return Stamp.from_stat(os.stat(path, dir_fd=root, follow_symlinks=False))
     except OSError:

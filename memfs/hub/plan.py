@@ -1,4 +1,9 @@
-"""Decides what a push or a pull does. Three versions of each memory in, decisions out. No disk, no server, no clock."""
+"""Decides what a push or a pull does with each memory. Pure: no disk, no server, no clock.
+
+A decision compares three versions of a memory: the one in the vault, the one on the hub, and the one that both had at
+the last sync. Paths are spelled as on disk. A key is the folded path, which is equal for all spellings of it; the
+versions of a memory are matched by key.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +18,7 @@ T = TypeVar("T")
 BATCH_FILES = 500  # memories that are sent or fetched at once, at most
 BATCH_BYTES = 8 * 1024 * 1024
 MAX_UNCHECKED_REMOVALS = 3  # more removals at once than this may be an accident
-BOTH = "changed here and on the hub"
+CHANGED_ON_BOTH_SIDES = "changed here and on the hub"
 REMOVED_HERE = "removed here and changed on the hub"
 REMOVED_THERE = "removed on the hub and changed here"
 MOVED_HERE = "moved here and changed on the hub"
@@ -30,9 +35,10 @@ class Comparison(Enum):
 
 
 class LocalFile(NamedTuple):
-    """One memory in the vault. `data` holds its bytes where they are to be sent, and is empty elsewhere.
+    """One memory in the vault. `data` holds its bytes only if they may have to be sent.
 
-    The stamp of a file that is not settled may stay the same when the file changes once more.
+    The stamp is not reliable if the file changed just before it was read: it may stay the same when the file changes
+    once more.
     """
 
     path: str
@@ -40,11 +46,11 @@ class LocalFile(NamedTuple):
     id: str
     stamp: Stamp
     data: bytes = b""
-    is_settled: bool = False
+    is_stamp_reliable: bool = False
 
-    def synced(self) -> SyncedFile:
+    def as_synced(self) -> SyncedFile:
         """Return the sync state of the file once both sides have it."""
-        return SyncedFile(self.path, self.hash, self.id, self.stamp if self.is_settled else None)
+        return SyncedFile(self.path, self.hash, self.id, self.stamp if self.is_stamp_reliable else None)
 
 
 def compare(synced: bytes | None, local: bytes | None, remote: bytes | None) -> Comparison:
@@ -56,13 +62,17 @@ def compare(synced: bytes | None, local: bytes | None, remote: bytes | None) -> 
     return Comparison.LOCAL if remote == synced else Comparison.CONFLICT
 
 
-def match_moves(gone: Mapping[str, SyncedFile], new: Mapping[str, LocalFile | RemoteFile]) -> dict[str, str]:
-    """Return old key -> new key for memories that were moved: same id, or same bytes. Each new one is used once."""
+def match_moves(missing: Mapping[str, SyncedFile], new: Mapping[str, LocalFile | RemoteFile]) -> dict[str, str]:
+    """Return old key -> new key for the missing memories that were moved: a new memory has the same id or bytes.
+
+    If several new memories have the same id or the same bytes, only the first of them by key can be matched, and only
+    once.
+    """
     ids = {one.id: key for key, one in sorted(new.items(), reverse=True) if one.id}
     hashes = {one.hash: key for key, one in sorted(new.items(), reverse=True)}
     found: dict[str, str] = {}
     used: set[str] = set()
-    for key, old in gone.items():
+    for key, old in missing.items():
         for to in (ids.get(old.id), hashes.get(old.hash)):
             if to is not None and to not in used:
                 found[key] = to
@@ -89,7 +99,7 @@ def batches(items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]
 
 
 class LocalChange(NamedTuple):
-    """A memory that may have to be sent: the local file (None: it is gone), and its key before a move."""
+    """A memory that may have to be sent. `file` is None if it was removed; `old_key` is its key before a move."""
 
     key: str
     file: LocalFile | None
@@ -99,7 +109,8 @@ class LocalChange(NamedTuple):
 class PushDecision(NamedTuple):
     """What a push does about one memory: the uploads, the sync state after them, and the entry of the report.
 
-    `kind` is created, updated, moved, removed, or empty where nothing is sent.
+    `kind` is created, updated, moved or removed; it is empty if nothing is sent. `conflict` is the text for the report
+    if both sides changed the memory. A decision can have both: a memory that was removed on the hub is sent again.
     """
 
     kind: str
@@ -116,7 +127,10 @@ def decide_push(
     remote: Mapping[str, RemoteFile],
     remote_ids: Collection[str] = (),
 ) -> PushDecision:
-    """Decide about one memory that changed here. `remote_ids` are ids of memories that exist on the hub."""
+    """Decide about one memory that changed here.
+
+    `synced` and `remote` are by key. `remote_ids` are the ids from `possibly_moved_ids` that memories on the hub have.
+    """
     if change.old_key is not None and change.file is not None:
         return _decide_move(change, change.file, change.old_key, synced, remote)
     known = synced.get(change.key)
@@ -129,7 +143,7 @@ def decide_push(
     if comparison is Comparison.REMOTE:
         return PushDecision("", path)
     if comparison is Comparison.CONFLICT and remote_hash is not None:
-        return PushDecision("", path, conflict=f"{BOTH if local_hash else REMOVED_HERE}: pull first")
+        return PushDecision("", path, conflict=f"{CHANGED_ON_BOTH_SIDES if local_hash else REMOVED_HERE}: pull first")
     if comparison is Comparison.CONFLICT and known and known.id in remote_ids:
         return PushDecision("", path, conflict=f"{MOVED_THERE}: pull first")
     kind = "removed" if local_hash is None else "updated" if remote_hash is not None else "created"
@@ -142,30 +156,35 @@ class MassRemoval(NamedTuple):
     """So many missing memories below a namespace that they may have been lost by accident."""
 
     namespace: str
-    keys: frozenset[str]
-    total: int
+    keys: frozenset[str]  # of the missing memories
+    total: int  # memories that the namespace had at the last sync
 
 
-def find_mass_removals(lost: Collection[str], synced: Mapping[str, SyncedFile], namespace: str) -> list[MassRemoval]:
-    """Return the removals that may be an accident: more than half of all memories, or all of a namespace.
+def find_mass_removals(missing: Collection[str], synced: Mapping[str, SyncedFile], namespace: str) -> list[MassRemoval]:
+    """Return the removals that may be an accident, out of the keys of memories that are missing in the vault.
 
-    MAX_UNCHECKED_REMOVALS or fewer are never suspicious.
+    `synced` has the memories that `namespace`, the one that is pushed, had at the last sync. If more than half of them
+    are missing, the result is one removal of all that are missing. Otherwise there is one for each namespace of which
+    all memories are missing (the outermost, if it contains others). MAX_UNCHECKED_REMOVALS or fewer are never reported.
     """
-    if len(lost) <= MAX_UNCHECKED_REMOVALS:
+    if len(missing) <= MAX_UNCHECKED_REMOVALS:
         return []
-    if len(lost) * 2 > len(synced):
-        return [MassRemoval(namespace, frozenset(lost), len(synced))]
+    if len(missing) * 2 > len(synced):
+        return [MassRemoval(namespace, frozenset(missing), len(synced))]
     totals = Counter(parent for key in synced for parent in _parents(key))
-    gone = Counter(parent for key in lost for parent in _parents(key))
+    missing_counts = Counter(parent for key in missing for parent in _parents(key))
     emptied = {
-        parent for parent, number in gone.items() if number > MAX_UNCHECKED_REMOVALS and number == totals[parent]
+        parent
+        for parent, number in missing_counts.items()
+        if number > MAX_UNCHECKED_REMOVALS and number == totals[parent]
     }
     found: dict[str, set[str]] = {}
-    for key in sorted(lost):
-        if parent := next((parent for parent in _parents(key) if parent in emptied), ""):
-            found.setdefault(parent, set()).add(key)
+    for key in sorted(missing):
+        if outermost := next((parent for parent in _parents(key) if parent in emptied), ""):
+            found.setdefault(outermost, set()).add(key)
     return [
-        MassRemoval(_spelled(synced[min(keys)], parent), frozenset(keys), len(keys)) for parent, keys in found.items()
+        MassRemoval(_spell_namespace(parent, synced[min(keys)]), frozenset(keys), len(keys))
+        for parent, keys in found.items()
     ]
 
 
@@ -175,20 +194,25 @@ def _parents(key: str) -> list[str]:
     return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
-def _spelled(file: SyncedFile, namespace: str) -> str:
-    return "/" + "/".join(file.path.split("/")[: namespace.count("/") + 1])
+def _spell_namespace(folded: str, file: SyncedFile) -> str:
+    """Return a folded namespace as the path of a file in it spells it."""
+    return "/" + "/".join(file.path.split("/")[: folded.count("/") + 1])
 
 
 def possibly_moved_ids(
     changes: Iterable[LocalChange], synced: Mapping[str, SyncedFile], remote: Mapping[str, RemoteFile]
 ) -> list[str]:
-    """Return the ids of memories that changed here and are gone from the hub: they may have been moved there."""
+    """Return the ids of memories that changed here and have no file on the hub any more.
 
-    def is_gone(change: LocalChange) -> bool:
+    Such a memory was removed on the hub, or moved there if the hub has its id under another key.
+    """
+
+    def is_missing_on_hub(change: LocalChange) -> bool:
         row = remote.get(change.key)
         return change.file is not None and (row is None or row.hash is None)
 
-    return [synced[one.key].id for one in changes if one.key in synced and is_gone(one) and synced[one.key].id]
+    known = [synced[change.key] for change in changes if change.key in synced and is_missing_on_hub(change)]
+    return [file.id for file in known if file.id]
 
 
 def _decide_move(
@@ -198,13 +222,16 @@ def _decide_move(
     synced: Mapping[str, SyncedFile],
     remote: Mapping[str, RemoteFile],
 ) -> PushDecision:
-    """Decide about a move: the removal and the new file are sent together, or neither is."""
+    """Decide about a move: nothing is sent on a conflict, otherwise the removal and the new file in one transaction.
+
+    Either of them is left out if the hub has it already.
+    """
     before, row, target = synced[old_key], remote.get(old_key), remote.get(change.key)
     has_old = row is not None and row.hash is not None
     if row is not None and row.hash not in {None, before.hash}:
         return PushDecision("", file.path, conflict=f"{MOVED_HERE} ({before.path}): pull first")
     if target is not None and target.hash not in {None, file.hash}:
-        return PushDecision("", file.path, conflict=f"{BOTH}: pull first")
+        return PushDecision("", file.path, conflict=f"{CHANGED_ON_BOTH_SIDES}: pull first")
     items = ((old_key, None), _synced_item(change.key, file))
     uploads = [_upload(old_key, before.path, None)] if has_old else []
     if target is None or target.hash is None:
@@ -218,7 +245,7 @@ def _upload(key: str, path: str, file: LocalFile | None) -> Upload:
 
 
 def _synced_item(key: str, file: LocalFile | None) -> tuple[str, SyncedFile | None]:
-    return key, file.synced() if file else None
+    return key, file.as_synced() if file else None
 
 
 # --- pull ---------------------------------------------------------------------------------------------
@@ -227,15 +254,19 @@ def _synced_item(key: str, file: LocalFile | None) -> tuple[str, SyncedFile | No
 class PullStep(NamedTuple):
     """What a pull does about one memory that changed on the hub.
 
-    `kind`: record (both sides have it), create, replace, remove, move, copy (write the hub's version beside the file),
-    untrack (it exists only here from now on), or leave. A move is followed by the kind in `then`: record, replace,
-    copy or leave.
+    `kind` is one of these, and a move continues with one of record, replace, copy or leave in `then`:
+
+    - record: both sides are equal already; only the sync state changes
+    - create, replace, remove, move: do to the file what was done on the hub
+    - copy: both sides changed; write the hub's version beside the file
+    - untrack: the hub removed what changed here; keep the file, and drop its sync state
+    - leave: only this side changed; do nothing
     """
 
     kind: str
     row: RemoteFile
     file: LocalFile | None = None
-    conflict: str = ""
+    conflict: str = ""  # text for the report if both sides changed the memory
     then: str = ""
     old_key: str = ""  # before a move
 
@@ -254,22 +285,28 @@ def plan_pull(
     local: Mapping[str, LocalFile],
     moved_here: Mapping[str, LocalFile],
 ) -> list[PullStep]:
-    """Return the steps of a pull. `local` has the files at the keys of the rows, `moved_here` those found elsewhere."""
+    """Return the steps of a pull for the rows that changed on the hub.
+
+    All mappings are by key. `local` has the files in the vault at the keys of the rows. `moved_here` has, by its old
+    key, each file that was moved in the vault since the last sync, of the rows in `possibly_moved_rows`.
+    """
     by_key = {row.key: row for row in rows}
-    gone = {row.key: synced[row.key] for row in rows if row.hash is None and row.key in synced}
+    removed = {row.key: synced[row.key] for row in rows if row.hash is None and row.key in synced}
     new = {row.key: row for row in rows if row.hash is not None and row.key not in synced}
     steps: list[PullStep] = []
     done: set[str] = set()
-    for old_key, key in match_moves(gone, new).items():
-        before, now = local.get(old_key), local.get(key)
+    for old_key, key in match_moves(removed, new).items():
+        at_old_key, at_new_key = local.get(old_key), local.get(key)
         row = by_key[key]
-        if before and not now:
-            then = _PULL_KINDS[compare(synced[old_key].hash, before.hash, row.hash)]
-            steps.append(PullStep("move", row, before, BOTH if then == "copy" else "", then, old_key))
+        if at_old_key and not at_new_key:
+            then = _PULL_KINDS[compare(synced[old_key].hash, at_old_key.hash, row.hash)]
+            conflict = CHANGED_ON_BOTH_SIDES if then == "copy" else ""
+            steps.append(PullStep("move", row, at_old_key, conflict, then, old_key))
             done |= {old_key, key}
-        elif now and not before:  # it was moved here as well
-            steps += [_plan_row(by_key[old_key], None, None, None), _plan_row(row, synced[old_key], now, None)]
+        elif at_new_key and not at_old_key:  # it was moved here as well: record that, and compare with the old version
+            steps += [_plan_row(by_key[old_key], None, None, None), _plan_row(row, synced[old_key], at_new_key, None)]
             done |= {old_key, key}
+        # With a file at both keys, or at neither, the two rows are planned as a removal and a new memory.
     rest = (row for row in rows if row.key not in done)
     return steps + [_plan_row(row, synced.get(row.key), local.get(row.key), moved_here.get(row.key)) for row in rest]
 
@@ -277,6 +314,7 @@ def plan_pull(
 def _plan_row(
     row: RemoteFile, synced: SyncedFile | None, file: LocalFile | None, moved_here: LocalFile | None
 ) -> PullStep:
+    """Return the step for one row, without regard to moves on the hub."""
     comparison = compare(synced.hash if synced else None, file.hash if file else None, row.hash)
     if comparison is Comparison.REMOTE:
         return PullStep("remove" if row.hash is None else "replace" if file else "create", row, file)
@@ -285,20 +323,20 @@ def _plan_row(
     if row.hash is None:
         return PullStep("untrack", row, file, f"{REMOVED_THERE}: kept")
     if file:
-        return PullStep("copy", row, file, BOTH)
+        return PullStep("copy", row, file, CHANGED_ON_BOTH_SIDES)
     if moved_here and synced:
         kind = _PULL_KINDS[compare(synced.hash, moved_here.hash, row.hash)]
-        return PullStep(kind, row, moved_here, BOTH if kind == "copy" else "")
+        return PullStep(kind, row, moved_here, CHANGED_ON_BOTH_SIDES if kind == "copy" else "")
     return PullStep("create", row, None, f"{REMOVED_HERE}: restored")
 
 
 def possibly_moved_rows(
     rows: Sequence[RemoteFile], synced: Mapping[str, SyncedFile], local: Mapping[str, LocalFile]
 ) -> list[RemoteFile]:
-    """Return the rows that changed on the hub and whose file is gone here: it may have been moved here."""
+    """Return the rows with a new version on the hub whose file is missing here: it may have been moved in the vault."""
 
-    def is_missing(row: RemoteFile) -> bool:
+    def is_missing_here(row: RemoteFile) -> bool:
         known = synced.get(row.key)
         return known is not None and row.key not in local and row.hash not in {None, known.hash}
 
-    return [row for row in rows if is_missing(row)]
+    return [row for row in rows if is_missing_here(row)]

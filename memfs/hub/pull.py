@@ -1,4 +1,4 @@
-"""pull: take the changes of a hub into a vault. A file that changed here too is not overwritten."""
+"""pull: receive the changes of a hub. A file that changed in the vault too is not overwritten."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 THREADS = 8  # that wait for fsync at the same time: the disk flushes several files in about the time of one
-_REPORT_LISTS = {"create": "created", "replace": "updated", "remove": "removed"}
+_REPORT_LISTS = {"create": "created", "replace": "updated", "remove": "removed"}  # kind of a step -> list of the report
 
 
 def pull(
@@ -37,12 +37,13 @@ def pull(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> HubReport:
-    """Take the changes below a namespace from a hub, given by its URL, into a vault.
+    """Apply the changes of a hub below a namespace to a vault. `tenant` is used only if `hub` is a URL.
 
-    If a memory changed here too, the hub's version is written beside it. One that was removed there goes to `archive/`.
+    If a memory changed here too, the hub's version is written beside it. A memory that was removed on the hub is moved
+    to `archive/`. `progress` is called with the numbers of steps done and in total.
     """
-    began, where = time.monotonic(), mirrored_namespace(vault, namespace)
-    prefix = key_prefix(where)
+    began, scope = time.monotonic(), mirrored_namespace(vault, namespace)
+    prefix = key_prefix(scope)
     with ExitStack() as stack:
         source = hub if isinstance(hub, Hub) else stack.enter_context(Hub(hub, tenant=tenant))
         root = stack.enter_context(open_vault_root(vault))
@@ -53,7 +54,7 @@ def pull(
         if pending or state.last_seq(prefix) != status.seq:
             puller.run(prefix, status.seq, pending, progress)
     seconds = time.monotonic() - began
-    return puller.builder.build("pull", source.address, str(where), seconds=seconds, dry_run=dry_run)
+    return puller.builder.build("pull", source.address, str(scope), seconds=seconds, dry_run=dry_run)
 
 
 class Puller:
@@ -65,10 +66,11 @@ class Puller:
         self.builder = ReportBuilder()
 
     def run(self, prefix: str, until: int, pending: Sequence[str], progress: Progress | None) -> None:
-        """Take all changes below a prefix up to a number, and the pending keys of earlier pulls."""
+        """Apply all changes below a key prefix up to the change number `until`, and retry the pending keys."""
         synced = self._state.entries  # read first: a damaged log also resets the position
         after = self._state.last_seq(prefix)
-        rows = self._hub.changes(prefix, 0 if after > until else after, until, pending)
+        after = 0 if after > until else after  # the hub was restored from a backup: compare everything
+        rows = self._hub.changes(prefix, after, until, pending)
         steps = self._plan([row for row in rows if self._is_valid(row)], synced)
         done = 0
         with ThreadPoolExecutor(THREADS, "memfs-pull") as pool:
@@ -81,7 +83,7 @@ class Puller:
             self._state.record_pull(prefix, until, self._pending)
 
     def _is_valid(self, row: RemoteFile) -> bool:
-        """Return whether a vault can have sent a row, and report it if not: others may have written to the database."""
+        """Return whether a vault can have sent a row: other programs may write to the database. If not, report it."""
         fault = ""
         if not is_memory(row.path) or has_first_segment(row.path.split("/"), ARCHIVE) or fold(row.path) != row.key:
             fault = "its path is not the path of a memory"
@@ -92,6 +94,7 @@ class Puller:
         return not fault
 
     def _plan(self, rows: list[RemoteFile], synced: Mapping[str, SyncedFile]) -> list[PullStep]:
+        """Return the steps for some rows. Report local files that cannot be read, and leave their keys pending."""
         local: dict[str, LocalFile] = {}
         for key, found in find_files(self._root, {row.key: row.path for row in rows}, synced).items():
             if isinstance(found, LocalFile):
@@ -104,10 +107,10 @@ class Puller:
         return plan_pull(rows, synced, local, self._find_moved(missing, synced) if missing else {})
 
     def _find_moved(self, missing: Sequence[RemoteFile], synced: Mapping[str, SyncedFile]) -> dict[str, LocalFile]:
-        """Return the files that were moved here, by old key.
+        """Return the files that were moved in the vault, by old key.
 
-        They are matched by their synced version, and by the hub's version, which a pull that was killed may have
-        written already.
+        They are matched with the synced version, and with the hub's version, which an interrupted pull may have written
+        already.
         """
         paths = list_files(self._root, self._vault.namespace).paths
         new = {path: key for key, path in paths.items() if key not in synced}
@@ -118,7 +121,7 @@ class Puller:
         return {old: found[key] for old, key in moved.items()}
 
     def _run_batch(self, pool: Executor, batch: list[PullStep]) -> None:
-        """Apply some steps, one thread per namespace, and record those that succeeded, even if one raises."""
+        """Apply some steps, the namespaces in parallel. If one raises, record the other namespaces, and raise it."""
         if self._is_dry:
             for step in batch:
                 self._report(preview_step(step))
@@ -158,8 +161,10 @@ class Puller:
         elif step.kind == "record" and step.file:
             self.builder.unchanged += 1
         if step.conflict:
-            where = step.row.path if step.kind == "move" else path
-            self.builder.add_conflict(where, step.conflict, result.copy if "copy" in {step.kind, step.then} else "")
+            current_path = step.row.path if step.kind == "move" else path
+            self.builder.add_conflict(
+                current_path, step.conflict, result.copy if "copy" in {step.kind, step.then} else ""
+            )
 
 
 def _by_namespace(steps: Sequence[PullStep]) -> list[list[PullStep]]:

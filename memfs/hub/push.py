@@ -35,12 +35,12 @@ from memfs.vault.vault import Vault
 
 
 class ChangedPath(NamedTuple):
-    """A memory whose stamp differs from the sync state: its path (None: it is gone), and its key before a move."""
+    """A memory that differs from the sync state by its stamp. `path` is None if it was removed."""
 
     key: str
     path: str | None
-    old_key: str | None
-    size: int
+    old_key: str | None  # its key before a move
+    size: int  # bytes
 
 
 def push(
@@ -53,20 +53,21 @@ def push(
     all_removals: bool = False,
     progress: Progress | None = None,
 ) -> HubReport:
-    """Send the changes below a namespace to a hub, given by its URL. What changed there too is not overwritten.
+    """Send the changes of a vault below a namespace to a hub. A memory that changed on the hub too is not overwritten.
 
-    If more than three memories are gone that were not forgotten, and they are more than half of all or all of a
-    namespace, their removal is sent only with `all_removals`.
+    `tenant` is used only if `hub` is a URL. If more than three memories are missing that were not forgotten, and they
+    are more than half of all memories or all of a namespace, their removal is sent only with `all_removals`. `progress`
+    is called with the numbers of changed memories done and in total.
     """
-    began, where, builder = time.monotonic(), mirrored_namespace(vault, namespace), ReportBuilder()
+    began, scope, builder = time.monotonic(), mirrored_namespace(vault, namespace), ReportBuilder()
     with ExitStack() as stack:
         target = hub if isinstance(hub, Hub) else stack.enter_context(Hub(hub, tenant=tenant))
         root = stack.enter_context(open_vault_root(vault))
         name = _hub_name(target, dry_run=dry_run)
         state = stack.enter_context(open_sync_state(root, name)) if name else None
-        listing = list_files(root, where)
+        listing = list_files(root, scope)
         builder.problems += listing.problems
-        changed = _find_changes(root, where, listing, state, builder, all_removals=all_removals)
+        changed = _find_changes(root, scope, listing, state, builder, all_removals=all_removals)
         builder.unchanged = len(listing.paths) - sum(one.path is not None for one in changed)
         done = 0
         for batch in batches(changed, lambda one: one.size):
@@ -76,7 +77,7 @@ def push(
             done += len(batch)
             if progress:
                 progress(done, len(changed))
-    return builder.build("push", target.address, str(where), seconds=time.monotonic() - began, dry_run=dry_run)
+    return builder.build("push", target.address, str(scope), seconds=time.monotonic() - began, dry_run=dry_run)
 
 
 def _hub_name(hub: Hub, *, dry_run: bool) -> str:
@@ -91,40 +92,46 @@ def _hub_name(hub: Hub, *, dry_run: bool) -> str:
 
 def _find_changes(
     root: int,
-    where: Namespace,
+    scope: Namespace,
     listing: FileListing,
     state: SyncState | None,
     builder: ReportBuilder,
     *,
     all_removals: bool,
 ) -> list[ChangedPath]:
-    """Return the memories whose stamps differ from the sync state, removed ones last."""
-    prefix = key_prefix(where)
+    """Return the memories whose stamps differ from the sync state, removed ones last.
+
+    Removals that may be an accident are left out and reported.
+    """
+    prefix = key_prefix(scope)
     synced = {key: one for key, one in (state.entries if state else {}).items() if key.startswith(prefix)}
     changed = {
         key: path
         for key, path in listing.paths.items()
         if not (one := synced.get(key)) or one.path != path or one.stamp != listing.stamps[path]
     }
-    gone = {key: one for key, one in synced.items() if key not in listing.paths and listing.is_gone(one.path)}
+    missing = {key: one for key, one in synced.items() if key not in listing.paths and listing.is_missing(one.path)}
     new = {path: key for key, path in changed.items() if key not in synced}
-    new_files = read_files(root, new if gone else ())
+    new_files = read_files(root, new if missing else ())  # a move needs a missing memory; else they are read in batches
     candidates = {new[path]: file._replace(data=b"") for path, file in new_files if isinstance(file, LocalFile)}
-    moved = match_moves(gone, candidates)
+    moved = match_moves(missing, candidates)
     old_keys = {to: old for old, to in moved.items()}
-    removed = [key for key in gone if key not in moved]
-    held: set[str] = set()
-    suspicious = [] if all_removals else find_mass_removals(_not_archived(root, synced, removed), synced, str(where))
+    removed = [key for key in missing if key not in moved]
+    unsent: set[str] = set()
+    suspicious = [] if all_removals else find_mass_removals(_not_archived(root, synced, removed), synced, str(scope))
     for removal in suspicious:
-        builder.add_held_removals(removal.namespace, len(removal.keys), removal.total)
-        held |= removal.keys
-    sizes = listing.stamps
-    found = [ChangedPath(key, path, old_keys.get(key), sizes[path][2]) for key, path in sorted(changed.items())]
-    return found + [ChangedPath(key, None, None, 0) for key in sorted(removed) if key not in held]
+        builder.add_unsent_removals(removal.namespace, len(removal.keys), removal.total)
+        unsent |= removal.keys
+    sizes = {path: listing.stamps[path][2] for path in changed.values()}
+    found = [ChangedPath(key, path, old_keys.get(key), sizes[path]) for key, path in sorted(changed.items())]
+    return found + [ChangedPath(key, None, None, 0) for key in sorted(removed) if key not in unsent]
 
 
 def _not_archived(root: int, synced: Mapping[str, SyncedFile], removed: Sequence[str]) -> list[str]:
-    """Return the removed memories that were not forgotten and may be lost by accident; [] if there are only a few."""
+    """Return the removed memories that `forget` did not archive, so that they may be lost by accident.
+
+    If few were removed, the result is [] without a look at the archive: so few are never suspicious.
+    """
     if len(removed) <= MAX_UNCHECKED_REMOVALS:
         return []
     return [key for key in removed if not exists(root, f"{ARCHIVE}/{synced[key].path}")]
@@ -133,7 +140,11 @@ def _not_archived(root: int, synced: Mapping[str, SyncedFile], removed: Sequence
 def _read_batch(
     root: int, batch: list[ChangedPath], state: SyncState | None, builder: ReportBuilder
 ) -> list[LocalChange]:
-    """Return the memories of a batch whose bytes differ. One that disappears meanwhile is left for the next push."""
+    """Return the memories of a batch whose bytes differ from the sync state, and the removed ones.
+
+    For a file with a new stamp and the same bytes, only the sync state is updated. A file that disappears before it is
+    read is left for the next push.
+    """
     synced = state.entries if state else {}
     by_path = {one.path: one for one in batch if one.path is not None}
     changes = [LocalChange(one.key, None) for one in batch if one.path is None]
@@ -144,7 +155,7 @@ def _read_batch(
         elif file:
             one = by_path[path]
             if (before := synced.get(one.key)) and before.hash == file.hash:
-                touched.append((one.key, file.synced()))
+                touched.append((one.key, file.as_synced()))
             else:
                 changes.append(LocalChange(one.key, file, one.old_key))
     if state:
@@ -156,7 +167,10 @@ def _read_batch(
 def _send_batch(
     hub: Hub, name: str, state: SyncState | None, changes: list[LocalChange], builder: ReportBuilder, *, dry_run: bool
 ) -> None:  # fmt: skip
-    """Decide about a batch and send it in one transaction, which holds the lock of the hub's writers."""
+    """Decide about a batch and send it in one transaction, during which no other writer changes the hub.
+
+    A dry run sends nothing. It has no `state` if the hub does not exist yet.
+    """
     keys = [key for one in changes for key in (one.key, one.old_key) if key is not None]
     synced = state.entries if state else {}
 

@@ -1,8 +1,9 @@
-"""Hub: the database side of push and pull. Whole files by path, their removals, and the feed of changes.
+"""Hub: the database side of push and pull. It stores whole files by key (the folded path), and numbers every change.
 
-A row holds the current version of a memory: bytes, hash, id, and the number of its last change. A removal is a row
-without bytes. The numbers of a tenant come from one row, which a writer keeps locked until it commits. So a writer gets
-a number only after all lower ones are committed: a reader that continues after the last number it saw misses nothing.
+A row of `files` is the current version of a memory: bytes, hash, id, and the number of its last change (`seq`). A
+removal is a row without bytes and hash. The last number of a tenant is in its row of `hubs`, which a writer keeps
+locked until it commits. So a number is assigned only after all lower ones are committed, and a reader that continues
+after the last number it saw misses nothing.
 """
 
 import re
@@ -51,7 +52,7 @@ _HUB_NAME = re.compile("[0-9a-f-]{36}")
 
 
 class RemoteFile(NamedTuple):
-    """One memory on the hub, without its bytes. Without a hash it is a removal."""
+    """One memory on the hub, without its bytes. It was removed if `hash` is None."""
 
     key: str
     path: str
@@ -63,7 +64,7 @@ class RemoteFile(NamedTuple):
 
 
 class Upload(NamedTuple):
-    """One memory to write to the hub; without bytes, a removal."""
+    """One memory to write to the hub; a removal if `hash` and `data` are None."""
 
     key: str
     path: str
@@ -73,7 +74,7 @@ class Upload(NamedTuple):
 
 
 class HubStatus(NamedTuple):
-    """The name of a hub, and the number of its last change."""
+    """The name of a hub (a UUID), and the number of its last change."""
 
     hub: str
     seq: int
@@ -83,7 +84,7 @@ FILE_COLUMNS: LiteralString = "key, path, seq, hash, id, changed, coalesce(octet
 
 
 class Hub:
-    """The hub of one tenant in a PostgreSQL database."""
+    """The hub of one tenant in a PostgreSQL database. `tenant` is a database role; by default that of the URL."""
 
     def __init__(self, url: str, *, tenant: str | None = None) -> None:
         self.database = Database(url, tenant=tenant)
@@ -98,11 +99,11 @@ class Hub:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; the next use opens one."""
+        """Close the connection. The next call opens a new one."""
         self.database.close()
 
     def status(self) -> HubStatus:
-        """Return the name and last change of the hub. Raise MissingTablesError if nothing was ever pushed."""
+        """Return the name and last change of the hub. Raise MissingTablesError if this tenant has no hub yet."""
         found = self.database.rows(
             "SELECT version, hub::text, seq FROM memfs.schema_versions "  # noqa: S608  constants
             f"LEFT JOIN memfs.hubs ON {TENANT_FILTER} WHERE part = %s",
@@ -138,9 +139,9 @@ class Hub:
     # --- reading
 
     def changes(self, prefix: str, after: int, until: int, also: Sequence[str] = ()) -> Iterator[RemoteFile]:
-        """Return the files below a key prefix that changed after one number up to another, oldest first.
+        """Return the files below a key prefix whose last change is after one number and not after another.
 
-        Keys in `also` are included even if they did not change.
+        They are sorted by that change, oldest first. Keys in `also` are included even if they did not change.
         """
         found = self.database.rows(
             f"SELECT {FILE_COLUMNS} FROM memfs.files WHERE {TENANT_FILTER} AND seq <= %s "  # noqa: S608  constants
@@ -150,15 +151,15 @@ class Hub:
         return map(RemoteFile._make, found)
 
     def files(self, keys: Sequence[str]) -> dict[str, RemoteFile]:
-        """Return the files at some keys, by key."""
+        """Return the files at some keys, by key; removals too. A key that the hub never had is missing."""
         return _files(self.database, keys)
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return those of some ids that memories on the hub have."""
+        """Return the ids, out of some, that memories on the hub have."""
         return _existing_ids(self.database, ids)
 
     def fetch(self, wanted: Iterable[RemoteFile]) -> dict[str, bytes]:
-        """Return the bytes of files by key, without those that changed since."""
+        """Return the bytes of some files by key. A file that changed since its row was read is left out."""
         numbers = {one.key: one.seq for one in wanted}
         found = self.database.rows(
             f"SELECT key, seq, data FROM memfs.files WHERE {TENANT_FILTER} AND key = ANY(%s)",  # noqa: S608
@@ -170,7 +171,10 @@ class Hub:
 
     @contextmanager
     def transaction(self, hub: str) -> Iterator["HubTransaction"]:
-        """Open a transaction that locks out other writers. Raise StoreUnavailableError if it is another hub by now."""
+        """Open a transaction that locks out other writers of the hub with this name.
+
+        Raise StoreUnavailableError if the tenant's hub has another name by now.
+        """
         with self.database.transaction() as session:
             found = session.rows(f"SELECT hub::text, seq FROM memfs.hubs WHERE {TENANT_FILTER} FOR UPDATE")  # noqa: S608
             if not found or found[0][0] != hub:
@@ -181,21 +185,21 @@ class Hub:
 
 
 class HubTransaction:
-    """A write transaction on a hub. `seq` is the number of the last change."""
+    """A write transaction on a hub. `seq` is the number of the last change, including those of this transaction."""
 
     def __init__(self, session: Session, seq: int) -> None:
         self._session, self.seq = session, seq
 
     def files(self, keys: Sequence[str]) -> dict[str, RemoteFile]:
-        """Return the files at some keys, by key. No other writer changes them until the end of the transaction."""
+        """Return the files at some keys, as Hub.files. No other writer changes them until the transaction ends."""
         return _files(self._session, keys)
 
     def existing_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return those of some ids that memories on the hub have."""
+        """Return the ids, out of some, that memories on the hub have."""
         return _existing_ids(self._session, ids)
 
     def upload(self, uploads: Sequence[Upload]) -> None:
-        """Write memories and removals."""
+        """Write memories and removals, each with the next number."""
         if not uploads:
             return
         numbers = list(range(self.seq + 1, self.seq + len(uploads) + 1))

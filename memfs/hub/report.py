@@ -1,16 +1,19 @@
-"""The result of a push or a pull: values, without I/O."""
+"""The report of a push or a pull, and the builder that collects it. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from memfs.data_types import Problem
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]  # called with the numbers done and in total
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A memory that both sides changed; nothing was overwritten. After a pull, the hub's version is at `copy`."""
+    """A memory that both sides changed; nothing was overwritten.
+
+    If a pull wrote the hub's version beside the file, `copy` is its path.
+    """
 
     path: str
     reason: str
@@ -36,7 +39,7 @@ class HubReport:
 
     @property
     def changes(self) -> int:
-        """How many memories were sent or received."""
+        """The number of memories that were sent or received."""
         return len(self.created) + len(self.updated) + len(self.moved) + len(self.removed)
 
 
@@ -60,9 +63,9 @@ class ReportBuilder:
         """Add a file that cannot be mirrored."""
         self.problems.append(Problem(path, 1, reason))
 
-    def add_held_removals(self, namespace: str, gone: int, total: int) -> None:
-        """Add a namespace below which removals are not sent, because there are suspiciously many."""
-        reason = f"{gone:,} of {total:,} memories are gone: their removal is not sent"
+    def add_unsent_removals(self, namespace: str, missing: int, total: int) -> None:
+        """Add the problem that suspiciously many memories of a namespace are missing, so their removal is not sent."""
+        reason = f"{missing:,} of {total:,} memories are gone: their removal is not sent"
         self.problems.append(Problem(namespace, 0, reason, hint="If they are meant to be, push with --all-removals."))
 
     def build(self, direction: str, address: str, namespace: str, *, seconds: float, dry_run: bool) -> HubReport:

@@ -1,7 +1,8 @@
-"""SyncState: what a vault and a hub had in common after their last push or pull. A log in `.memfs/hub/<hub>`.
+"""SyncState: the memories that a vault and a hub had in common after the last sync. A log in `.memfs/hub/<hub>`.
 
-It holds the hash that both sides had of each memory, and the number of the hub's last change that was read. It is
-derived: where it is missing or damaged, all memories are compared, and none is taken for removed.
+Each line has a checksum and is an entry (one memory, with the hash that both sides had) or a position (the number of
+the hub's last change that was read). Of two entries with the same key, and of two positions, the later counts. The log
+may be deleted: if it is missing or damaged, all memories are compared, and none is taken for removed.
 """
 
 import json
@@ -32,7 +33,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE_FLAGS
 
 
 class SyncedFile(NamedTuple):
-    """One memory as both sides last had it: its local path, hash and id, and its stamp if the stamp is reliable."""
+    """One memory as both sides last had it. The stamp of the local file is None if it is not known or not reliable."""
 
     path: str
     hash: bytes
@@ -41,7 +42,7 @@ class SyncedFile(NamedTuple):
 
 
 class SyncPosition(NamedTuple):
-    """The number of the hub's last change that was read, per key prefix, and the keys that could not be pulled yet."""
+    """The number of the hub's last change that was read, by key prefix, and the keys that could not be pulled yet."""
 
     positions: Mapping[str, int]
     pending: tuple[str, ...]
@@ -51,7 +52,7 @@ SyncedFiles = Iterable[tuple[str, SyncedFile | None]]  # by key; None for a memo
 
 
 class SyncState:
-    """The sync state of one hub. `entries` are read on first use, `position` at once."""
+    """The sync state of one hub. `entries` are read on first use; `position` at once, if it is the last line."""
 
     def __init__(self, directory: int, name: str) -> None:
         self._directory, self._name = directory, name
@@ -62,14 +63,17 @@ class SyncState:
 
     @property
     def entries(self) -> Mapping[str, SyncedFile]:
-        """The memories that both sides had, by key."""
+        """The memories that both sides had, by key. Reading a damaged log resets `position` too."""
         if self._entries is None:
             self.position = self._load()
         assert self._entries is not None
         return self._entries
 
     def last_seq(self, prefix: str) -> int:
-        """Return the number of the last change read below a prefix or a shorter one; 0 if there is none."""
+        """Return the number up to which all changes below a prefix were read; 0 if none were.
+
+        A pull of a shorter prefix has read the changes below a longer one too.
+        """
         return max((seq for read, seq in self.position.positions.items() if prefix.startswith(read)), default=0)
 
     def record(self, files: SyncedFiles) -> None:
@@ -90,12 +94,16 @@ class SyncState:
         self.position = SyncPosition(kept | {prefix: seq}, tuple(sorted(others.union(pending))))
 
     def record_push(self, before: int, after: int) -> None:
-        """Record that the changes between two numbers are our own: prefixes read up to the first have them."""
-        moved = {read: after if seq == before else seq for read, seq in self.position.positions.items()}
-        self.position = self.position._replace(positions=moved if before else {"": after})
+        """Record that the changes between two numbers are those of this vault, so that no pull needs to read them.
+
+        A prefix that was not read up to `before` misses other changes, and keeps its position. On a new hub (`before`
+        is 0) there are no others.
+        """
+        advanced = {read: after if seq == before else seq for read, seq in self.position.positions.items()}
+        self.position = self.position._replace(positions=advanced if before else {"": after})
 
     def save_position(self) -> None:
-        """Write the position to the end of the log, where it is found without reading the rest."""
+        """Write the position to the end of the log, where it is found without reading the rest. Rewrite a long log."""
         if self._entries is not None and self._lines > REWRITE_RATIO * len(self._entries) + REWRITE_MIN_LINES:
             self._rewrite()
         elif self._read_last_position() != self.position:
@@ -126,11 +134,14 @@ class SyncState:
         return None
 
     def _load(self) -> SyncPosition:
-        """Read the whole log. A single damaged line discards all of it."""
+        """Read the whole log into `_entries`, and return the position. One damaged line discards all lines.
+
+        A missing, damaged or incompletely written log is rewritten.
+        """
         self._entries, self._lines, position = {}, 0, SyncPosition({}, ())
         with self._open() as fd:
             lines = read_fd(fd, MAX_LOG_BYTES).data.split(b"\n")
-        is_torn = bool(lines.pop())  # by a writer that was killed
+        is_torn = bool(lines.pop())  # the last line was not finished: its writer was killed
         try:
             for number, line in enumerate(lines):
                 value = _parse_line(line)
@@ -175,7 +186,10 @@ class SyncState:
 
 @contextmanager
 def open_sync_state(root: int, hub: str) -> Iterator[SyncState]:
-    """Yield the sync state of a hub, locked: one push or pull of a vault at a time. Save its position at the end."""
+    """Yield the sync state of a hub, locked: one push or pull of a vault at a time. Save its position at the end.
+
+    Raise LockTimeoutError if another one does not end in time. The position is not saved if the caller raises.
+    """
     deadline = time.monotonic() + LOCK_TIMEOUT
     try:
         create_state_dir(root)
