@@ -1,4 +1,4 @@
-"""The table of commands: the module, the summary, the arguments and the examples of each."""
+"""The table of commands: the module, the summary, the arguments and the examples of each command."""
 
 from memfs.cli.arguments import (
     AT_DATE,
@@ -35,7 +35,7 @@ from memfs.cli.arguments import (
 GRAPH_FORMATS = ("text", "json", "dot", "mermaid")
 FIELD = repeated("--field", metavar="NAME", help="a header key, or body; may be repeated")
 KEY = argument("--key", metavar="NAME", default="default", help="the name of the key (default: default)")
-_HUB = (
+_HUB_ARGS = (
     argument("url", metavar="URL", nargs="?", help="the hub: postgresql://USER@HOST/DATABASE (default: MEMFS_HUB)"),
     *NAMESPACE_ARGUMENTS,
     argument("--tenant", metavar="ROLE", help="act for this role of the server (default: the user's own)"),
@@ -340,14 +340,14 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "push", "commands.hub",
         "Send changes to a hub, a PostgreSQL database that vaults share; exit code 3 on conflicts.",
-        (*_HUB, flag("--all-removals", help="send removals even if most memories, or whole namespaces, are gone")),
+        (*_HUB_ARGS, flag("--all-removals", help="send removals even if most memories, or whole namespaces, are gone")),
         "memfs push postgresql://alice@db.example.org/memories\n"
         "MEMFS_HUB=postgresql://alice@db.example.org/memories memfs push /projects --dry-run",
     ),
     Command(
         "pull", "commands.hub",
         "Receive changes from a hub; if a memory changed here too, keep the hub's version beside it.",
-        _HUB,
+        _HUB_ARGS,
         "memfs pull postgresql://alice@db.example.org/memories\n"
         "memfs pull postgresql://alice@db.example.org/memories /projects --json | jq .conflicts",
     ),

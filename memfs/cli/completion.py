@@ -13,7 +13,7 @@ from memfs.cli.arguments import COMMON, Argument, Command
 from memfs.cli.command_table import COMMANDS
 from memfs.cli.parser import COMMANDS_BY_NAME
 
-VAULT_MARKERS = ("memfs.yaml", ".memfs")
+VAULT_MARKERS = ("memfs.yaml", ".memfs")  # a directory is a vault if it has this file or this directory
 SCRIPTS = {
     "bash": r"""_memfs() {
     local line paths=
@@ -56,12 +56,12 @@ complete -c memfs -c memfs-vault -f -a '(__memfs_complete)'
 
 
 class CursorPosition(NamedTuple):
-    """The position of the cursor on a command line."""
+    """The position of the cursor on a command line: which word is being completed."""
 
-    command: Command | None
-    option: Argument | None  # whose value is being completed
-    position: int  # of the positional argument, from 0
-    vault: str
+    command: Command | None  # None before the command; without a summary if there is no such command
+    option: Argument | None  # the option whose value is being completed; None for any other word
+    position: int  # number of positional arguments before the cursor
+    vault: str  # the value of --vault, or ""
 
 
 def run_completion(args: argparse.Namespace) -> int:
@@ -89,7 +89,7 @@ def run_complete(words: Sequence[str]) -> int:
 
 
 def candidates(cursor: CursorPosition, current: str) -> Iterator[tuple[str, str]]:
-    """Yield the words that fit at the cursor, each with a description or ""."""
+    """Yield the words that fit at the cursor, each with a description or ""; the caller selects by `current`."""
     if cursor.option is not None:
         yield from _value_candidates(cursor.option, cursor.vault, current)
     elif current.startswith("-"):
@@ -120,12 +120,13 @@ def _parse_cursor(words: Sequence[str]) -> CursorPosition:
 
 
 def _option(command: Command | None, word: str) -> Argument | None:
-    """Return the option of this name if it takes a value."""
+    """Return the option of this name if it takes a value; else None."""
     known = (*(command.arguments if command else ()), *COMMON)
     return next((option for option in known if word in option.names and option.takes_value), None)
 
 
 def _positional(command: Command, position: int) -> Argument | None:
+    """Return the positional argument at a position; None if the command takes no more."""
     found = [argument for argument in command.arguments if not argument.names[0].startswith("-")]
     if found and position >= len(found) and found[-1].options.get("nargs") == "+":
         return found[-1]
@@ -133,6 +134,7 @@ def _positional(command: Command, position: int) -> Argument | None:
 
 
 def _value_candidates(argument: Argument, vault: str, current: str) -> Iterator[tuple[str, str]]:
+    """Yield the values that an argument may have; nothing if they are in a vault and there is none."""
     if argument.completes == "directory":
         root = os.path.expanduser("~") if current[:1] == "~" else ""
         yield from ((name, "") for name in _list_directory(root, current))
@@ -151,7 +153,10 @@ def _value_candidates(argument: Argument, vault: str, current: str) -> Iterator[
 
 
 def find_vault(vault_option: str) -> str | None:
-    """Return the vault that `Vault.find` would find, without the time to import it; None if there is none."""
+    """Return the vault of the option, else of MEMFS_VAULT, else the nearest parent directory that is one, else None.
+
+    The last is the same as `Vault.find`, which takes too long to import here.
+    """
     if path := vault_option or os.environ.get("MEMFS_VAULT"):
         return os.path.expanduser(path)
     here = os.getcwd()
@@ -163,7 +168,10 @@ def find_vault(vault_option: str) -> str | None:
 
 
 def _list_directory(root: str, current: str, *, with_files: bool = False) -> list[str]:
-    """Return the directories, and with `with_files` the memories, in the directory part of `current`."""
+    """Return the directories, and with `with_files` the memories, in the directory part of `current`.
+
+    `root` is the vault; if it is empty, `current` is any path of the file system. Return [] if it cannot be listed.
+    """
     directory = current[: current.rfind("/") + 1]
     found = []
     try:
@@ -181,7 +189,7 @@ def _list_directory(root: str, current: str, *, with_files: bool = False) -> lis
 
 
 def _join_split_options(words: Sequence[str]) -> list[str]:
-    """Undo bash's split at `=`: an option is followed by its value, anything else becomes one word again."""
+    """Undo bash's split at `=`: the parts of `key=value` become one word again, `--option=value` becomes two."""
     joined: list[str] = []
     for word in words:
         if word == "=" and joined and joined[-1].startswith("--"):

@@ -11,7 +11,7 @@ MAX_LOOKUPS = 5  # missing memories of one command for which suggestions are sea
 
 
 def hints_for(errors: Sequence[BaseException], words: Sequence[str]) -> list[str]:
-    """Return the hint of each error of a command line; empty where there is none."""
+    """Return the hint of each error, with the --vault of the command line in its commands; empty if it has none."""
     vault = vault_from_words(words)
     found = _not_found_hints([error for error in errors if isinstance(error, MemoryNotFoundError)][:MAX_LOOKUPS], vault)
     hints = [found.get(getattr(error, "ref", ""), "") or getattr(error, "hint", "") for error in errors]
@@ -22,7 +22,7 @@ def hints_for(errors: Sequence[BaseException], words: Sequence[str]) -> list[str
 
 
 def vault_from_words(words: Sequence[str]) -> str | None:
-    """Return the value of --vault on a command line, even if that cannot be parsed."""
+    """Return the value of --vault, even if the command line cannot be parsed; None if it has no --vault."""
     options = list(words[: words.index("--")] if "--" in words else words)
     values = [after for word, after in pairwise(options) if word == "--vault"]
     values += [word.removeprefix("--vault=") for word in options if word.startswith("--vault=")]
@@ -30,7 +30,7 @@ def vault_from_words(words: Sequence[str]) -> str | None:
 
 
 def _not_found_hints(errors: Sequence[MemoryNotFoundError], vault_option: str | None) -> dict[str, str]:
-    """Return a hint for each ref that no memory has; errors with a hint of their own are left out."""
+    """Return a hint by ref, empty if nothing is similar. Errors with a hint of their own are left out."""
     refs = [error.ref for error in errors if type(error) is MemoryNotFoundError and "hint" not in vars(error)]
     if refs:
         from memfs.cli.inputs import open_vault

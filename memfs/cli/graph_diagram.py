@@ -37,7 +37,7 @@ def _edges(triples: Iterable[Triple]) -> list[Edge]:
 
 
 def _node_names(edges: Iterable[Edge]) -> dict[str, str]:
-    """Return a generated name for each memory, so that no path needs escaping there."""
+    """Return a generated name for each path, such as `m1`, so that no path needs escaping as the name of a node."""
     paths = dict.fromkeys(path for start, _, end in edges for path in (start, end))
     return {path: f"m{number}" for number, path in enumerate(paths, 1)}
 

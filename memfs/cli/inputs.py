@@ -21,6 +21,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,17}")
 _QUOTED_TEXT = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _BOOLEANS = {"true": True, "false": False}
 _TEXT_ONLY_KEYS = TEXT_KEYS | LIST_KEYS | TIME_KEYS
+# parameters of Vault.add and Vault.update, which cannot be header keys there
 _RESERVED_KEYS = frozenset({"self", "text", "namespace", "ref", "body", "seen", "add_tags", "remove_tags"})
 
 
@@ -28,7 +29,10 @@ _RESERVED_KEYS = frozenset({"self", "text", "namespace", "ref", "body", "seen", 
 
 
 def open_vault(vault_option: str | None, *, watch: bool = False, semantic: bool = False) -> Vault:
-    """Open the vault of the option, else of MEMFS_VAULT, else the nearest one above; `semantic` adds an embedder."""
+    """Open the vault of the option, else of MEMFS_VAULT, else the nearest parent directory that is one.
+
+    `semantic` adds an embedder. Logging is configured first, by MEMFS_LOG.
+    """
     _configure_logging(os.environ.get("MEMFS_LOG") or "warning")
     if vault_option == "":  # probably an unset shell variable: do not fall back to another vault
         raise usage_error("--vault", "is empty", "Name the directory of the vault: --vault DIR.")
@@ -113,7 +117,10 @@ def is_stdin_terminal() -> bool:
 
 
 def render_namespace(vault: Vault, text: str | None) -> str | None:
-    """Return a namespace with its placeholders filled."""
+    """Return a namespace with its placeholders filled; None for None.
+
+    Raise SettingsError if no actor is set, or for a placeholder other than the actor.
+    """
     if text is None or "{" not in text:
         return text
     template = Template(text)
@@ -136,7 +143,7 @@ def has_namespace(vault: Vault, namespace: str) -> bool:
 
 
 def existing_namespace(vault: Vault, text: str | None) -> str | None:
-    """Return a namespace with its placeholders filled; raise PlaceNotFoundError if it does not exist."""
+    """Return a namespace with its placeholders filled; None for None. Raise PlaceNotFoundError if it does not exist."""
     namespace = render_namespace(vault, text)
     if namespace is not None and not has_namespace(vault, namespace):
         raise PlaceNotFoundError(namespace)
@@ -144,7 +151,7 @@ def existing_namespace(vault: Vault, text: str | None) -> str | None:
 
 
 def normalize_ref(vault: Vault, text: str) -> str:
-    """Return a path of the file system that is inside the vault as a path of the vault; any other ref as it is."""
+    """Return a ref; one that is a file system path (absolute, or with ./ or ../) in the vault becomes a vault path."""
     inside = f"{vault.root}{os.sep}"
     if text.startswith(("./", "../", inside)) and os.path.abspath(text).startswith(inside):
         return os.path.relpath(os.path.abspath(text), vault.root).replace(os.sep, "/")
@@ -155,12 +162,12 @@ def normalize_ref(vault: Vault, text: str) -> str:
 
 
 def parse_header_keys(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return header values by key, parsed from texts."""
+    """Return header values by key, parsed from texts. Raise InvalidMemoryError for a key that cannot be set so."""
     return {_settable_key(key): parse_header_value(key, text) for key, text in pairs}
 
 
 def parse_header_value(key: str, text: str) -> bool | int | str:
-    """Return a value as YAML 1.2 reads it: true, false, a whole number, else text."""
+    """Return a value as YAML 1.2 reads it: true, false, a whole number, else text; always text for a text key."""
     if key in _TEXT_ONLY_KEYS:
         return text
     return int(text) if _INTEGER.fullmatch(text) else _BOOLEANS.get(text, text)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from memfs import __version__
 from memfs.errors import AggregateMemoryError, MemfsError
 
-INTERRUPTED = 130
-BROKEN_PIPE = 141
+INTERRUPTED = 130  # exit codes as of a shell: 128 + the number of the signal, here SIGINT
+BROKEN_PIPE = 141  # SIGPIPE
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -42,6 +42,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    """Run the command of a command line, or print the version or help; return the exit code."""
     before, name, after = split_at_command(words)
     if {"--version", "-V"} & set(before):
         return _print_version(as_json="--json" in before)
@@ -94,7 +95,7 @@ def _is_current_directory_gone() -> bool:
 
 
 def _os_error_hint(error: OSError) -> str:
-    """Return what to do about a file named on the command line that cannot be opened."""
+    """Return a hint for a file named on the command line that cannot be opened; empty if there is none."""
     if error.filename is None:
         return ""
     kinds = {

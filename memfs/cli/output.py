@@ -66,7 +66,7 @@ def format_counts(counts: Mapping[str, int], max_shown: int = 6) -> str:
 
 
 def time_ago(moment: datetime, now: datetime) -> str:
-    """Return how long ago a moment was; its date if that is 30 days or more."""
+    """Return how long ago a moment was, such as `2 hours ago`; its date if that is 30 days or more."""
     seconds = (now - moment).total_seconds()
     if seconds >= 30 * 86400:
         return moment.date().isoformat()
@@ -125,7 +125,7 @@ def pad(text: str, width: int) -> str:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns; on a terminal the first and the last column share the width that the others leave."""
+    """Print aligned columns; on a terminal, the first and the last column are cut so that a row fits on one line."""
     total = terminal_width()
     widths = [max(map(display_width, cells)) for cells in zip(head, *rows, strict=True)]
     if total is not None:
@@ -203,13 +203,13 @@ class Progress:
             self._show(f"{self._verb} {done:,} of {total:,}", PROGRESS_INTERVAL_SECONDS)
 
     def set_activity(self, activity: str) -> None:
-        """Change the activity; shown immediately if the line is visible."""
+        """Change the activity; it is shown at once if the delay is over."""
         self._activity = activity
         if self._clock and (self._is_shown or time.monotonic() >= self._next_update):
             self._show_activity()
 
     def _run_clock(self) -> None:
-        """Show the activity whenever nothing else was shown for a while, until the end."""
+        """Show the activity whenever nothing else was shown for a while, until the progress line ends."""
         is_over = False
         while not is_over:
             is_over = self._ended.wait(max(0.0, self._next_update - time.monotonic()))

@@ -18,7 +18,7 @@ A memory (REF) is named by its path in the vault, with or without .md, or by its
 A namespace (NS) is a directory of the vault, such as /facts/alice; {actorId} in it stands for MEMFS_ACTOR.
 The vault is --vault DIR, else MEMFS_VAULT, else the nearest parent directory that is one.
 `memfs COMMAND --help` shows the options of a command and an example."""
-_LITERAL = "\0"  # marks a word after `--`; no word of a command line contains a zero byte
+_LITERAL = "\0"  # put before each word after `--`, so that argparse takes none for an option; no word has a zero byte
 
 COMMANDS_BY_NAME = {command.name: command for command in COMMANDS}
 HELP_SECTIONS = {
@@ -41,7 +41,7 @@ SYNONYMS = {  # names that other programs use
     }.items()
     for word in words.split()
 }  # fmt: skip
-COMMANDS_WITHOUT_VAULT = ("init", "completion", "keygen")  # about no vault, or about another one
+COMMANDS_WITHOUT_VAULT = ("init", "completion", "keygen")  # they need no --vault
 _VAULT_COMMANDS = "|".join(name for name in COMMANDS_BY_NAME if name not in COMMANDS_WITHOUT_VAULT)
 _VAULT_COMMAND = re.compile(rf"\bmemfs (?=(?:{_VAULT_COMMANDS})\b(?! --help))")
 
@@ -70,14 +70,14 @@ def find_command(name: str) -> Command:
 
 
 def closest_word(word: str, known: Iterable[str], synonyms: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the known word most similar to a word, or its synonym; empty if none is similar."""
+    """Return the known word that a word is a synonym of, else the most similar one; empty if none is similar."""
     from difflib import get_close_matches
 
     return synonyms.get(word.lower()) or next(iter(get_close_matches(word.lower(), known, 1)), "")
 
 
 def with_vault_option(text: str, vault: str | None) -> str:
-    """Return a text whose `memfs` commands have the given --vault too, so that they can be copied and run."""
+    """Return a text with --vault added to its `memfs` commands, so that they can be copied; unchanged without one."""
     return _VAULT_COMMAND.sub(lambda found: f"{found[0]}{vault_option(vault or '')} ", text) if vault else text
 
 
@@ -102,13 +102,16 @@ def build_parser(command: Command) -> Parser:
 
 
 def _positional_type(options: Mapping[str, Any]) -> Callable[[str], Any]:
-    """Return the argparse type of a positional argument, which may have come after `--`."""
+    """Return the argparse type of a positional argument, which removes the mark of a word after `--`."""
     parse = options.get("type", str)
     return lambda text: parse(_without_mark(text))
 
 
 def parse_arguments(command: Command, words: Sequence[str]) -> argparse.Namespace:
-    """Parse a command's arguments; options may come between the words of a text, and none after `--`."""
+    """Parse a command's arguments. Options may come between the words of a text; after `--` no word is an option.
+
+    A namespace is in `namespace`, whether it was given as an argument or as an option.
+    """
     end = words.index("--") if "--" in words else len(words)
     marked = [*words[:end], *(_LITERAL + word for word in words[end + 1 :])]
     args, unexpected = build_parser(command).parse_known_intermixed_args(marked)
@@ -145,7 +148,10 @@ def _without_mark(text: str) -> str:
 
 
 def print_help(name: str, *, is_requested: bool) -> int:
-    """Print the help of a command, or of all; return the exit code, that of a usage error if it was not requested."""
+    """Print the help of a command, or the overview if the name is empty; return the exit code.
+
+    Help that was not requested is for a usage error: it goes to stderr, and the exit code is 2.
+    """
     text = build_parser(find_command(name)).format_help() if name else format_overview()
     print(text, end="", file=sys.stdout if is_requested else sys.stderr)
     return 0 if is_requested else 2

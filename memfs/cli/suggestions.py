@@ -54,6 +54,7 @@ class RefSuggester:
             os.close(root)
 
     def _is_outside(self, ref: str) -> bool:
+        """Return whether a ref is the path of an existing file outside of the vault."""
         with suppress(ValueError):
             return os.path.isfile(ref) and not os.path.abspath(ref).startswith(f"{self._vault.root}{os.sep}")
         return False
@@ -77,7 +78,7 @@ class RefSuggester:
 
     @lazy
     def _paths(self) -> list[str]:
-        """Read the paths of all memories, archived ones last."""
+        """Read the paths of all memories (at most MAX_PATHS), archived ones last."""
         root = open_root(self._vault.root)
         try:
             found = [*islice(_walk_paths(root), MAX_PATHS)]
@@ -87,7 +88,7 @@ class RefSuggester:
 
     @lazy
     def _titles(self) -> dict[str, str]:
-        """Read titles and aliases, each with the first path that has it."""
+        """Read the folded titles and aliases of MAX_TITLE_READS memories, each with the first path that has it."""
         found: dict[str, str] = {}
         for path in self._paths[:MAX_TITLE_READS]:
             with suppress(MemfsError):
@@ -97,7 +98,10 @@ class RefSuggester:
 
 
 def _closest_matches(wanted: str, known: Iterable[str], cutoff: float) -> list[str]:
-    """Return the most similar words; difflib is slow, so it compares only words with a third of the letter pairs."""
+    """Return the known words that are most similar to the wanted one.
+
+    As difflib is slow, it compares only words that have at least a third of the pairs of adjacent letters.
+    """
     pairs = [wanted[start : start + 2] for start in range(max(len(wanted) - 1, 1))]
     likely = [word for word in known if 3 * sum(map(word.__contains__, pairs)) >= len(pairs)]
     return get_close_matches(wanted, likely, MAX_SUGGESTIONS, cutoff)

@@ -19,13 +19,13 @@ MAX_TARGETS_SHOWN = 3  # the most frequent targets of broken links
 
 
 class CheckReport(NamedTuple):
-    """The problems in files and links, and the number of memories without links (0 if no memory has one)."""
+    """The problems in files and links of a namespace, and counts of its memories."""
 
     memories: int  # archived ones included
     archived: int
     problems: list[Problem]
     links: list[Problem]
-    orphans: int
+    orphans: int  # memories without links; 0 if no memory has links, so that their absence is not worth a message
 
     @property
     def memories_text(self) -> str:

@@ -40,6 +40,7 @@ def run_edit(args: argparse.Namespace) -> int:
 
 
 def _check_editable(memory: Memory) -> None:
+    """Raise MalformedMemoryError if the file is not UTF-8."""
     try:
         memory.data.decode()
     except UnicodeDecodeError:
@@ -71,7 +72,7 @@ def editor_command() -> list[str]:
 
 
 def _edit(command: list[str], copy: Path) -> None:
-    """Run the editor and wait; while it runs, Ctrl-C is left to it."""
+    """Run the editor and wait for its end; while it runs, only the editor reacts to Ctrl-C."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.call([*command, str(copy)])
@@ -92,6 +93,7 @@ def _editor_error(name: str, reason: str) -> SettingsError:
 
 
 def _save(vault: Vault, memory: Memory, data: bytes) -> Written:
+    """Replace the file of a memory by the edited bytes. Raise MemfsError if they are empty or not UTF-8."""
     if data == memory.data:
         return Written(memory.id, memory.path, "unchanged", memory.stamp)
     if not data.strip():
@@ -104,7 +106,7 @@ def _save(vault: Vault, memory: Memory, data: bytes) -> Written:
 
 
 def _with_kept_copy(error: MemfsError | OSError, copy: Path, memory: Memory) -> MemfsError:
-    """Return the error with the path of the edited copy as its hint; remove the copy if it was not edited."""
+    """Return the error, as a MemfsError, with the path of the edited copy as its hint; remove an unchanged copy."""
     if not isinstance(error, MemfsError):
         error = MemfsError(f"{copy}: {(error.strerror or str(error)).lower()}")
     if not copy.is_file():

@@ -45,7 +45,7 @@ def _notes(result: Encrypted) -> list[str]:
 
 
 def run_decrypt(args: argparse.Namespace) -> int:
-    """Decrypt memories; go on after a failure."""
+    """Decrypt memories, also those after one that fails; raise the errors together at the end."""
     results: list[Written | MemfsError] = []
     with open_vault(args.vault) as vault:
         encryption = Encryption(vault)

@@ -21,8 +21,8 @@ from memfs.json_output import problems_json, reasons_json
 from memfs.upkeep.evaluation import Answer, Evaluation, Outcome, Query, evaluate, queries_of, read_queries
 from memfs.vault.vault import Vault
 
-MAX_ROWS = 50  # found memories that are listed, the lowest places first
-TOLERANCE = 1e-9  # rounding error of a mean
+MAX_ROWS = 50  # found memories that are listed, those at the worst places first
+TOLERANCE = 1e-9  # for the rounding error of a mean
 
 
 def run_eval(args: argparse.Namespace) -> int:

@@ -35,7 +35,7 @@ Row = tuple[str, bool, list[int], Link | str]  # indent, whether it is the last 
 
 
 def run_graph(args: argparse.Namespace) -> int:
-    """Show the whole graph, the links of one memory, or the path to another one."""
+    """Show the whole graph, the links of one memory, or the path to another one; the exit code is 1 if it is empty."""
     form = "json" if args.json else args.format
     if args.to and not args.ref:
         raise usage_error("graph", "--to needs a memory to start from")
@@ -177,7 +177,7 @@ def _print_tree(vault: Vault, root: str, children: Mapping[str, list[Link]], now
 
 
 def _rows(links: Sequence[Link], indent: str) -> list[Row]:
-    """Return the rows below one memory, the last first."""
+    """Return the rows below one memory, the last first: they are popped from the end of a stack."""
     widths = _column_widths(links[:MAX_LINKS_SHOWN])
     rows: list[Row] = [(indent, link is links[-1], widths, link) for link in links[:MAX_LINKS_SHOWN]]
     if hidden := len(links) - len(rows):
@@ -207,7 +207,7 @@ def _format_link(vault: Vault, start: str, link: Link, widths: Sequence[int], no
 
 
 def validity_text(triple: Triple, now: datetime) -> str:
-    """Return from or until when a link is valid that is not valid now; empty if it is valid."""
+    """Return why a link is not valid now: `deprecated`, `until DATE` or `from DATE`; empty if it is valid."""
     if not triple.in_force:
         return "deprecated"
     if triple.until and triple.until < now:
@@ -250,7 +250,7 @@ def _node_json(graph: Graph, path: str) -> dict[str, str]:
 
 
 def _label(vault: Vault, path: str) -> str:
-    """Return the label of a memory; empty if its file is gone meanwhile."""
+    """Return the label of a memory; empty if its file cannot be read any more."""
     try:
         return label(vault.read(path))
     except MemfsError:

@@ -11,7 +11,7 @@ from memfs.cli.parser import usage_error, with_vault_option
 from memfs.hub import HubReport, pull, push
 from memfs.json_output import problems_json
 
-HUB = "MEMFS_HUB"  # the environment variable
+HUB_VARIABLE = "MEMFS_HUB"  # the environment variable
 MAX_LISTED = 20  # more changes than this are only counted
 EXIT_CONFLICT = 3
 _CONFLICT_HINTS = {
@@ -47,13 +47,14 @@ def run_pull(args: argparse.Namespace) -> int:
 
 
 def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
-    """Return the URL of the hub and the namespace; if MEMFS_HUB names the hub, the only word is the namespace."""
+    """Return the URL of the hub and the namespace. If the first word is not a URL, it is the namespace, and the URL is
+    that of MEMFS_HUB."""
     words = [word for word in (args.url, args.namespace) if word]
-    url = words.pop(0) if words and "://" in words[0] else os.environ.get(HUB, "")
+    url = words.pop(0) if words and "://" in words[0] else os.environ.get(HUB_VARIABLE, "")
     if len(words) > 1 or any(":" in word for word in words):  # a mistyped URL: not printed, it may have a password
         raise usage_error(command, "a hub is named by a URL such as postgresql://USER@HOST/DATABASE")
     if not url:
-        raise usage_error(command, "no hub given", f"Name one: postgresql://USER@HOST/DATABASE, or set {HUB}.")
+        raise usage_error(command, "no hub given", f"Name one: postgresql://USER@HOST/DATABASE, or set {HUB_VARIABLE}.")
     return url, words[0] if words else None
 
 
@@ -61,7 +62,10 @@ def _target(command: str, args: argparse.Namespace) -> tuple[str, str | None]:
 
 
 def _show(report: HubReport, args: argparse.Namespace, *, is_missing: bool) -> int:
-    """Print the report and return the exit code: 1 for a namespace that is missing here and has no changes."""
+    """Print the report and return the exit code: 3 for conflicts, 1 for problems, else 0.
+
+    A namespace that does not exist here (`is_missing`) and for which the hub had nothing either counts as a problem.
+    """
     is_missing = is_missing and not (report.changes or report.conflicts)
     hint = _CONFLICT_HINTS[report.direction] if report.conflicts else NO_SUCH_NAMESPACE if is_missing else ""
     if args.json:

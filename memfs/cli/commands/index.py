@@ -50,7 +50,7 @@ def sync_summary(report: SyncReport) -> str:
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print the state of the index; builds none."""
+    """Print the state of the index, without building or changing it."""
     with open_vault(args.vault) as vault:
         root, status = vault.root, vault.status()
     if args.json:

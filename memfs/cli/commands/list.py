@@ -84,7 +84,7 @@ def _print_tree(shown: Sequence[Memory], found: Sequence[Memory], namespace: str
     depth = len(Namespace.parse(namespace).segments)
     entries = [(tuple(memory.path.split("/")), memory) for memory in shown]
     if any(segments[0] == ARCHIVE for segments, _ in entries) and Namespace.parse(namespace).segments[:1] != (ARCHIVE,):
-        depth = 0
+        depth = 0  # archived memories of the namespace are in another branch: print the tree of the whole vault
     top = entries[0][0][:depth]
     print(_namespace("/" + "/".join(top), len(found)))
     totals = Counter(parent for memory in found for parent in accumulate(memory.path.split("/")[:-1], "{}/{}".format))

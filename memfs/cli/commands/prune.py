@@ -73,6 +73,7 @@ def _print_faded(found: Sequence[MemoryRetention], below: float, args: argparse.
     command = f"; `{_command_with_yes(args)}` moves {them} to archive/" if prunable else ""
     verb = "has" if len(prunable) == 1 else "have"
     print(f"{count(len(prunable), 'memory')} {verb} faded below {below:.0%}{command}")
+    # `it supersedes PATH, which stays` is a different reason for each memory: count all of them as one reason
     spared = [one.spared.partition(" supersedes ")[0] for one in found if one.spared]
     reasons = Counter("it supersedes one that stays" if reason == "it" else reason for reason in spared)
     for reason, number in sorted(reasons.items()):

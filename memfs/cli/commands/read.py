@@ -20,7 +20,7 @@ from memfs.vault.vault import Vault
 
 
 def run_read(args: argparse.Namespace) -> int:
-    """Print a memory: its bytes unchanged, on a terminal with control characters escaped."""
+    """Print a memory: its bytes unchanged, or on a terminal its text with control characters escaped."""
     with open_vault(args.vault) as vault:
         memory = vault.read(normalize_ref(vault, args.ref))
         if args.reveal:
@@ -52,7 +52,7 @@ def run_versions(args: argparse.Namespace) -> int:
 
 
 def _current_hash(vault: Vault, ref: str) -> str:
-    """Return the hash of a memory's file; empty if the file is gone."""
+    """Return the hash of a memory's file; empty if the file does not exist any more."""
     try:
         return digest(vault.read(ref).data)
     except MemoryNotFoundError:

@@ -28,14 +28,17 @@ REMOVE_HINT = (
 
 
 def run_scan(args: argparse.Namespace) -> int:
-    """Print the place and kind of each secret, never the secret; the exit code is 1 if there are any."""
+    """Print path, line and kind of each finding, never its text; the exit code is 1 if one is a secret.
+
+    A kind of personal data that the policy rejects counts as a secret, too.
+    """
     words = [*args.paths, *args.namespace]
     if args.staged and (words or args.zero):
         raise usage_error("scan", "--staged scans all that is staged: it takes no paths")
     with open_vault(args.vault) as vault, Progress("scanned") as progress:
         policy = Policy.of(vault)
         found: list[ScanFinding] = []
-        listed, skipped = _listed_places(vault) if args.zero else ([], [])
+        listed, skipped = _read_path_list(vault) if args.zero else ([], [])
         named = [resolve_path(vault.root, render_namespace(vault, word) or word) for word in words]
         everything = [] if words or args.zero else [""]
         files = _staged(vault) if args.staged else _files(vault, [*named, *listed, *everything])
@@ -55,28 +58,33 @@ def run_scan(args: argparse.Namespace) -> int:
     return 1 if secrets else 0
 
 
-def _files(vault: Vault, places: list[str]) -> Iterator[tuple[int, ScannedFile]]:
-    paths = list(dict.fromkeys(path for place in places for path in paths_below(vault.root, place)))
+def _files(vault: Vault, starts: list[str]) -> Iterator[tuple[int, ScannedFile]]:
+    """Yield the files at or below some paths, each with the number of all of them."""
+    paths = list(dict.fromkeys(path for start in starts for path in paths_below(vault.root, start)))
     yield from ((len(paths), source) for source in read_files(vault.root, paths))
 
 
 def _staged(vault: Vault) -> Iterator[tuple[int, ScannedFile]]:
+    """Yield the staged files, each with the number of all of them."""
     sources = staged_files(vault.root)
     yield from ((len(sources), source) for source in sources)
 
 
-def _listed_places(vault: Vault) -> tuple[list[str], list[ScannedFile]]:
-    """Read zero-terminated paths from stdin; return those that exist, and the others: git lists deleted files too."""
-    places: list[str] = []
+def _read_path_list(vault: Vault) -> tuple[list[str], list[ScannedFile]]:
+    """Read zero-terminated paths from stdin; return those that exist in the vault, and the others, with the reason.
+
+    The others are no error, because git lists deleted files too.
+    """
+    found: list[str] = []
     missing: list[ScannedFile] = []
     for path in filter(None, read_stdin().split(b"\0")):
         try:
-            places.append(resolve_path(vault.root, os.fsdecode(path)))
+            found.append(resolve_path(vault.root, os.fsdecode(path)))
         except InvalidNamespaceError as error:
             missing.append(ScannedFile(os.fsdecode(path), None, error.reason))
         except PlaceNotFoundError:
             missing.append(ScannedFile(os.fsdecode(path), None, "no such file"))
-    return places, missing
+    return found, missing
 
 
 def _findings_json(

@@ -39,6 +39,7 @@ from memfs.vault.vault import Vault
 
 INDENT = 4
 NO_WORDS_HINT = "The question has no letters, digits or emoji to search for: use words."
+# options that a hint for a search without hits suggests to leave out
 FILTER_NAMES = ("namespace", "type", "tag", "status", "created", "updated", "valid", "where", "min_relevance", "offset")
 Cell = tuple[str, bool]  # a safe character, and whether it is part of a match
 
@@ -49,7 +50,7 @@ def run_search(args: argparse.Namespace) -> int:
         raise usage_error("search", "--paths and --explain exclude each other")
     with open_vault(args.vault, semantic=args.semantic) as vault:
         question = text_argument(args.question)
-        if is_stderr_terminal() and has_no_index(vault):
+        if is_stderr_terminal() and needs_index_build(vault):
             with Progress() as progress:
                 vault.sync(progress)
         hits = vault.search(question, explain=args.explain, **_filters(vault, args))
@@ -65,7 +66,7 @@ def run_search(args: argparse.Namespace) -> int:
     return 0 if hits else 1
 
 
-def has_no_index(vault: Vault) -> bool:
+def needs_index_build(vault: Vault) -> bool:
     """Return whether the next search has to build the whole index, or the embeddings of all memories."""
     status = vault.status()
     needs_embeddings = status.semantic not in {"off", "missing"} and not (vault.root / STATE_DIR / VECTORS_DIR).is_dir()
@@ -132,7 +133,7 @@ def distinct_title(memory: Memory) -> str:
 
 
 def snippet_cells(hit: Hit) -> Iterator[Cell]:
-    """Yield the characters of the snippet on one safe line; marks are offsets in the unescaped snippet.
+    """Yield the characters of the snippet on one safe line, each with whether it is part of a match.
 
     A heading at the start that is the title of the memory is left out: the title is printed above, or the path has it.
     """
@@ -195,7 +196,7 @@ def _print_no_hits(vault: Vault, question: str, args: argparse.Namespace) -> Non
 
 
 def no_hits_hint(args: argparse.Namespace) -> str:
-    """Return what to try if nothing was found."""
+    """Return a hint for a search without hits: leave out the filters that were given, or try other words."""
     *options, last = [f"--{name.replace('_', '-')}" for name in FILTER_NAMES if getattr(args, name)] or [""]
     if last:
         return f"Leave out {', '.join(options)}{' or ' if options else ''}{last}, or try other words."

@@ -191,12 +191,13 @@ def _not_found(name: str, kind: str, available: Sequence[str]) -> SessionNotFoun
 
 
 def _with_sort_times(events: Sequence[LoggedEvent]) -> list[tuple[datetime, LoggedEvent]]:
-    """Return the events of one log, each with its time, raised where needed so that times never decrease."""
+    """Return the events of one log, each with the latest time up to it, so that merging logs keeps their order."""
     latest = datetime.min.replace(tzinfo=UTC)
     return [(latest := max(latest, event.time), (log, event)) for log, event in events]
 
 
 def _show(sessions: Sessions, args: argparse.Namespace) -> int:
+    """Print a session with its actors and branches, and its events in full."""
     events, session = _last(_read_events(sessions, args), args.limit), sessions.read(args.session)
     branches = _branches(sessions.logs(args.session))
     if args.json:
@@ -230,7 +231,7 @@ def _speaker(logged: LoggedEvent, *, has_several_agents: bool) -> str:
 
 
 def _has_several_agents(sessions: Sessions, args: argparse.Namespace) -> bool:
-    """Return whether a session has several agents; False if it is gone meanwhile."""
+    """Return whether a session has several agents; False if the session does not exist any more."""
     with suppress(SessionNotFoundError):
         return len(sessions.logs(args.session)) > 1
     return False

@@ -75,7 +75,7 @@ def _format_searches(ratio: Ratio) -> str:
 
 
 def _format_size(size: float) -> str:
-    """Return a number of bytes in the unit that leaves the fewest digits."""
+    """Return a number of bytes in the smallest unit that leaves fewer than four digits, else in GB."""
     for unit in _SIZE_UNITS[:-1]:
         if size < 1000:
             return f"{size:.0f} {unit}"

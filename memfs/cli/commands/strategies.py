@@ -111,7 +111,7 @@ def _default_actor(vault: Vault) -> str:
 
 
 def _model(args: argparse.Namespace) -> Any:
-    """Return the model of --script, --model or MEMFS_MODEL; None if there is none of them."""
+    """Return the model of --script, --model or MEMFS_MODEL, the first that is given; None if none is."""
     if args.script:
         return ScriptedModel(_read_replies(args.script))
     name = args.model or os.environ.get(MODEL_VARIABLE)

@@ -18,7 +18,7 @@ from memfs.errors import MemfsError
 from memfs.json_output import change_json
 from memfs.vault.vault import Vault
 
-WATCHER_CHECK_SECONDS = 2  # without a change, until the watcher is checked to be alive
+WATCHER_CHECK_SECONDS = 2  # seconds without a change after which `check_watcher` is called
 
 
 def run_watch(args: argparse.Namespace) -> int:
@@ -60,7 +60,7 @@ class ChangeQueue:
             os.write(self._wakeup_writer, b"!")
 
     def until_closed(self, stream: int, on_idle: Callable[[], None]) -> Iterator[Change]:
-        """Yield changes until the reader of the stream goes away; call `on_idle` now and then if there are none."""
+        """Yield changes until the reader of the stream closes it; call `on_idle` after some seconds without any."""
         poll = select.poll()
         poll.register(self._wakeup_reader, select.POLLIN)
         poll.register(stream, 0)
@@ -74,7 +74,7 @@ class ChangeQueue:
 
 
 def check_watcher(vault: Vault) -> None:
-    """Raise an error if the vault has no live watcher."""
+    """Raise MemfsError if the watcher of the vault is not running any more."""
     if not vault.status().watcher:
         error = MemfsError(f"{vault.root}: the watcher ended")
         error.hint = "See its log message, and start `memfs watch` again."
@@ -92,7 +92,7 @@ def _print_change(vault: Vault, change: Change, *, as_json: bool) -> None:
 
 
 def _memory_id(vault: Vault, path: str) -> str | None:
-    """Return the id of the memory at a path; None if the file is gone."""
+    """Return the id of the memory at a path; None if it does not exist any more or cannot be read."""
     if os.path.lexists(vault.root / path):  # `read` would take the path of a missing file for an id and scan all files
         with suppress(MemfsError):
             return vault.read(path).id

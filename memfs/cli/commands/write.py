@@ -51,7 +51,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def _print_unchanged_keys(memory: Memory, keys: Mapping[str, Any]) -> None:
-    """Print which of the given keys differ from those of the memory that already has the text."""
+    """Print which of the given keys were not set, because a memory with other values already has the text."""
     unchanged = sorted(key for key, value in keys.items() if not _has(memory, key, value))
     if unchanged:
         verb, them = ("was", "it") if len(unchanged) == 1 else ("were", "them")
@@ -61,6 +61,7 @@ def _print_unchanged_keys(memory: Memory, keys: Mapping[str, Any]) -> None:
 
 
 def _has(memory: Memory, key: str, value: Any) -> bool:
+    """Return whether a header key has a value; for tags, whether all of them are there."""
     if key == "tags":
         return {fold(tag) for tag in value} <= {fold(tag) for tag in memory.header.tags}
     return bool(memory.header.get(key, getattr(memory.header, key, None)) == value)
@@ -175,7 +176,7 @@ def _run_each(refs: Sequence[str], action: Callable[[str], Written], *, as_json:
 
 
 def _try_each(refs: Sequence[str], action: Callable[[str], T]) -> tuple[list[T], list[MemfsError]]:
-    """Return the results of an action on each ref, and the errors."""
+    """Return the results of an action on each distinct ref, and the errors of those that failed."""
     done: list[T] = []
     errors: list[MemfsError] = []
     for ref in dict.fromkeys(refs):
@@ -187,6 +188,7 @@ def _try_each(refs: Sequence[str], action: Callable[[str], T]) -> tuple[list[T],
 
 
 def _print_results(done: Sequence[Written], errors: Sequence[MemfsError], *, as_json: bool) -> int:
+    """Print the results, then raise the errors together; return 0 if there are none."""
     if as_json:
         print_json([written_json(written) for written in done])
     else:
