@@ -8,7 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from support.agents import LIMIT, Facts, SearchableStore, StepwiseStore, Turns, managed, run_turns, say, user, wait_idle
+from support.agents import (
+    LIMIT,
+    Facts,
+    SearchableStore,
+    StepwiseStore,
+    Turns,
+    contents,
+    managed,
+    run_turns,
+    say,
+    wait_idle,
+)
+from support.messages import user
 
 from memfs import Vault
 from memfs.agent import (
@@ -30,10 +42,6 @@ class ReadOnlyStore(MemoryStore):
     """A store that is marked writable but has only inherited methods."""
 
     name, description, max_search_results, writable, extraction = "inherits", None, None, True, None
-
-
-def texts(found: Sequence[Any]) -> list[str]:
-    return [entry.content for entry in found]
 
 
 # --- construction
@@ -141,7 +149,7 @@ def test_a_store_that_fails_is_left_out_of_a_search(caplog: pytest.LogCaptureFix
 
     manager = managed([SearchableStore("a", fails=True), Old("old"), Odd("odd"), SearchableStore("b", "milk")])
 
-    assert texts(asyncio.run(manager.search("?"))) == ["milk"]
+    assert contents(asyncio.run(manager.search("?"))) == ["milk"]
     assert "a: search failed: the shelf fell down" in caplog.text
     assert "old: search failed" in caplog.text
     assert "odd: search failed" in caplog.text
@@ -157,7 +165,7 @@ def test_stores_are_searched_at_the_same_time() -> None:
         return await managed([Meets("a"), Meets("b")]).search("?")
 
     barrier = asyncio.Barrier(2)
-    assert texts(asyncio.run(both())) == ["a", "b"]
+    assert contents(asyncio.run(both())) == ["a", "b"]
 
 
 def test_a_memory_is_added_to_every_store_that_can_add() -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from support.messages import user
 
 from memfs import Vault
 from memfs.agent import InvocationTrigger, MemoryManager, ScriptedModel
@@ -18,10 +19,6 @@ from memfs.stores import VaultStore
 
 LIMIT = 30.0
 EACH_TURN = {"trigger": InvocationTrigger()}
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 def bodies(vault: Vault, namespace: str = "/") -> set[str]:

@@ -11,11 +11,10 @@ from xml.etree import ElementTree
 import pytest
 from anthropic.types import TextBlock, ToolUseBlock
 from openai.types.chat import ChatCompletionMessage
-from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from support.agents import LIMIT, Facts, SearchableStore, Turns, managed, run_turns, user
+from opentelemetry.sdk.trace import ReadableSpan
+from support.agents import LIMIT, Facts, SearchableStore, Turns, managed, run_turns
+from support.messages import user
+from support.spans import record_spans
 
 from memfs import Vault
 from memfs.agent import EvictionTrigger, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
@@ -503,12 +502,7 @@ def test_a_memory_that_is_valid_again_is_no_echo() -> None:
 @pytest.fixture
 def spans() -> Iterator[Callable[[str], Sequence[ReadableSpan]]]:
     """Return a function that returns the ended spans of a kind."""
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
-    exporter = InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    exporter = record_spans()
     yield lambda kind: [span for span in exporter.get_finished_spans() if span.name == f"memory.{kind}"]
     exporter.shutdown()
 

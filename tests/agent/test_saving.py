@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from support.vaults import bodies
 
 from memfs import Vault
 from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
@@ -42,10 +43,6 @@ def make_store(vault: Vault, extractor: Any, trigger: Any = None) -> VaultStore:
 def record_turns(chat: Any, *texts: str) -> None:
     for text in texts:
         chat.record({"role": "user", "content": text})
-
-
-def bodies(vault: Vault) -> list[str]:
-    return sorted(memory.body.strip() for memory in vault.list())
 
 
 def write_orphan_log(vault: Vault, store: VaultStore, *records: dict[str, Any]) -> None:

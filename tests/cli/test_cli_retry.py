@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from support.agents import say, user
+from support.agents import say
 from support.commands import Memfs
 from support.files import Snapshot
+from support.messages import user
 from support.pending import crash, facts_in, log_of, state_dir, turn
 
 from memfs import Vault

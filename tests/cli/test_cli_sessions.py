@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.commands import Memfs
+from support.messages import text_message
 
 from memfs import Vault
 from memfs.agent.sessions import SessionLog, Sessions
@@ -18,13 +18,9 @@ from memfs.cli.completion import run_complete
 NAME = "s-2026-11-15"
 
 
-def message(text: str, role: str = "user") -> dict[str, Any]:
-    return {"role": role, "content": [{"text": text}]}
-
-
 def test_sessions_are_listed_with_filters(memfs: Memfs, example: Path) -> None:
-    SessionLog(example, "s/2", actor="bob").append(message("Hi."), time="2026-12-01T00:00:00Z")
-    SessionLog(example, "s/2", "helper").append(message("Hi."), time="2026-12-02T00:00:00Z")
+    SessionLog(example, "s/2", actor="bob").append(text_message("Hi."), time="2026-12-01T00:00:00Z")
+    SessionLog(example, "s/2", "helper").append(text_message("Hi."), time="2026-12-02T00:00:00Z")
 
     listed = memfs("sessions")
     assert [line.split()[:2] for line in listed.out.splitlines()[1:3]] == [[NAME, "alice"], ["s/2", "bob"]]
@@ -45,13 +41,13 @@ def test_a_session_is_shown_as_a_transcript(memfs: Memfs, example: Path) -> None
 
     assert "helper" not in shown.out
     log = SessionLog(example, NAME, "helper")
-    secret = log.append(message("\x1b[31mred\u202e"))
+    secret = log.append(text_message("\x1b[31mred\u202e"))
     assert "user (helper), " in memfs("sessions", "show", NAME).out
     assert "    \\x1b[31mred\\u202e\n" in memfs("sessions", "show", NAME, "--agent", "helper").out
-    log.redact(secret.id, message("-"))
+    log.redact(secret.id, text_message("-"))
     assert "Z, redacted\n    -\n" in memfs("sessions", "show", NAME, "--agent", "helper").out
     log.fork("other", at=secret.id)
-    log.append(message("another way"), branch="other")
+    log.append(text_message("another way"), branch="other")
     assert "another way" not in memfs("sessions", "show", NAME).out
     assert "another way" in memfs("sessions", "show", NAME, "--agent", "helper", "--branch", "other").out
 
@@ -112,13 +108,13 @@ def test_tail_follows_until_it_is_stopped(example: Path) -> None:
     assert process.stdout
     assert "It opens at noon." in process.stdout.readline()
 
-    SessionLog(example, NAME).append(message("more"))
+    SessionLog(example, NAME).append(text_message("more"))
     assert process.stdout.readline().endswith("Z user: more\n")
-    SessionLog(example, NAME, "helper").append(message("and more"))
+    SessionLog(example, NAME, "helper").append(text_message("and more"))
     assert process.stdout.readline().endswith("Z user (helper): and more\n")
 
     shutil.move(example / f"sessions/{NAME}", example / "aside")  # as git does when it checks out another branch
-    SessionLog(example, NAME).append(message("started again"))
+    SessionLog(example, NAME).append(text_message("started again"))
     assert process.stdout.readline().endswith("Z user: started again\n")
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
@@ -148,7 +144,7 @@ def test_tail_ends_when_its_reader_goes_away(example: Path) -> None:
 
 
 def test_expire_moves_sessions_only_with_yes(memfs: Memfs, example: Path) -> None:
-    SessionLog(example, "today").append(message("Hi."))
+    SessionLog(example, "today").append(text_message("Hi."))
 
     dry = memfs("expire", "0.0001", "--json")
     assert json.loads(dry.out)["moved"] is False
@@ -180,8 +176,8 @@ def test_check_shows_problems_in_session_logs(memfs: Memfs, example: Path) -> No
 def test_session_names_are_completed(
     vault: Vault, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SessionLog(vault, "a b/c").append(message("x"))
-    SessionLog(vault, "abc").append(message("x"))
+    SessionLog(vault, "a b/c").append(text_message("x"))
+    SessionLog(vault, "abc").append(text_message("x"))
     monkeypatch.chdir(vault.root)
 
     run_complete(["sessions", "t"])
@@ -194,8 +190,8 @@ def test_session_names_are_completed(
 def test_events_of_several_agents_are_shown_in_order_of_time(memfs: Memfs, example: Path) -> None:
     one, two = SessionLog(example, "room", "one", actor="alice"), SessionLog(example, "room", "two", actor="bob")
     for number in range(3):
-        one.append(message(f"one {number}"), id=f"zz-{9 - number}", time=f"2026-11-15T10:30:0{2 * number}Z")
-        two.append(message(f"two {number}"), time=f"2026-11-15T10:30:0{2 * number + 1}Z")
+        one.append(text_message(f"one {number}"), id=f"zz-{9 - number}", time=f"2026-11-15T10:30:0{2 * number}Z")
+        two.append(text_message(f"two {number}"), time=f"2026-11-15T10:30:0{2 * number + 1}Z")
 
     lines = memfs("sessions", "tail", "room").out.splitlines()
     assert [line.rpartition(": ")[2] for line in lines] == ["one 0", "two 0", "one 1", "two 1", "one 2", "two 2"]
@@ -207,9 +203,9 @@ def test_events_of_several_agents_are_shown_in_order_of_time(memfs: Memfs, examp
 
 def test_a_branch_is_shown_only_from_the_logs_that_have_it(memfs: Memfs, example: Path) -> None:
     one = SessionLog(example, "room", "one")
-    one.fork("alt", at=one.append(message("trunk")).id)
-    one.append(message("branch"), branch="alt")
-    SessionLog(example, "room", "two").append(message("elsewhere"))
+    one.fork("alt", at=one.append(text_message("trunk")).id)
+    one.append(text_message("branch"), branch="alt")
+    SessionLog(example, "room", "two").append(text_message("elsewhere"))
 
     assert memfs("sessions", "show", "room").out.startswith("session room, 3 messages; branches: alt\n")
     assert json.loads(memfs("sessions", "show", "room", "--json").out)["branches"] == ["alt"]

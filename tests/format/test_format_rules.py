@@ -15,8 +15,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from support.commands import Git
 from support.files import Snapshot
+from support.vaults import put
 
-from memfs import Memory, Namespace, Template, Vault
+from memfs import Namespace, Template, Vault
 from memfs.agent.sessions import SessionLog, Sessions
 from memfs.errors import (
     DecryptionError,
@@ -58,14 +59,6 @@ status: draft
 
 Thursday at 17:30.
 """
-
-
-def put(vault: Vault, path: str, text: str | bytes) -> Memory:
-    """Write a file directly, as an editor does, and read it through memfs."""
-    file = vault.root / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return vault.read(path)
 
 
 def with_header(*lines: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 from support.commands import Git, Script
 from support.files import Snapshot
 from support.postgres_server import Server
+from support.vaults import data_by_path
 
 from memfs import Vault
 from memfs.errors import (
@@ -54,13 +55,8 @@ def save(vault: Vault, path: str, text: str | bytes) -> None:
     target.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def files(vault: Vault, *, archived: bool = False) -> dict[str, bytes]:
-    """Return the bytes of every memory, by path."""
-    return {memory.path: memory.data for memory in vault.list(archived=archived)}
-
-
 def texts(vault: Vault) -> dict[str, str]:
-    return {path: data.decode() for path, data in files(vault).items()}
+    return {path: data.decode() for path, data in data_by_path(vault).items()}
 
 
 def changes_in(report: HubReport) -> dict[str, object]:
@@ -103,7 +99,7 @@ def test_files_are_pushed_and_pulled_byte_for_byte(hub: Hub, desk: Vault, laptop
     received = pull(laptop, hub)
 
     assert sent.created == received.created == tuple(sorted(contents))
-    assert files(laptop) == files(desk) == contents
+    assert data_by_path(laptop) == data_by_path(desk) == contents
     assert not sent.problems + received.problems
 
 
@@ -130,7 +126,7 @@ def test_a_change_on_one_side_reaches_the_other(hub: Hub, desk: Vault, laptop: V
     assert (
         changes_in(sent) == changes_in(received) == {"created": ["facts/alice-sings.md"], "updated": ["facts/tea.md"]}
     )
-    assert files(desk) == files(laptop)
+    assert data_by_path(desk) == data_by_path(laptop)
 
 
 def test_the_same_change_on_both_sides_is_no_conflict(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
@@ -246,8 +242,8 @@ def test_a_pulled_removal_moves_the_file_to_the_archive(hub: Hub, desk: Vault, l
     sent, received = push(desk, hub), pull(laptop, hub)
 
     assert changes_in(sent) == changes_in(received) == {"removed": ["facts/tea.md"]}
-    assert files(laptop, archived=True)["archive/facts/tea.md"] == b"Alice drinks tea.\n"
-    assert "facts/tea.md" not in files(laptop)
+    assert data_by_path(laptop, archived=True)["archive/facts/tea.md"] == b"Alice drinks tea.\n"
+    assert "facts/tea.md" not in data_by_path(laptop)
     assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {}
 
 
@@ -258,7 +254,7 @@ def test_a_memory_forgotten_here_is_forgotten_on_the_other_side(
     push(desk, hub)
     pull(laptop, hub)
 
-    assert files(laptop, archived=True) == files(desk, archived=True)
+    assert data_by_path(laptop, archived=True) == data_by_path(desk, archived=True)
 
 
 def test_a_memory_restored_from_the_archive_is_sent_again(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
@@ -268,7 +264,7 @@ def test_a_memory_restored_from_the_archive_is_sent_again(hub: Hub, desk: Vault,
     laptop.move("archive/facts/tea.md", "/facts")
 
     assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {"created": ["facts/tea.md"]}
-    assert files(desk)["facts/tea.md"] == b"Alice drinks tea.\n"
+    assert data_by_path(desk)["facts/tea.md"] == b"Alice drinks tea.\n"
 
 
 def test_a_move_is_a_move_on_the_other_side(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
@@ -278,7 +274,7 @@ def test_a_move_is_a_move_on_the_other_side(hub: Hub, desk: Vault, laptop: Vault
 
     moved = [("facts/tea.md", "facts/drinks.md"), ("people/bob.md", "team/bob.md")]
     assert changes_in(sent) == changes_in(received) == {"moved": moved}
-    assert files(laptop, archived=True) == files(desk, archived=True)
+    assert data_by_path(laptop, archived=True) == data_by_path(desk, archived=True)
     assert len(laptop.versions("team/bob.md")) == 1, "kept versions move with the file"
 
 
@@ -288,7 +284,7 @@ def test_a_moved_and_edited_memory_is_matched_by_its_id(hub: Hub, desk: Vault, l
     push(desk, hub)
 
     assert changes_in(pull(laptop, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
-    assert files(laptop, archived=True) == files(desk, archived=True)
+    assert data_by_path(laptop, archived=True) == data_by_path(desk, archived=True)
 
 
 def test_a_move_on_the_hub_and_a_local_edit_are_both_kept(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
@@ -299,7 +295,7 @@ def test_a_move_on_the_hub_and_a_local_edit_are_both_kept(hub: Hub, desk: Vault,
     assert changes_in(pull(laptop, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
     assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {"updated": ["team/bob.md"]}
     assert "And swims." in texts(desk)["team/bob.md"]
-    assert files(laptop, archived=True) == files(desk, archived=True)
+    assert data_by_path(laptop, archived=True) == data_by_path(desk, archived=True)
 
 
 def test_a_local_edit_of_a_memory_moved_on_the_hub_waits_for_a_pull(
@@ -329,7 +325,7 @@ def test_a_local_move_and_an_edit_on_the_hub_are_both_kept(hub: Hub, desk: Vault
     assert changes_in(pull(laptop, hub)) == {"updated": ["team/bob.md"]}
     assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {"moved": [("people/bob.md", "team/bob.md")]}
     assert "And swims." in texts(desk)["team/bob.md"]
-    assert files(laptop, archived=True) == files(desk, archived=True)
+    assert data_by_path(laptop, archived=True) == data_by_path(desk, archived=True)
 
 
 def test_the_same_move_on_both_sides_is_no_conflict(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
@@ -339,7 +335,7 @@ def test_the_same_move_on_both_sides_is_no_conflict(hub: Hub, desk: Vault, lapto
     push(desk, hub)
 
     assert changes_in(pull(laptop, hub)) == {"updated": ["team/bob.md"]}
-    assert files(laptop, archived=True) == files(desk, archived=True)
+    assert data_by_path(laptop, archived=True) == data_by_path(desk, archived=True)
 
 
 def test_a_move_to_a_name_taken_on_the_hub_is_a_conflict(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
@@ -439,7 +435,7 @@ def test_a_resolved_conflict_is_resolved_everywhere(hub: Hub, desk: Vault, lapto
     laptop.remove(copy)
 
     assert changes_in(push(laptop, hub)) == changes_in(pull(desk, hub)) == {"updated": ["facts/tea.md"]}
-    assert files(desk) == files(laptop)
+    assert data_by_path(desk) == data_by_path(laptop)
 
 
 def test_an_unresolved_conflict_loses_nothing(hub: Hub, desk: Vault, laptop: Vault, shared: None) -> None:
@@ -450,7 +446,7 @@ def test_an_unresolved_conflict_loses_nothing(hub: Hub, desk: Vault, laptop: Vau
     push(laptop, hub)
     pull(desk, hub)
 
-    assert files(desk) == files(laptop)
+    assert data_by_path(desk) == data_by_path(laptop)
     assert texts(desk)["facts/tea.md"] == "Laptop.\n"
     assert texts(desk)[copy] == "Desk.\n"
 
@@ -480,7 +476,7 @@ def test_a_memory_changed_here_and_removed_on_the_hub_is_kept(
     assert pull(laptop, hub).conflicts == (Conflict("facts/tea.md", f"{reason}: kept"),)
     assert changes_in(push(laptop, hub)) == {"created": ["facts/tea.md"]}
     pull(desk, hub)
-    assert files(desk) == files(laptop)
+    assert data_by_path(desk) == data_by_path(laptop)
 
 
 def test_a_push_without_a_pull_sends_a_memory_removed_on_the_hub_again(
@@ -542,7 +538,7 @@ def test_files_that_are_not_utf8_are_replaced_in_both_directions(
     push(desk, hub)
     pull(laptop, hub)
 
-    everything = files(laptop, archived=True)
+    everything = data_by_path(laptop, archived=True)
     assert everything["facts/tea.md"] == b"Coffee.\n"
     assert everything["archive/facts/tea.md"] == b"Alice drinks tea.\n", "the old file is archived"
     assert everything["archive/facts/tea-2.md"] == b"caf\xe9\n"
@@ -593,7 +589,7 @@ def test_damaged_bytes_on_the_hub_are_not_pulled(hub: Hub, desk: Vault, laptop: 
     hub.database.rows("UPDATE memfs.files SET data = 'Poison.'")
     report = pull(laptop, hub)
 
-    assert files(laptop) == {}
+    assert data_by_path(laptop) == {}
     assert [problem.reason for problem in report.problems] == ["not pulled: its bytes on the hub are damaged"]
 
 
@@ -603,7 +599,7 @@ def test_a_file_on_the_hub_that_is_too_large_is_not_pulled(hub: Hub, desk: Vault
     hub.database.rows("UPDATE memfs.files SET data = convert_to(repeat('x', 9000000), 'UTF8')")
     report = pull(laptop, hub)
 
-    assert files(laptop) == {}
+    assert data_by_path(laptop) == {}
     assert [problem.reason for problem in report.problems] == ["not pulled: larger than 8 MiB"]
 
 
@@ -663,7 +659,7 @@ def test_a_damaged_sync_state_is_treated_as_missing(
     push(laptop, hub)
     pull(desk, hub)
 
-    assert files(desk) == files(laptop)
+    assert data_by_path(desk) == data_by_path(laptop)
     assert {"Desk.\n", "Alice drinks tea.\n"} >= {texts(desk)["facts/tea.md"]}
     assert "Desk.\n" in texts(desk).values()
 
@@ -696,7 +692,7 @@ def test_a_hub_restored_from_a_backup_is_compared_again(hub: Hub, desk: Vault, l
     report = pull(laptop, hub)
 
     assert (changes_in(report), report.unchanged) == ({}, 3)
-    assert "facts/new.md" in files(laptop)
+    assert "facts/new.md" in data_by_path(laptop)
 
 
 def test_a_file_that_was_touched_is_read_and_not_sent(hub: Hub, desk: Vault, shared: None) -> None:

@@ -1,13 +1,10 @@
 """Rows of an index: chunks, live and dead rows, directories."""
 
 import pytest
+from support.index_rows import row
 
 from memfs import Stamp
 from memfs.index.row_table import Chunk, IndexDamagedError, Row, RowTable
-
-
-def row(path: str, number: int = 1) -> Row:
-    return Row(path, Stamp(number, number, number, number), bytes(8))
 
 
 def row_table(*chunks: tuple[list[Row], list[int]]) -> RowTable:

@@ -3,18 +3,13 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.index_rows import row
 
-from memfs import Stamp
 from memfs.index.document_builder import Document
-from memfs.index.row_table import Row
 from memfs.index.tantivy_analyzer import Analyzer
 from memfs.index.tantivy_index import index_in_memory
 from memfs.query.keyword_terms import join_keywords
 from memfs.query.tokens import LANGUAGES
-
-
-def row(path: str, number: int = 1) -> Row:
-    return Row(path, Stamp(number, number, number, number), bytes(8))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

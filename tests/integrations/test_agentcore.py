@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from strands import Agent, tool
 from support.commands import Memfs
-from support.strands_models import Guarded
+from support.strands_agents import Guarded, agent
 
 import memfs.agent
 from memfs import Vault
@@ -57,11 +57,6 @@ def config(session: str = "s-1", **settings: Any) -> Any:
 
 def manager(core: AgentCoreVault, session: str = "s-1", **settings: Any) -> Any:
     return AgentCoreMemorySessionManager(config(session, **settings), boto_session=core)
-
-
-def agent(session_manager: Any, *replies: Any, **options: Any) -> Agent:
-    options.setdefault("model", ScriptedModel(replies))
-    return Agent(session_manager=session_manager, callback_handler=None, **options)
 
 
 def send(data: DataPlane, text: str, role: str = "USER", minutes: int = 0, **more: Any) -> dict[str, Any]:

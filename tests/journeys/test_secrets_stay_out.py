@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
 from strands import Agent, tool
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 from support.secret_samples import EACH, PEM, SPOKEN, body, leaks, pieces
+from support.spans import record_spans
 
 from memfs import MemoryManager, Vault
 from memfs.agent import Fact, IntervalTrigger, InvocationTrigger, WorkingMemory
@@ -51,12 +49,7 @@ Spans = Callable[[], Sequence[ReadableSpan]]
 @pytest.fixture
 def spans() -> Iterator[Spans]:
     """Yield a function that returns the finished spans of memfs; those of Strands contain the conversation."""
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
-    exporter = InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    exporter = record_spans()
     yield lambda: [span for span in exporter.get_finished_spans() if span.name.startswith("memory.")]
     exporter.shutdown()
 

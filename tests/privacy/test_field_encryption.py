@@ -7,13 +7,13 @@ import secrets
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.commands import REPOSITORY, Git, Script
 from support.files import Snapshot
+from support.vaults import paths, put
 
 from memfs import Memory, Vault
 from memfs.errors import (
@@ -45,14 +45,6 @@ def encryption(vault: Vault) -> Encryption:
     return Encryption(vault, RING.get)
 
 
-def put(vault: Vault, path: str, text: str | bytes) -> Memory:
-    """Write a file directly, as an editor does, and return its memory."""
-    file = vault.root / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return vault.read(path)
-
-
 def encrypted_lines(memory: Memory) -> list[str]:
     return re.findall(r"enc:v1:[\w:-]+", memory.text)
 
@@ -66,10 +58,6 @@ def files_with_plain_text(root: Path, words: Iterable[str] = SECRETS, without: s
         for word in words
         if word.encode() in path.read_bytes().lower() or word in path.name.lower()
     ]
-
-
-def paths(vault: Vault, question: str, **filters: Any) -> list[str]:
-    return [hit.memory.path for hit in vault.search(question, **filters)]
 
 
 # --- round trips

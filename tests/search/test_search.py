@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from support.people import CODING, MORE_CODING, SENTENCES_ABOUT_PEOPLE, fill
-from support.questions import HUGE, ODD, crowd, paths, slowest_answer
+from support.questions import HUGE, ODD, crowd, slowest_answer
+from support.vaults import paths
 
 from memfs import Change, Hit, Vault
 from memfs.errors import InvalidNamespaceError, InvalidSearchError, MemoryNotFoundError

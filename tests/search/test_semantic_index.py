@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.engines import EngineOf
 from support.people import CODING, fill
+from support.vaults import paths
 
 from benchmarks.ranking import QUESTIONS
 from memfs import Vault
@@ -42,10 +43,6 @@ PARAPHRASES = {  # questions that a search by words does not answer
     "sibling": "people/emma.md",
 }
 SUSHI, BUILD = "Alice likes sushi with tuna.", "The build server is red since Monday."
-
-
-def paths(vault: Vault, question: str, **options: Any) -> list[str]:
-    return [hit.memory.path for hit in vault.search(question, **options)]
 
 
 @pytest.fixture

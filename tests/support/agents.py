@@ -11,6 +11,7 @@ from memfs.agent import (
 )
 from memfs.agent.messages import text_of
 from memfs.stores import AddMessagesContext, Found
+from support.messages import user
 
 LIMIT = 10.0
 
@@ -77,10 +78,6 @@ class StepwiseStore(Turns):
         await super().add_messages(messages, context)
 
 
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
 def managed(stores: Sequence[Any], *toggles: Any, **settings: Any) -> MemoryManager:
     """Return a manager of stores that match the protocol by their methods."""
     return MemoryManager(stores, *toggles, **settings)
@@ -109,3 +106,8 @@ async def wait_idle(chat: ConversationState) -> None:
     """Wait for the saves that triggers started."""
     assert chat.coordinator is not None
     await chat.coordinator.wait_idle()
+
+
+def contents(found: Sequence[Any]) -> list[str]:
+    """Return the texts of what a store or a manager found."""
+    return [entry.content for entry in found]

@@ -26,3 +26,9 @@ class Ran(NamedTuple):
 
 
 Memfs = Callable[..., Ran]
+
+
+def commit_all(root: Path, git: Git) -> None:
+    """Commit everything in a git repository."""
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "step")

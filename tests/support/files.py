@@ -4,7 +4,7 @@ import ctypes
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memfs.fs.files import open_root
@@ -47,3 +47,12 @@ def exchange(one: Path, other: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2):
         raise OSError(ctypes.get_errno(), "renameat2")
+
+
+def open_paths(root: Path | str = "") -> list[str]:
+    """Return the paths that this process has open, of those that start with `root`."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return [path for path in found if path.startswith(str(root))]

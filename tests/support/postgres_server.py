@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -18,6 +17,7 @@ import psycopg
 import pytest
 
 from support.commands import NOBODY
+from support.ports import free_port
 
 TIMEOUT = 60
 PASSWORD = "s3cret-of-the-tests"
@@ -68,7 +68,7 @@ def running() -> Iterator[Server]:
         programs, user = _programs(folder), NOBODY if os.geteuid() == 0 else None
         if user is not None:
             os.chown(folder, user, user)
-        data, port = folder / "data", _free_port()
+        data, port = folder / "data", free_port()
         _init_database(programs, data, user)
         with _started(programs, data, port, user):
             yield Server(folder, port)
@@ -131,12 +131,6 @@ def _programs(folder: Path) -> Path:
         shutil.copytree(installed / part, folder / "programs" / part, symlinks=True)
     (folder / "programs").chmod(0o755)
     return folder / "programs" / "bin"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

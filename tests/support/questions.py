@@ -4,15 +4,9 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from memfs import Vault
 from support.people import fill
-
-
-def paths(vault: Vault, question: str, **options: Any) -> list[str]:
-    return [hit.memory.path for hit in vault.search(question, **options)]
-
 
 ODD = {  # questions as people type them, and what they are about
     "where is 10:30 o'clock meeting?": "The stand-up is at 10:30 in room four.",

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.ports import free_port
+
 TIMEOUT = 30.0  # seconds until a server must respond
 
 
@@ -26,7 +28,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Start the server, on the same port as before."""
-        port = self.port or _free_port()
+        port = self.port or free_port()
         settings = {"port": port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.folder}
         command = [_executable(), *(text for name, value in settings.items() for text in (f"--{name}", str(value)))]
         self._process = subprocess.Popen([*command, *self.options], stdout=subprocess.DEVNULL)
@@ -80,9 +82,3 @@ def _executable() -> str:
     assert spec is not None
     assert spec.submodule_search_locations
     return str(Path(spec.submodule_search_locations[0]) / "bin" / "redis-server")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from support.agents import user
+from support.messages import user
 
 from memfs import Vault
 from memfs.agent import InvocationTrigger, MemoryManager, ScriptedModel

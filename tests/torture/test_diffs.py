@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import Git
+from support.commands import Git, commit_all
 from support.memory_texts import edit_random_sample, random_sample
 
 from memfs import Vault
@@ -43,11 +43,11 @@ def test_a_change_of_one_key_is_one_line_of_git_diff(tmp_path: Path, git: Git) -
         (root / path).write_bytes((sample.start + sample.text() + sample.end).encode())
     git(root, "init")
     git(root, "config", "core.autocrlf", "false")
-    _commit(root, git)
+    commit_all(root, git)
     with Vault(root) as vault:
         refused = _update_all(vault, paths, {"reviewed": "yes"})
         added = _diff(root, git)
-        _commit(root, git)
+        commit_all(root, git)
         _update_all(vault, [path for path in paths if path not in refused], {"reviewed": "no"})
         changed = _diff(root, git)
 
@@ -70,11 +70,6 @@ def _update_all(vault: Vault, paths: list[str], keys: Mapping[str, Any]) -> set[
         except MalformedMemoryError:
             refused.add(path)
     return refused
-
-
-def _commit(root: Path, git: Git) -> None:
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "step")
 
 
 def _diff(root: Path, git: Git) -> Counter[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.people import facts
 from support.postgres_server import Server
+from support.vaults import data_by_path
 
 from memfs import Vault
 from memfs.hub import Hub, HubReport, pull, push
@@ -37,10 +38,6 @@ def fill(vault: Vault, number: int) -> list[str]:
     return paths
 
 
-def files(vault: Vault, *, archived: bool = False) -> dict[str, bytes]:
-    return {memory.path: memory.data for memory in vault.list(archived=archived)}
-
-
 class Costs:
     """Measures seconds, statements and received rows of each push and pull."""
 
@@ -67,7 +64,7 @@ def test_two_vaults_that_were_both_edited_lose_nothing(
         paths, cost = fill(desk, number), Costs(hub)
         assert len(cost(f"push of {number}", lambda: push(desk, hub)).created) == number
         assert len(cost(f"pull of {number}", lambda: pull(laptop, hub)).created) == number
-        assert files(laptop) == files(desk)
+        assert data_by_path(laptop) == data_by_path(desk)
 
         alive = edit(desk, "desk", paths[: 2 * tenth]) | edit(laptop, "laptop", paths[tenth : 3 * tenth])
         both = set(paths[tenth : tenth + tenth // 2])  # saved on both sides
@@ -75,9 +72,9 @@ def test_two_vaults_that_were_both_edited_lose_nothing(
         taken = cost("pull of them", lambda: pull(laptop, hub))
         cost("push of the laptop's edits", lambda: push(laptop, hub))
         cost("pull of them", lambda: pull(desk, hub))
-        everything = set(files(desk, archived=True).values()) | set(files(laptop, archived=True).values())
-        there = files(desk)
-        assert there == files(laptop)
+        everything = set(data_by_path(desk, archived=True).values()) | set(data_by_path(laptop, archived=True).values())
+        there = data_by_path(desk)
+        assert there == data_by_path(laptop)
         assert alive <= everything
         assert both <= {conflict.path for conflict in taken.conflicts}
         assert all(conflict.copy in there for conflict in taken.conflicts if conflict.copy)
@@ -103,8 +100,8 @@ def test_pushes_and_pulls_that_are_killed_lose_nothing(
         fill(desk, number)
         kills = {act: killed(act, vault, postgres_url) for act, vault in (("push", desk), ("pull", laptop))}
 
-        assert files(laptop) == files(desk)
-        assert len(files(desk)) == number
+        assert data_by_path(laptop) == data_by_path(desk)
+        assert len(data_by_path(desk)) == number
         assert push(laptop, postgres_url).changes == pull(desk, postgres_url).changes == 0
         assert laptop.check() == []
     assert all(kills.values())

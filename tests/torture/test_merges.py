@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.commands import Git
+from support.commands import Git, commit_all
 
 from memfs import Vault
 
@@ -85,16 +85,11 @@ def _two_machines(place: Path, git: Git, left: Edit, right: Edit, word: str) -> 
         (one / NOTE).parent.mkdir()
         (one / NOTE).write_text(TEXT, encoding="utf-8")
         git(one, "init")
-        _commit(one, git)
+        commit_all(one, git)
         git(place, "clone", "-q", "one", "other")
         left(vault, word)
-        _commit(one, git)
+        commit_all(one, git)
     with Vault(other) as vault:
         right(vault, word)
-        _commit(other, git)
+        commit_all(other, git)
     return other
-
-
-def _commit(root: Path, git: Git) -> None:
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "step")

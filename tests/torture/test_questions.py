@@ -4,7 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
-from support.questions import HUGE, ODD, PIECES, crowd, paths, slowest_answer
+from support.questions import HUGE, ODD, PIECES, crowd, slowest_answer
+from support.vaults import paths
 
 from memfs import Vault
 

@@ -22,7 +22,7 @@ from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.exceptions import EventLoopException
 from support.commands import Script
 from support.searching import wait_for
-from support.strands_models import Guarded
+from support.strands_agents import Guarded, agent
 
 import memfs.agent
 from memfs import Vault
@@ -41,11 +41,6 @@ RETRIEVAL = {"/preferences/{actorId}": RetrievalConfig(top_k=5, relevance_score=
 
 def config(vault: Vault | Path, session: str = "s-1", **settings: Any) -> VaultMemoryConfig:
     return VaultMemoryConfig(vault, session, "alice", **settings)
-
-
-def agent(manager: VaultSessionManager, *replies: Any, **options: Any) -> Agent:
-    options.setdefault("model", ScriptedModel(replies))
-    return Agent(session_manager=manager, callback_handler=None, **options)
 
 
 def saved_texts(vault: Vault, session: str = "s-1", name: str = "default") -> list[str]:

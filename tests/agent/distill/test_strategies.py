@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from support.messages import user
 
 from memfs import Vault
 from memfs.agent import Fact, InvocationTrigger, ScriptedModel, wait
@@ -33,10 +34,6 @@ TOOLS: list[Message] = [
     {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "Rain, 12 degrees."}]}}]},
     {"role": "assistant", "content": [{"text": "It rains."}]},
 ]
-
-
-def user(text: str) -> Message:
-    return {"role": "user", "content": text}
 
 
 def assistant(text: str) -> Message:

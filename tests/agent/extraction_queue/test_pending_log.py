@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
-from support.agents import LIMIT, Facts, SearchableStore, StepwiseStore, Turns, managed, say, user
+from support.agents import LIMIT, Facts, SearchableStore, StepwiseStore, Turns, managed, say
 from support.commands import REPOSITORY
+from support.messages import user
 from support.pending import NEVER, crash, facts_in, log_of, state_dir, turn
+from support.vaults import bodies
 
 from memfs import Vault
 from memfs.agent import IntervalTrigger, InvocationTrigger, MemoryManager, ScriptedModel, wait
@@ -32,10 +34,6 @@ from memfs.errors import ExtractionError
 from memfs.stores import AddMessagesContext, VaultStore
 
 StoreType = TypeVar("StoreType", bound=SearchableStore)
-
-
-def bodies(vault: Vault, namespace: str = "/") -> list[str]:
-    return sorted(memory.body.strip() for memory in vault.list(namespace))
 
 
 def with_place(store: StoreType) -> StoreType:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.commands import Git
 from support.files import Snapshot
+from support.messages import text_message
 
 from memfs import Vault, errors
 from memfs.agent.sessions import Branch, SessionLog, Sessions
@@ -24,10 +25,6 @@ SECRET = "sk-live-4242-secret"
 @pytest.fixture
 def log(vault: Vault) -> SessionLog:
     return SessionLog(vault, "s-1", actor="alice")
-
-
-def make_message(text: str, role: str = "user") -> dict[str, Any]:
-    return {"role": role, "content": [{"text": text}]}
 
 
 def texts(log: SessionLog, **about: Any) -> list[str]:
@@ -45,25 +42,25 @@ def files_containing(root: Path, text: str) -> list[str]:
 
 def test_redaction_leaves_no_byte_of_the_original(vault: Vault, log: SessionLog, git: Git) -> None:
     git(vault.root, "init", "-q")
-    log.append(make_message("before"))
-    event = log.append(make_message(SECRET), metadata={"channel": "web"}, index=1)
-    log.append(make_message("after"))
+    log.append(text_message("before"))
+    event = log.append(text_message(SECRET), metadata={"channel": "web"}, index=1)
+    log.append(text_message("after"))
     assert files_containing(vault.root, SECRET) == [log.path]
 
-    redacted = log.redact(event.id, make_message("[redacted]"))
+    redacted = log.redact(event.id, text_message("[redacted]"))
 
     assert files_containing(vault.root, SECRET) == []
     assert texts(log) == ["before", "[redacted]", "after"]
     assert redacted == log.event(event.id)
     assert (redacted.is_redacted, redacted.metadata, redacted.record["index"]) == (True, {"channel": "web"}, 1)
-    log.append(make_message(SECRET), id=event.id)
-    log.append(make_message("more"))
+    log.append(text_message(SECRET), id=event.id)
+    log.append(text_message("more"))
     assert texts(log) == ["before", "[redacted]", "after", "more"]
 
 
 def test_a_removed_event_is_not_added_again(vault: Vault, log: SessionLog) -> None:
     event = log.append_payload({"blob": SECRET})
-    log.append(make_message("after"))
+    log.append(text_message("after"))
 
     log.remove(event.id)
 
@@ -71,7 +68,7 @@ def test_a_removed_event_is_not_added_again(vault: Vault, log: SessionLog) -> No
     log.append_payload({"blob": SECRET}, id=event.id)
     assert [one.kind for one in log.events()] == ["message"]
     with pytest.raises(errors.SessionNotFoundError):
-        log.redact(event.id, make_message("x"))
+        log.redact(event.id, text_message("x"))
     with pytest.raises(errors.SessionNotFoundError):
         log.remove("e-nothing")
     with pytest.raises(errors.SessionNotFoundError):
@@ -80,7 +77,7 @@ def test_a_removed_event_is_not_added_again(vault: Vault, log: SessionLog) -> No
 
 
 def test_redaction_changes_no_other_byte(vault: Vault, log: SessionLog) -> None:
-    event = log.append(make_message(SECRET))
+    event = log.append(text_message(SECRET))
     file = vault.root / log.path
     tail = b'not json\r\n{"id": "e-7",  "message" : {"role":"user"} }\n\xff\n\n<<<<<<< HEAD\ncut short'
     with file.open("ab") as stream:
@@ -88,7 +85,7 @@ def test_redaction_changes_no_other_byte(vault: Vault, log: SessionLog) -> None:
     file.chmod(0o640)
     head = file.read_bytes().splitlines(keepends=True)[0]
 
-    log.redact(event.id, make_message("-"))
+    log.redact(event.id, text_message("-"))
 
     data = file.read_bytes()
     assert data.startswith(head)
@@ -98,14 +95,14 @@ def test_redaction_changes_no_other_byte(vault: Vault, log: SessionLog) -> None:
 
 
 def test_a_partial_line_of_a_killed_append_is_redacted_too(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("before"))
+    log.append(text_message("before"))
     with (vault.root / log.path).open("ab") as file:
         file.write(
             b'{"id":"turn-1","time":"2026-01-01T00:00:00Z","message":{"role":"user","content":"' + SECRET.encode()
         )
-    log.append(make_message(SECRET), id="turn-1")
+    log.append(text_message(SECRET), id="turn-1")
 
-    log.redact("turn-1", make_message("-"))
+    log.redact("turn-1", text_message("-"))
 
     assert files_containing(vault.root, SECRET) == []
     assert texts(log) == ["before", "-"]
@@ -114,13 +111,13 @@ def test_a_partial_line_of_a_killed_append_is_redacted_too(vault: Vault, log: Se
 @pytest.mark.parametrize("content", [f"the code is {SECRET}, ünder us", {"text": SECRET}, (SECRET * 9).encode()])
 def test_fragments_of_a_damaged_line_are_redacted_too(vault: Vault, log: SessionLog, content: Any) -> None:
     file = vault.root / log.path
-    log.append(make_message("before"))
+    log.append(text_message("before"))
     event = log.append({"role": "user", "content": content})
     other, line = file.read_bytes().splitlines()[1:]
     end, middle = line[40:], other[:40] + line[60:-4]  # the second starts with a part of another line
     file.write_bytes(b"\n".join([file.read_bytes() + end, middle, other[50:], b""]))
 
-    SessionLog(vault, "s-1").redact(event.id, make_message("-"))
+    SessionLog(vault, "s-1").redact(event.id, text_message("-"))
 
     assert end[20:] not in file.read_bytes()
     assert line[60:-4] not in file.read_bytes()
@@ -132,11 +129,11 @@ def test_fragments_of_a_damaged_line_are_redacted_too(vault: Vault, log: Session
 
 @pytest.mark.parametrize("name", ["\ud800", "main", "s-1", "é", 'a"b\n'])
 def test_redaction_of_an_event_with_any_id_changes_no_other_line(vault: Vault, log: SessionLog, name: str) -> None:
-    log.append(make_message("before"))
-    log.append(make_message(SECRET), id=name)
+    log.append(text_message("before"))
+    log.append(text_message(SECRET), id=name)
     before = (vault.root / log.path).read_bytes().splitlines()
 
-    log.redact(name, make_message("-"))
+    log.redact(name, text_message("-"))
 
     after = (vault.root / log.path).read_bytes().splitlines()
     assert after[:2] == before[:2]
@@ -146,21 +143,21 @@ def test_redaction_of_an_event_with_any_id_changes_no_other_line(vault: Vault, l
 
 def test_a_merge_does_not_restore_a_redacted_message(vault: Vault, log: SessionLog, git: Git) -> None:
     git(vault.root, "init", "-q")
-    event = log.append(make_message(SECRET))
+    event = log.append(text_message(SECRET))
     git(vault.root, "add", ".")
     git(vault.root, "commit", "-qm", "started")
     git(vault.root, "switch", "-qc", "laptop")
-    log.append(make_message("laptop"))
+    log.append(text_message("laptop"))
     git(vault.root, "commit", "-qam", "laptop")
     git(vault.root, "switch", "-q", "main")
-    log.redact(event.id, make_message("-"))
+    log.redact(event.id, text_message("-"))
     git(vault.root, "commit", "-qam", "redacted")
     git(vault.root, "merge", "-q", "-m", "merged", "laptop")
 
     assert texts(log) == ["-", "laptop"]
     if SECRET in (vault.root / log.path).read_text():
         assert "which was redacted" in log.problems()[0].reason
-        log.redact(event.id, make_message("-"))
+        log.redact(event.id, text_message("-"))
     assert SECRET not in (vault.root / log.path).read_text()
     assert texts(log) == ["-", "laptop"]
 
@@ -179,7 +176,7 @@ def test_a_killed_redaction_leaves_the_old_line_or_the_new(vault: Vault, log: Se
     generator, number = random.Random(3), 0
     for _ in range(12):
         for _ in range(6):
-            log.append(make_message(f"{number} {SECRET} " + "x" * 200_000))
+            log.append(text_message(f"{number} {SECRET} " + "x" * 200_000))
             number += 1
         process = subprocess.Popen([sys.executable, "-c", REDACTOR, vault.root], stdout=subprocess.PIPE)
         assert process.stdout
@@ -193,8 +190,8 @@ def test_a_killed_redaction_leaves_the_old_line_or_the_new(vault: Vault, log: Se
         assert len(log.events()) == number
         assert log.problems() == []
         for event in SessionLog(vault, "s-1").events():
-            log.redact(event.id, make_message("-"))
-        SessionLog(vault, "s-1").append(make_message("the next writer removes the temporary files of the killed one"))
+            log.redact(event.id, text_message("-"))
+        SessionLog(vault, "s-1").append(text_message("the next writer removes the temporary files of the killed one"))
         number += 1
         assert files_containing(vault.root, SECRET) == []
 
@@ -203,15 +200,15 @@ def test_a_killed_redaction_leaves_the_old_line_or_the_new(vault: Vault, log: Se
 
 
 def test_a_branch_has_its_parents_events_up_to_the_fork_and_its_own(log: SessionLog) -> None:
-    one, two = log.append(make_message("1")), log.append(make_message("2"))
-    log.append(make_message("3"))
+    one, two = log.append(text_message("1")), log.append(text_message("2"))
+    log.append(text_message("3"))
 
     log.fork("other", at=two.id)
-    a = log.append(make_message("a"), branch="other")
-    log.append(make_message("4"))
-    log.append(make_message("b"), branch="other")
+    a = log.append(text_message("a"), branch="other")
+    log.append(text_message("4"))
+    log.append(text_message("b"), branch="other")
     log.fork("third", at=a.id, parent="other")
-    log.append(make_message("x"), branch="third")
+    log.append(text_message("x"), branch="third")
     log.fork("early", at=one.id, parent="third")
 
     assert texts(log) == ["1", "2", "3", "4"]
@@ -228,9 +225,9 @@ def test_a_branch_has_its_parents_events_up_to_the_fork_and_its_own(log: Session
 def test_a_branch_starts_at_an_event_of_its_parent(log: SessionLog) -> None:
     with pytest.raises(errors.SessionNotFoundError):
         log.fork("x", at="e-1")
-    one = log.append(make_message("1"))
+    one = log.append(text_message("1"))
     log.fork("other", at=one.id)
-    own = log.append(make_message("a"), branch="other")
+    own = log.append(text_message("a"), branch="other")
 
     with pytest.raises(errors.SessionNotFoundError):
         log.fork("third", at=own.id)
@@ -244,7 +241,7 @@ def test_a_branch_starts_at_an_event_of_its_parent(log: SessionLog) -> None:
 
 
 def test_circular_forks_do_not_loop_forever(vault: Vault, log: SessionLog) -> None:
-    one = log.append(make_message("1"))
+    one = log.append(text_message("1"))
     with (vault.root / log.path).open("a") as file:
         for name, parent in (("a", "b"), ("b", "a")):
             file.write(f'{{"id":"{name}","fork":{{"branch":"{name}","from":"{parent}","at":"{one.id}"}}}}\n')
@@ -257,9 +254,9 @@ def test_circular_forks_do_not_loop_forever(vault: Vault, log: SessionLog) -> No
 
 
 def test_events_are_filtered_by_metadata_role_and_time(log: SessionLog) -> None:
-    log.append(make_message("1"), metadata={"channel": "web", "score": 3}, time="2026-01-01T10:00:00Z")
-    log.append(make_message("2", "assistant"), metadata={"channel": "mail"}, time=datetime(2026, 1, 2, tzinfo=UTC))
-    log.append(make_message("3"), metadata={"score": 7, "tags": ["a", "b"]}, time="2026-01-03T10:00:00+02:00")
+    log.append(text_message("1"), metadata={"channel": "web", "score": 3}, time="2026-01-01T10:00:00Z")
+    log.append(text_message("2", "assistant"), metadata={"channel": "mail"}, time=datetime(2026, 1, 2, tzinfo=UTC))
+    log.append(text_message("3"), metadata={"score": 7, "tags": ["a", "b"]}, time="2026-01-03T10:00:00+02:00")
     log.append_payload([1, 2])
 
     def found(*where: Any) -> list[str]:
@@ -298,9 +295,9 @@ def three_sessions(vault: Vault) -> Sessions:
     for month, (session, actor) in enumerate((("s-1", "alice"), ("s/2", "bob"), ("s-3", "alice")), 1):
         now = datetime(2026, month, 1, tzinfo=UTC)
         log = SessionLog(vault, session, actor=actor, clock=lambda: now)  # noqa: B023  used at once
-        log.append(make_message("one"))
-        log.append(make_message("two", "assistant"), metadata={"channel": "web"})
-    SessionLog(vault, "s-3", "helper", clock=lambda: datetime(2026, 3, 2, tzinfo=UTC)).append(make_message("three"))
+        log.append(text_message("one"))
+        log.append(text_message("two", "assistant"), metadata={"channel": "web"})
+    SessionLog(vault, "s-3", "helper", clock=lambda: datetime(2026, 3, 2, tzinfo=UTC)).append(text_message("three"))
     return Sessions(vault, clock=lambda: datetime(2026, 3, 10, tzinfo=UTC))
 
 
@@ -386,14 +383,14 @@ def test_a_file_or_symlink_named_sessions_is_reported(vault: Vault, tmp_path: Pa
     with pytest.raises(errors.InvalidNamespaceError, match="not a directory of the vault"):
         log.messages()
     with pytest.raises(errors.InvalidNamespaceError, match="not a directory of the vault"):
-        log.append(make_message("x"))
+        log.append(text_message("x"))
     assert len(SessionLog(elsewhere, "s-1").messages()) == 2
 
 
 def test_expired_sessions_are_moved_to_the_archive_whole(vault: Vault) -> None:
     sessions = three_sessions(vault)
     before = (vault.root / "sessions/s-1/main.agent.jsonl").read_bytes()
-    SessionLog(vault, "s/2", clock=lambda: datetime(2026, 3, 9, tzinfo=UTC)).append(make_message("still talking"))
+    SessionLog(vault, "s/2", clock=lambda: datetime(2026, 3, 9, tzinfo=UTC)).append(text_message("still talking"))
 
     assert [one.name for one in sessions.expired(30)] == ["s-1"]
     assert [one.name for one in sessions.list()] == ["s-1", "s-3", "s/2"]
@@ -405,7 +402,7 @@ def test_expired_sessions_are_moved_to_the_archive_whole(vault: Vault) -> None:
     assert vault.list(archived=True) == []
     assert sessions.expire(30) == []
 
-    SessionLog(vault, "s-1", clock=lambda: datetime(2026, 1, 5, tzinfo=UTC)).append(make_message("again"))
+    SessionLog(vault, "s-1", clock=lambda: datetime(2026, 1, 5, tzinfo=UTC)).append(text_message("again"))
     assert [one.path for one in sessions.expire(30)] == ["archive/sessions/s-1-2"]
     for days in (-1, True, "7", float("nan")):
         with pytest.raises(errors.InvalidSearchError):
@@ -414,11 +411,11 @@ def test_expired_sessions_are_moved_to_the_archive_whole(vault: Vault) -> None:
 
 def test_a_session_that_continues_after_expiry_gets_a_new_log(vault: Vault) -> None:
     log = SessionLog(vault, "s-1")
-    log.append(make_message("one"))
+    log.append(text_message("one"))
     sessions = Sessions(vault, clock=lambda: datetime.now(UTC) + timedelta(days=1))
 
     assert [one.name for one in sessions.expire(0.5)] == ["s-1"]
-    log.append(make_message("two"))
+    log.append(text_message("two"))
     assert texts(log) == ["two"]
     assert texts(SessionLog(vault, "s-1", archived=True)) == ["one"]
 
@@ -436,7 +433,7 @@ def test_a_session_is_removed_with_all_files_in_its_directory(vault: Vault) -> N
 
 
 def test_a_session_is_removed_with_directories_in_it(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("gone"))
+    log.append(text_message("gone"))
     backup = vault.root / "sessions/s-1/.backup/old"
     backup.mkdir(parents=True)
     (backup / "copy").write_text("gone")

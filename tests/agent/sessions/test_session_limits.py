@@ -4,21 +4,16 @@ import gc
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.commands import Script
+from support.messages import user
 
 from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog
 from memfs.agent.sessions.events import MAX_LINE_BYTES
 from memfs.agent.sessions.paths import MAX_LOG_BYTES
 from memfs.fs.gc_pause import gc_paused
-
-
-def make_message(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
 
 SPARE = """
 import os, resource, sys
@@ -90,33 +85,33 @@ def fill_log(path: Path, size: int) -> None:
 
 def test_a_log_is_never_larger_than_can_be_read(vault: Vault) -> None:
     log = SessionLog(vault, "s-1")
-    first = log.append(make_message("first"))
+    first = log.append(user("first"))
     fill_log(vault.root / log.path, MAX_LOG_BYTES - 1000)
-    log.append(make_message("still fits"))
+    log.append(user("still fits"))
 
     for other in (log, SessionLog(vault, "s-1")):
         with pytest.raises(errors.StorageError, match=r"sessions/s-1/main\.agent\.jsonl: full") as caught:
-            other.append(make_message("x" * 1000))
+            other.append(user("x" * 1000))
         assert caught.value.hint == "Continue in another session."
     with pytest.raises(errors.StorageError, match="full"):
-        log.redact(first.id, make_message("y" * 2000))
+        log.redact(first.id, user("y" * 2000))
 
     assert [one["content"] for one in SessionLog(vault, "s-1").messages()] == ["first", "still fits"]
-    log.append(make_message("small"), id="own")
+    log.append(user("small"), id="own")
     assert os.stat(vault.root / log.path).st_size <= MAX_LOG_BYTES
 
 
 @pytest.mark.parametrize("name", ["", "own", "\u00e9" * 500])
 def test_the_longest_line_that_can_be_written_can_be_read(vault: Vault, name: str) -> None:
     log = SessionLog(vault, "s-1")
-    known = log.append(make_message(""), id=name and f"{name}-")
+    known = log.append(user(""), id=name and f"{name}-")
     with (vault.root / log.path).open("rb") as file:
         short = len(file.read().splitlines()[-1]) + 1
     space = MAX_LINE_BYTES - short + bool(name)
     with pytest.raises(errors.InvalidMemoryError, match="larger than 32 MiB"):
-        log.append(make_message("x" * (space + 1)), id=name)
+        log.append(user("x" * (space + 1)), id=name)
 
-    log.append(make_message("x" * space), id=name)
+    log.append(user("x" * space), id=name)
 
     assert [len(one["content"]) for one in SessionLog(vault, "s-1").messages()] == [0, space]
     assert known.id
@@ -126,7 +121,7 @@ def test_the_longest_line_that_can_be_written_can_be_read(vault: Vault, name: st
 @pytest.mark.parametrize("is_enabled", [True, False], ids=["enabled", "disabled"])
 def test_reading_a_long_log_restores_the_state_of_the_garbage_collector(vault: Vault, is_enabled: bool) -> None:
     log = SessionLog(vault, "s-1")
-    log.append_many({"message": make_message("x" * 100)} for _ in range(5000))
+    log.append_many({"message": user("x" * 100)} for _ in range(5000))
     generations: list[int] = []
 
     def count(phase: str, about: dict[str, int]) -> None:

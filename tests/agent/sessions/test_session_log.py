@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from support.commands import Git, Script
+from support.files import open_paths
+from support.messages import text_message
 
 from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog
@@ -36,10 +37,6 @@ def log(vault: Vault) -> SessionLog:
     return SessionLog(vault, "s-1", actor="alice")
 
 
-def make_message(text: str, role: str = "user") -> dict[str, Any]:
-    return {"role": role, "content": [{"text": text}]}
-
-
 def log_path(vault: Vault, log: SessionLog) -> Path:
     return vault.root / log.path
 
@@ -55,13 +52,13 @@ def start(code: str, *arguments: object) -> "subprocess.Popen[str]":
 
 
 def test_a_message_is_a_line_of_json_in_the_vault(vault: Vault, log: SessionLog) -> None:
-    event = log.append(make_message("Hello"), metadata={"channel": "web"})
+    event = log.append(text_message("Hello"), metadata={"channel": "web"})
 
     header, line = map(json.loads, log_path(vault, log).read_text().splitlines())
     assert log.path == "sessions/s-1/main.agent.jsonl"
     assert (header["memfs"], header["session"], header["agent"], header["actor"]) == (1, "s-1", "main", "alice")
     assert line == {
-        "id": event.id, "time": line["time"], "message": make_message("Hello"), "metadata": {"channel": "web"},
+        "id": event.id, "time": line["time"], "message": text_message("Hello"), "metadata": {"channel": "web"},
     }  # fmt: skip
 
 
@@ -84,27 +81,27 @@ def test_select_lines_yields_the_header_and_the_matching_lines() -> None:
 
 
 def test_a_lone_surrogate_survives(log: SessionLog) -> None:
-    log.append(make_message("half \ud83d of it, \u2028 and \x00"))
+    log.append(text_message("half \ud83d of it, \u2028 and \x00"))
 
-    assert log.messages() == [make_message("half \ud83d of it, \u2028 and \x00")]
+    assert log.messages() == [text_message("half \ud83d of it, \u2028 and \x00")]
 
 
 def test_the_same_id_is_appended_once(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("once"), id="turn-1")
-    log.append(make_message("twice"), id="turn-1")
-    SessionLog(vault, "s-1").append(make_message("thrice"), id="turn-1")
+    log.append(text_message("once"), id="turn-1")
+    log.append(text_message("twice"), id="turn-1")
+    SessionLog(vault, "s-1").append(text_message("thrice"), id="turn-1")
     log.append_many(
-        [{"message": make_message("four"), "id": "turn-2"}, {"message": make_message("five"), "id": "turn-2"}]
+        [{"message": text_message("four"), "id": "turn-2"}, {"message": text_message("five"), "id": "turn-2"}]
     )
 
-    assert log.messages() == [make_message("once"), make_message("four")]
+    assert log.messages() == [text_message("once"), text_message("four")]
 
 
 def test_ids_sort_in_append_order_even_if_the_clock_goes_back(vault: Vault) -> None:
     times = iter([datetime(2026, 1, 1, 0, 0, 9 - second // 2, tzinfo=UTC) for second in range(20)])
     log = SessionLog(vault, "s-1", clock=lambda: next(times))
 
-    ids = [log.append(make_message(str(number))).id for number in range(8)]
+    ids = [log.append(text_message(str(number))).id for number in range(8)]
 
     assert ids == sorted(set(ids))
     assert [message["content"][0]["text"] for message in log.messages()] == list("01234567")
@@ -119,9 +116,9 @@ def test_an_unencodable_message_is_refused_before_anything_is_written(vault: Vau
     with pytest.raises(errors.InvalidMemoryError, match="message"):
         log.append("text")  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidMemoryError, match="a reserved key of the log"):
-        log.append(make_message("x"), redacted=True)
+        log.append(text_message("x"), redacted=True)
     with pytest.raises(errors.InvalidMemoryError, match="not a time"):
-        log.append(make_message("x"), time="yesterday")
+        log.append(text_message("x"), time="yesterday")
 
     assert not (vault.root / "sessions").exists()
 
@@ -133,11 +130,11 @@ def test_any_session_name_becomes_one_path_segment(vault: Vault, name: str) -> N
             SessionLog(vault, name)
         return
     log = SessionLog(vault, name, name, actor=name)
-    log.append(make_message("x"))
+    log.append(text_message("x"))
 
     found = [path for path in vault.root.rglob("*.jsonl") if path.is_file()]
     assert [path.parent.parent for path in found] == [vault.root / "sessions"]
-    assert SessionLog(vault, name, name).messages() == [make_message("x")]
+    assert SessionLog(vault, name, name).messages() == [text_message("x")]
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "\ud800", None, 7])
@@ -149,10 +146,10 @@ def test_an_invalid_name_is_refused(vault: Vault, name: Any) -> None:
 
 
 def test_a_session_whose_name_differs_in_case_only_is_refused(vault: Vault) -> None:
-    SessionLog(vault, "Alice").append(make_message("mine"))
+    SessionLog(vault, "Alice").append(text_message("mine"))
 
     with pytest.raises(errors.InvalidNamespaceError, match="but for case"):
-        SessionLog(vault, "alice").append(make_message("yours"))
+        SessionLog(vault, "alice").append(text_message("yours"))
     assert SessionLog(vault, "alice").messages() == []
 
 
@@ -172,7 +169,7 @@ for number in range(int(sys.argv[3])):
 
 
 def test_four_processes_lose_no_message_and_keep_their_order(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("first:0"))
+    log.append(text_message("first:0"))
     writers = [start(WRITER, vault.root, name, 50) for name in "abcd"]
     for writer in writers:
         assert writer.stdout
@@ -182,7 +179,7 @@ def test_four_processes_lose_no_message_and_keep_their_order(vault: Vault, log: 
         writer.stdin.write("go\n")
         writer.stdin.flush()
     assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
-    log.append(make_message("last:0"))
+    log.append(text_message("last:0"))
 
     events = log.events()
     texts = [event.message["content"][0]["text"].split(":") for event in events]
@@ -221,7 +218,7 @@ def test_an_acknowledged_message_survives_kill_9(vault: Vault, log: SessionLog) 
         writer.stdout.close()
         assert writer.stdin
         writer.stdin.close()
-    log.append(make_message("after"))
+    log.append(text_message("after"))
 
     texts = [message["content"][0]["text"].split()[0] for message in log.messages()]
     for turn, last in acknowledged.items():
@@ -235,18 +232,18 @@ def test_an_append_reads_only_the_part_that_others_appended(
     vault: Vault, log: SessionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
-        log.append(make_message(f"{number}"))
+        log.append(text_message(f"{number}"))
     read: list[int] = []
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at))  # type: ignore[func-returns-value]
 
-    log.append(make_message("mine"))
+    log.append(text_message("mine"))
     assert read == []
 
     before = log_path(vault, log).stat().st_size
-    SessionLog(vault, "s-1").append(make_message("another's"))
+    SessionLog(vault, "s-1").append(text_message("another's"))
     read.clear()
-    log.append(make_message("mine again"))
+    log.append(text_message("mine again"))
     assert sum(read) == log_path(vault, log).stat().st_size - before - len(line(vault, log, -1)) + 1
 
 
@@ -254,26 +251,17 @@ def line(vault: Vault, log: SessionLog, at: int) -> bytes:
     return log_path(vault, log).read_bytes().splitlines(keepends=True)[at]
 
 
-def open_paths() -> list[str]:
-    """Return the paths that this process has open."""
-    found = []
-    for fd in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # the descriptor of the listing itself
-            found.append(os.readlink(f"/proc/self/fd/{fd}"))
-    return found
-
-
 def test_a_forked_child_appends_beside_its_parent(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("before"))
+    log.append(text_message("before"))
     child = os.fork()
     if not child:
         if any(path.endswith("sessions/s-1") for path in open_paths()):
             os._exit(1)  # it would hold its parent's lock when that is killed
         for number in range(20):
-            log.append(make_message(f"child {number}"))
+            log.append(text_message(f"child {number}"))
         os._exit(0)
     for number in range(20):
-        log.append(make_message(f"parent {number}"))
+        log.append(text_message(f"parent {number}"))
     assert os.waitpid(child, 0)[1] == 0
 
     events = log.events()
@@ -284,30 +272,30 @@ def test_a_forked_child_appends_beside_its_parent(vault: Vault, log: SessionLog)
 
 
 def test_a_torn_last_line_is_skipped_and_terminated(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("whole"))
+    log.append(text_message("whole"))
     with log_path(vault, log).open("ab") as file:
         file.write(b'{"id":"e-x","time":"2026-01-01T00:00:00Z","message":{"role":"us')
 
-    assert log.messages() == [make_message("whole")]
-    log.append(make_message("next"))
-    SessionLog(vault, "s-1").append(make_message("and next"))
-    assert log.messages() == [make_message("whole"), make_message("next"), make_message("and next")]
+    assert log.messages() == [text_message("whole")]
+    log.append(text_message("next"))
+    SessionLog(vault, "s-1").append(text_message("and next"))
+    assert log.messages() == [text_message("whole"), text_message("next"), text_message("and next")]
     assert [(one.line, one.reason) for one in log.problems()] == [(3, "not JSON, or cut short: skipped")]
 
 
 def test_a_last_line_without_a_newline_is_read_and_kept(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("one"))
+    log.append(text_message("one"))
     file = log_path(vault, log)
     file.write_bytes(file.read_bytes().rstrip(b"\n"))
 
-    assert log.messages() == [make_message("one")]
-    log.append(make_message("two"))
-    assert log.messages() == [make_message("one"), make_message("two")]
+    assert log.messages() == [text_message("one")]
+    log.append(text_message("two"))
+    assert log.messages() == [text_message("one"), text_message("two")]
     assert log.problems() == []
 
 
 def test_invalid_lines_are_reported_and_skipped(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("good"))
+    log.append(text_message("good"))
     bad = [
         b"<<<<<<< HEAD", b"=======", b">>>>>>> other", b"not json", b"[1, 2]", b'{"no": "id"}', b'{"id": "x"}',
         b'{"id": 7, "message": {}}', b'{"id": "y", "message": "text"}', b'\xff\xfe{"id": "z"}', b'{"id": "n\x00"}',
@@ -316,9 +304,9 @@ def test_invalid_lines_are_reported_and_skipped(vault: Vault, log: SessionLog) -
     ]  # fmt: skip
     with log_path(vault, log).open("ab") as file:
         file.write(b"".join(line + b"\n" for line in bad))
-    log.append(make_message("better"))
+    log.append(text_message("better"))
 
-    assert log.messages() == [make_message("good"), make_message("better")]
+    assert log.messages() == [text_message("good"), text_message("better")]
     problems = log.problems()
     assert [one.line for one in problems] == list(range(3, 3 + len(bad)))
     assert {one.path for one in problems} == {log.path}
@@ -327,7 +315,7 @@ def test_invalid_lines_are_reported_and_skipped(vault: Vault, log: SessionLog) -
 
 
 def test_a_log_of_a_newer_memfs_is_refused(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("x"))
+    log.append(text_message("x"))
     file = log_path(vault, log)
     file.write_text(file.read_text().replace('"memfs":1', '"memfs":2'))
 
@@ -335,33 +323,33 @@ def test_a_log_of_a_newer_memfs_is_refused(vault: Vault, log: SessionLog) -> Non
         log.messages()
     assert "Install a later memfs" in caught.value.hint
     with pytest.raises(errors.StorageError, match="made by a newer memfs"):
-        SessionLog(vault, "s-1").append(make_message("y"))
+        SessionLog(vault, "s-1").append(text_message("y"))
 
 
 def test_a_byte_order_mark_does_not_hide_the_owner_of_a_log(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("mine"))
+    log.append(text_message("mine"))
     file = log_path(vault, log)
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
 
-    assert (log.messages(), log.problems(), log.owner) == ([make_message("mine")], [], "alice")
+    assert (log.messages(), log.problems(), log.owner) == ([text_message("mine")], [], "alice")
     with pytest.raises(errors.OtherActorError):
         SessionLog(vault, "s-1", actor="bob").messages()
 
 
 def test_a_git_merge_of_two_branches_keeps_every_message_of_a_session(vault: Vault, log: SessionLog, git: Git) -> None:
     git(vault.root, "init", "-q")
-    log.append_many([{"message": make_message("one")}, {"message": make_message("two")}])
+    log.append_many([{"message": text_message("one")}, {"message": text_message("two")}])
     git(vault.root, "add", ".")
     git(vault.root, "commit", "-qm", "started")
     git(vault.root, "switch", "-qc", "laptop")
-    log.append(make_message("laptop 1"))
-    log.append(make_message("laptop 2"))
+    log.append(text_message("laptop 1"))
+    log.append(text_message("laptop 2"))
     git(vault.root, "commit", "-qam", "laptop")
     git(vault.root, "switch", "-q", "main")
-    log.append(make_message("desk 1"))
+    log.append(text_message("desk 1"))
     git(vault.root, "commit", "-qam", "desk")
     git(vault.root, "merge", "-q", "-m", "merged", "laptop")
-    log.append(make_message("after"))
+    log.append(text_message("after"))
 
     texts = [message["content"][0]["text"] for message in log.messages()]
     assert texts == ["one", "two", "laptop 1", "laptop 2", "desk 1", "after"]
@@ -377,7 +365,7 @@ def test_a_session_that_two_machines_created_is_merged_too(vault: Vault, git: Gi
     for name in ("laptop", "desk"):
         git(vault.root, "switch", "-qc", name, "main")
         SessionLog(vault, "s-1", actor="alice").append_many(
-            [{"message": make_message("common"), "id": "t-1"}, {"message": make_message(name)}]
+            [{"message": text_message("common"), "id": "t-1"}, {"message": text_message(name)}]
         )
         git(vault.root, "add", "sessions")
         git(vault.root, "commit", "-qm", name)
@@ -395,7 +383,7 @@ def test_a_session_that_two_machines_created_is_merged_too(vault: Vault, git: Gi
 
 
 def test_a_read_error_raises_instead_of_returning_an_empty_history(vault: Vault, log: SessionLog) -> None:
-    log.append(make_message("there"))
+    log.append(text_message("there"))
     file = log_path(vault, log)
     file.rename(file.with_suffix(".aside"))
     file.symlink_to(file.with_suffix(".aside"))
@@ -407,7 +395,7 @@ def test_a_read_error_raises_instead_of_returning_an_empty_history(vault: Vault,
     with pytest.raises(errors.StorageError, match="not a regular file"):
         log.messages()
     with pytest.raises(errors.StorageError, match="not a regular file"):
-        log.append(make_message("x"))
+        log.append(text_message("x"))
 
     file.unlink()
     file.mkdir()
@@ -417,7 +405,7 @@ def test_a_read_error_raises_instead_of_returning_an_empty_history(vault: Vault,
 
 def test_a_log_without_read_permission_raises(public_path: Path, run_script: Script) -> None:
     vault = Vault.init(public_path / "vault")
-    SessionLog(vault, "s-1").append(make_message("there"))
+    SessionLog(vault, "s-1").append(text_message("there"))
     (vault.root / "sessions/s-1/main.agent.jsonl").chmod(0)
 
     done = run_script(
@@ -434,13 +422,13 @@ def test_a_log_on_a_read_only_disk_can_be_read(mount_tmpfs: Callable[[str], Path
     disk = mount_tmpfs("size=4m")
     vault = Vault.init(disk / "vault")
     with SessionLog(vault, "s-1") as writer:
-        writer.append(make_message("there"))
+        writer.append(text_message("there"))
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
 
     log = SessionLog(vault, "s-1")
-    assert log.messages() == [make_message("there")]
+    assert log.messages() == [text_message("there")]
     with pytest.raises(errors.ReadOnlyError):
-        log.append(make_message("x"))
+        log.append(text_message("x"))
 
 
 def test_a_full_disk_loses_no_message_and_leaves_no_partial_line(mount_tmpfs: Callable[[str], Path]) -> None:
@@ -450,19 +438,19 @@ def test_a_full_disk_loses_no_message_and_leaves_no_partial_line(mount_tmpfs: Ca
 
     def fill() -> None:
         while True:
-            acknowledged.append(log.append(make_message(f"{len(acknowledged)} " + "x" * 50_000)).id)
+            acknowledged.append(log.append(text_message(f"{len(acknowledged)} " + "x" * 50_000)).id)
 
     with pytest.raises(errors.NoSpaceError):
         fill()
 
     assert [event.id for event in log.events()] == acknowledged
     assert log.problems() == []
-    log.append(make_message("there is space for a little"))
+    log.append(text_message("there is space for a little"))
     assert len(log.events()) == len(acknowledged) + 1
 
 
 def test_a_hostile_log_of_50_mb_does_not_exhaust_memory(vault: Vault, run_script: Script) -> None:
-    SessionLog(vault, "s-1").append(make_message("good"))
+    SessionLog(vault, "s-1").append(text_message("good"))
     with (vault.root / "sessions/s-1/main.agent.jsonl").open("ab") as file:
         file.write(b'{"id":"long","message":{"content":"' + b"x" * (34 << 20) + b'"}}\n')
         file.write(b'{"id":"%d","message":{"content":"' % 1 + b"\x00" * 1_000_000 + b'"}}\n')
@@ -482,10 +470,10 @@ def test_a_hostile_log_of_50_mb_does_not_exhaust_memory(vault: Vault, run_script
 def test_events_stay_in_order_under_a_clock_before_1970(vault: Vault) -> None:
     now = [datetime(1969, 7, 20, tzinfo=UTC)]
     log = SessionLog(vault, "s-1", clock=lambda: now[0])
-    log.append(make_message("landed"))
-    log.append(make_message("walked"))
+    log.append(text_message("landed"))
+    log.append(text_message("walked"))
     now[0] = datetime(2026, 11, 15, tzinfo=UTC)
-    log.append(make_message("back"))
+    log.append(text_message("back"))
 
     events = SessionLog(vault, "s-1").events()
     assert [event.message["content"][0]["text"] for event in events] == ["landed", "walked", "back"]
@@ -525,7 +513,7 @@ def test_an_id_and_a_time_have_millisecond_precision(now: datetime) -> None:
 
 def test_a_clock_without_a_time_zone_is_taken_as_local_time(vault: Vault) -> None:
     now = datetime(2026, 11, 17, 10, 30, 15, 123456, tzinfo=UTC).replace(tzinfo=None)
-    event = SessionLog(vault, "s-1", clock=lambda: now).append(make_message("Hello"))
+    event = SessionLog(vault, "s-1", clock=lambda: now).append(text_message("Hello"))
 
     assert event.time == now.astimezone(UTC).replace(microsecond=123000)
     assert event.id[:12] == new_id(now.astimezone(UTC), kind="e")[:12]

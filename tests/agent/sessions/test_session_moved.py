@@ -2,13 +2,14 @@
 
 import fcntl
 import os
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.commands import Script
+from support.files import open_paths
+from support.messages import user
 
 from memfs import Vault
 from memfs.agent.sessions import SessionLog
@@ -36,10 +37,6 @@ elif action == "another":
 """
 
 
-def make_message(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
 def texts(log: SessionLog) -> list[str]:
     return [str(message["content"]) for message in log.messages()]
 
@@ -48,18 +45,9 @@ def texts(log: SessionLog) -> list[str]:
 def log(vault: Vault) -> SessionLog:
     """Return a log of two messages, whose lock is cached."""
     log = SessionLog(vault, "s-1")
-    log.append(make_message("first"))
-    log.append(make_message("second"))
+    log.append(user("first"))
+    log.append(user("second"))
     return log
-
-
-def open_paths(vault: Vault) -> list[str]:
-    """Return the paths in a vault that this process has open."""
-    found = []
-    for fd in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # the descriptor of the listing itself
-            found.append(os.readlink(f"/proc/self/fd/{fd}"))
-    return [path for path in found if path.startswith(str(vault.root))]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +65,8 @@ def test_the_next_message_is_appended_to_the_log_that_has_the_name_now(
     done = run_script(OTHER, vault.root, vault.root / log.path, action)
     assert not done.stderr
 
-    log.append(make_message("third"))
-    log.append(make_message("fourth"))
+    log.append(user("third"))
+    log.append(user("fourth"))
     assert texts(SessionLog(vault, "s-1")) == expected
     assert log.problems() == []
     if action in ("moved", "another"):
@@ -87,7 +75,7 @@ def test_the_next_message_is_appended_to_the_log_that_has_the_name_now(
 
 def test_a_directory_that_replaced_the_old_one_is_the_one_that_is_locked(vault: Vault, log: SessionLog) -> None:
     impatient, path = SessionLog(vault, "s-1", lock_timeout=0.05), vault.root / log.path
-    impatient.append(make_message("third"))
+    impatient.append(user("third"))
     copy = Path(f"{path.parent}-copy")
     copy.mkdir()
     os.link(path, copy / path.name)
@@ -97,26 +85,26 @@ def test_a_directory_that_replaced_the_old_one_is_the_one_that_is_locked(vault: 
     fd = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
     with pytest.raises(LockTimeoutError):
-        impatient.append(make_message("while another writes"))
+        impatient.append(user("while another writes"))
     os.close(fd)
-    impatient.append(make_message("fourth"))
+    impatient.append(user("fourth"))
     assert texts(log) == ["first", "second", "third", "fourth"]
 
 
 def test_no_log_file_is_open_between_two_messages(vault: Vault, log: SessionLog) -> None:
     """An open file would block redaction, and keep the redacted bytes on the disk."""
-    assert [path for path in open_paths(vault) if path.endswith(".jsonl")] == []
-    assert open_paths(vault)  # its directory
+    assert [path for path in open_paths(vault.root) if path.endswith(".jsonl")] == []
+    assert open_paths(vault.root)  # its directory
 
     log.close()
-    assert open_paths(vault) == []
-    log.append(make_message("third"))
+    assert open_paths(vault.root) == []
+    log.append(user("third"))
     assert texts(log) == ["first", "second", "third"]
 
 
 def test_an_event_has_the_time_of_the_system_clock(vault: Vault, log: SessionLog) -> None:
     before = datetime.now(UTC) - timedelta(milliseconds=1)
-    event = log.append(make_message("third"))
+    event = log.append(user("third"))
 
     assert before < event.time <= datetime.now(UTC)
     assert event.id > log.events()[1].id
@@ -126,7 +114,7 @@ def test_an_event_has_the_time_of_the_system_clock(vault: Vault, log: SessionLog
 def test_a_secret_is_redacted_however_a_message_is_appended(
     vault: Vault, log: SessionLog, about: dict[str, Any]
 ) -> None:
-    log.append(make_message("The password is Tea4two!x"), **about)
+    log.append(user("The password is Tea4two!x"), **about)
 
     assert "Tea4two" not in (vault.root / log.path).read_text()
     assert texts(log)[-1] == "The password is [redacted: password]"

@@ -6,15 +6,17 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from asyncio import run
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.agents import contents
 from support.commands import REPOSITORY, Git
 from support.people import fill
 
@@ -35,7 +37,6 @@ from memfs.stores import AddMessagesContext, CuratedStore, Found, InMemoryStore,
 from memfs.stores.agent.header_metadata import metadata_to_header
 from memfs.stores.agent.protocol import has_method
 
-T = TypeVar("T")
 Store = VaultStore | InMemoryStore
 Make = Callable[..., Any]
 ODD_TEXTS = [
@@ -82,19 +83,10 @@ LENIENT = [*settings().suppress_health_check, HealthCheck.differing_executors]  
 NEVER = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a new event loop."""
-    return asyncio.run(work)
-
-
 def ticking() -> Callable[[], datetime]:
     """Return a clock that advances by a minute with every call."""
     minutes = itertools.count()
     return lambda: NEVER + timedelta(minutes=next(minutes))
-
-
-def texts(found: Any) -> list[str]:
-    return [one.content for one in found]
 
 
 def holds(found: Found, given: Mapping[str, Any]) -> bool:
@@ -134,8 +126,8 @@ class StoreContract:
         for text in ("Alice drinks tea.", "Alice drinks green tea at five.", "Bob has a car."):
             run(store.add(text))
 
-        assert texts(run(store.search("green tea at five")))[0] == "Alice drinks green tea at five."
-        assert "Bob has a car." not in texts(run(store.search("green tea")))
+        assert contents(run(store.search("green tea at five")))[0] == "Alice drinks green tea at five."
+        assert "Bob has a car." not in contents(run(store.search("green tea")))
 
     def test_an_off_topic_query_finds_nothing(self, store: Store) -> None:
         run(store.add("Alice likes sushi with tuna and green tea."))
@@ -147,7 +139,7 @@ class StoreContract:
             run(store.add(f"Fact {number}."))
 
         found = run(store.search(" "))
-        assert texts(found) == ["Fact 3.", "Fact 2.", "Fact 1."]
+        assert contents(found) == ["Fact 3.", "Fact 2.", "Fact 1."]
         assert {one.relevance for one in found} == {None}
 
     def test_the_limit_is_the_callers_then_the_stores_then_three(self, make: Make) -> None:
@@ -189,7 +181,7 @@ class StoreContract:
         for write in (store.add(text), store.update(known.id, text), store.supersede(known.id, text)):
             with pytest.raises(InvalidMemoryError):
                 run(write)
-        assert texts(run(store.list())) == ["Tea."]
+        assert contents(run(store.list())) == ["Tea."]
 
     @pytest.mark.parametrize("text", ODD_TEXTS)
     def test_odd_texts_are_read_back_and_recognized_as_forgotten(self, store: Store, text: str) -> None:
@@ -249,8 +241,8 @@ class StoreContract:
         for number in range(5):
             run(store.add(f"Fact {number}."))
 
-        assert texts(run(store.list(2))) == ["Fact 4.", "Fact 3."]
-        assert texts(run(store.list(2, 3))) == ["Fact 1.", "Fact 0."]
+        assert contents(run(store.list(2))) == ["Fact 4.", "Fact 3."]
+        assert contents(run(store.list(2, 3))) == ["Fact 1.", "Fact 0."]
         with pytest.raises(InvalidSearchError):
             run(store.list(0))
 
@@ -268,7 +260,7 @@ class StoreContract:
         found = run(store.get(written.id))
         assert (outcome, found.content) == ("updated", "Tea at five.")
         assert holds(found, {"type": "habit", "x": [1], "y": None})
-        assert texts(run(store.search("tea"))) == ["Tea at five."]
+        assert contents(run(store.search("tea"))) == ["Tea at five."]
         assert run(store.update(written.id, "Tea at five.")).outcome == "unchanged"
 
     def test_update_refuses_a_stale_stamp(self, store: Store) -> None:
@@ -285,8 +277,8 @@ class StoreContract:
         gone = run(store.add("Tea at four."))
         assert run(store.forget(gone.id)).outcome == "archived"
 
-        assert texts(run(store.search("tea"))) == ["Tea at five."]
-        assert texts(run(store.list())) == texts(run(store.similar("tea at four"))) == ["Tea at five."]
+        assert contents(run(store.search("tea"))) == ["Tea at five."]
+        assert contents(run(store.list())) == contents(run(store.similar("tea at four"))) == ["Tea at five."]
         assert run(store.is_forgotten(" Tea  at four."))
         assert not run(store.is_forgotten("Tea at five."))
         assert not run(store.is_forgotten("Tea at four. And cake."))
@@ -301,8 +293,8 @@ class StoreContract:
         new = run(store.supersede(old.id, "Alice lives in Paris.", {"tags": ["home"]}))
 
         assert new.outcome == "created"
-        assert texts(run(store.search("where does Alice live?"))) == ["Alice lives in Paris."]
-        assert texts(run(store.list())) == texts(run(store.similar("Alice lives"))) == ["Alice lives in Paris."]
+        assert contents(run(store.search("where does Alice live?"))) == ["Alice lives in Paris."]
+        assert contents(run(store.list())) == contents(run(store.similar("Alice lives"))) == ["Alice lives in Paris."]
         was, now = run(store.get(old.id)), run(store.get(new.id))
         assert was.content == "Alice lives in Rome."
         assert "valid_until" in (was.metadata or {})
@@ -316,7 +308,7 @@ class StoreContract:
         for place, other in (("Rome", paris), ("Paris", rome), ("Rome", paris)):
             assert run(store.supersede(other.id, f"Alice lives in {place}.")).outcome == "restored"
 
-            assert texts(run(store.search("where does Alice live?"))) == [f"Alice lives in {place}."]
+            assert contents(run(store.search("where does Alice live?"))) == [f"Alice lives in {place}."]
         assert run(store.add("Alice lives in Paris.")).outcome == "restored"
         assert len(run(store.search("Alice"))) == 2
         assert "valid_until" not in (run(store.get(rome.id)).metadata or {})
@@ -325,20 +317,20 @@ class StoreContract:
         old = run(store.add("Tea at five."))
 
         assert run(store.supersede(old.id, "Tea  at five.")).outcome == "duplicate"
-        assert texts(run(store.list())) == ["Tea at five."]
+        assert contents(run(store.list())) == ["Tea at five."]
 
     def test_an_existing_memory_can_supersede_another(self, store: Store) -> None:
         old, new = run(store.add("Tea at four.")), run(store.add("Tea at five."))
 
         assert run(store.supersede(old.id, "Tea at five.")).id == new.id
-        assert texts(run(store.list())) == ["Tea at five."]
+        assert contents(run(store.list())) == ["Tea at five."]
 
     def test_pinned_memories_are_listed_separately(self, store: Store) -> None:
         run(store.add("Tea at four."))
         run(store.add("Call the user Al.", {"pinned": True}))
         run(store.add("Answer in French.", {"pinned": True}))
 
-        assert texts(run(store.pinned())) == ["Answer in French.", "Call the user Al."]
+        assert contents(run(store.pinned())) == ["Answer in French.", "Call the user Al."]
         assert len(run(store.pinned(1))) == 1
         assert [one.pinned for one in run(store.list())] == [True, True, False]
 
@@ -348,7 +340,7 @@ class StoreContract:
 
         long = 'A sentence about a great many other "things", and tea, which search alone would find too far away.'
         assert run(store.search(long)) == []
-        assert texts(run(store.similar(long))) == ["Alice likes green tea."]
+        assert contents(run(store.similar(long))) == ["Alice likes green tea."]
         assert run(store.similar("")) == []
         assert len(run(store.similar("Alice Bob", 1))) == 1
 
@@ -416,7 +408,7 @@ class StoreContract:
             await store.update(written.id, f"Worker {worker} likes coffee.")
             found = await store.search(f"worker {worker}", {"max_search_results": 1})
             await asyncio.to_thread(meet.wait, 30)
-            return texts(found)
+            return contents(found)
 
         with ThreadPoolExecutor(3) as pool:
             found = list(pool.map(lambda worker: run(use(worker)), range(3)))
@@ -520,7 +512,7 @@ class TestInMemoryStore(StoreContract):
         run(store.add("Tea.", {"x": 1}))
         run(store.add("Cake."))
 
-        assert texts(store.memories) == ["Tea.", "Cake."]
+        assert contents(store.memories) == ["Tea.", "Cake."]
         assert store.name == "memory"
 
     @pytest.mark.parametrize(
@@ -538,7 +530,7 @@ class TestInMemoryStore(StoreContract):
         store = InMemoryStore()
         run(store.add(text))
 
-        assert texts(run(store.search(question))) == [text]
+        assert contents(run(store.search(question))) == [text]
 
 
 class TestVaultStore(StoreContract):
@@ -696,9 +688,9 @@ class TestVaultStore(StoreContract):
         run(store.add("Tea."))
         store.close()
 
-        assert texts(run(store.search("tea"))) == ["Tea."]
+        assert contents(run(store.search("tea"))) == ["Tea."]
         store.close()
-        assert texts(run(VaultStore(store.vault).search("tea"))) == ["Tea."]
+        assert contents(run(VaultStore(store.vault).search("tea"))) == ["Tea."]
 
     @pytest.mark.parametrize("actor", ["../bob", "bob/../..", "/bob", "{sessionId}", "..", "bob\0", "BOB", "bob.md"])
     def test_a_hostile_actor_stays_below_its_namespace(self, vault: Vault, actor: str) -> None:
@@ -709,7 +701,7 @@ class TestVaultStore(StoreContract):
 
         assert written.path.startswith("facts/")
         assert written.path.count("/") == 2
-        assert texts(run(store.search("tea"))) == texts(run(store.list())) == ["My tea."]
+        assert contents(run(store.search("tea"))) == contents(run(store.list())) == ["My tea."]
 
     def test_a_ref_cannot_leave_the_scope(self, vault: Vault, tmp_path: Path) -> None:
         secret = vault.add("Bob's secret tea.", "/facts/bob", x=1)
@@ -730,7 +722,7 @@ class TestVaultStore(StoreContract):
                 run(tools["forget_memory"](memory_id=ref))
         assert not run(store.is_forgotten("Bob's old secret."))
         assert run(store.pinned()) == []
-        assert texts(run(store.similar("secret tea"))) == ["My tea."]
+        assert contents(run(store.similar("secret tea"))) == ["My tea."]
         assert vault.read(secret.id).body == "Bob's secret tea."
         assert run(store.get(mine.path)).content == "My tea."
 
@@ -746,7 +738,7 @@ class TestVaultStore(StoreContract):
         written = run(store.add("My tea."))
 
         assert written.path == "facts/alice/my-tea.md"
-        assert texts(run(store.search("tea"))) == ["My tea."]
+        assert contents(run(store.search("tea"))) == ["My tea."]
         run(store.forget(written.id))
         assert run(store.is_forgotten("My tea."))
 
@@ -769,7 +761,7 @@ class TestVaultStore(StoreContract):
         run(store.supersede("facts/alice/c#", "Writes Rust code."))
         run(store.supersede("facts/alice/broken", "Writes Go code."))
 
-        assert sorted(texts(run(store.search("code")))) == ["Writes Go code.", "Writes Rust code."]
+        assert sorted(contents(run(store.search("code")))) == ["Writes Go code.", "Writes Rust code."]
 
     # --- files
 
@@ -785,7 +777,7 @@ class TestVaultStore(StoreContract):
         assert len(found.content) < 4200
         assert found.content.startswith("…")
         assert found.content.endswith(f"\n[cut: {len(text.strip()):,} characters; the whole is memory {found.id}]")
-        assert len(texts(run(store.list()))[0]) < 4200
+        assert len(contents(run(store.list()))[0]) < 4200
         assert len(run(store.get(str(found.id))).content) == len(text.strip()) > 600_000
 
     def test_300_chinese_facts_are_300_files(self, vault: Vault) -> None:
@@ -806,7 +798,7 @@ class TestVaultStore(StoreContract):
         path = store.vault.root / written.path
         path.write_text(path.read_text().replace("four", "midnight"))
 
-        assert texts(run(store.search("midnight"))) == ["Tea at midnight."]
+        assert contents(run(store.search("midnight"))) == ["Tea at midnight."]
         with pytest.raises(MemoryChangedError):
             run(store.update(written.id, "Tea at six.", seen=seen))
 
@@ -843,7 +835,7 @@ asyncio.run(main())
         assert [job.wait(120) for job in jobs] == [0] * 4
 
         store = VaultStore(vault, "/facts")
-        found = texts(run(store.search("tea with friends", {"max_search_results": 1000})))
+        found = contents(run(store.search("tea with friends", {"max_search_results": 1000})))
         assert len({text for text in found if "friends" in text}) == 200
         assert len(vault.list("/facts")) == 250
 
@@ -871,7 +863,11 @@ class TestSeveralStores:
         assert run(get(memory_id=second.id))["store_name"] == "ours"
         assert {one["content"] for one in run(listing())} == {"Mine.", "Ours."}
         assert len(run(listing(limit=1, offset=1))) == 1
-        assert run(forget(memory_id=second.id)) == {"id": second.id, "store_name": "ours", "outcome": "archived"}
+        assert run(forget(memory_id=second.id)) == {
+            "id": second.id,
+            "store_name": "ours",
+            "outcome": "archived",
+        }
 
     def test_a_memory_in_a_read_only_store_is_not_changed(self, vault: Vault) -> None:
         known = vault.add("Shared.", "/shared")
@@ -969,7 +965,7 @@ def test_a_strands_agent_adds_with_its_tool_and_gets_the_memory_injected(any_sto
     agent("Remember that Bob is allergic to peanuts.")
     agent("Which allergy does Bob have?")
 
-    assert texts(run(any_store.list())) == ["Bob is allergic to peanuts."]
+    assert contents(run(any_store.list())) == ["Bob is allergic to peanuts."]
     assert "stored" in json.dumps(model.received[1][-1])
     assert f'<entry source=\\"{any_store.name}\\">Bob is allergic to peanuts.' in json.dumps(model.received[2][-1])
     assert "<memory>" not in json.dumps(agent.messages)

@@ -1,8 +1,8 @@
 """Keyed stores as agent stores: with the MemoryManager of memfs, and with the real one of Strands."""
 
-import asyncio
 import itertools
 import json
+from asyncio import run
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,11 @@ def keyed(request: pytest.FixtureRequest, tmp_path: Path) -> KeyedStore[str]:
     return store
 
 
-def run(call: Any) -> Any:
-    return asyncio.run(call)
-
-
 def test_a_memory_added_by_an_agent_is_stored_and_found(keyed: KeyedStore[str]) -> None:
     store = as_agent_store(keyed, name="facts", prefix="alice")
     added = run(store.add("Alice likes green tea.", {"importance": 3, "when": datetime(2026, 3, 1, tzinfo=UTC)}))
     again = run(store.add("  Alice  likes green tea.\n"))
+    found: Any
     [found] = run(store.search("green tea"))
 
     assert (added.outcome, again.outcome, again.id) == ("created", "duplicate", added.id)
