@@ -1,4 +1,4 @@
-"""Sessions at their limits: no free descriptors, logs and lines of maximum size, forks during a pause or lock."""
+"""Sessions at their limits: no free descriptors, logs and lines of maximum size."""
 
 import gc
 import os
@@ -13,7 +13,6 @@ from memfs import Vault, errors
 from memfs.agent.sessions import SessionLog
 from memfs.agent.sessions.events import MAX_LINE_BYTES
 from memfs.agent.sessions.paths import MAX_LOG_BYTES
-from memfs.fs.gc_pause import gc_paused
 
 SPARE = """
 import os, resource, sys
@@ -141,79 +140,3 @@ def test_reading_a_long_log_restores_the_state_of_the_garbage_collector(vault: V
     assert len(parsed.events) == 5000
     assert during <= 4  # a start and a stop each; without the pause, 5,000 events would trigger about forty collections
     assert after == is_enabled
-
-
-def test_an_exception_ends_a_pause_of_the_garbage_collector() -> None:
-    with pytest.raises(ValueError, match="invalid literal"), gc_paused():
-        int("no")
-
-    assert gc.isenabled()
-
-
-FORKED = """
-import gc, threading
-from memfs.fs.gc_pause import gc_paused
-
-inside, leave = threading.Event(), threading.Event()
-
-def pause():
-    with gc_paused():
-        inside.set()
-        leave.wait()
-
-thread = threading.Thread(target=pause)
-thread.start()
-inside.wait()
-paused_here = not gc.isenabled()
-child = os.fork()
-if not child:
-    os._exit(0 if gc.isenabled() else 1)
-is_running = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-leave.set()
-thread.join()
-print(paused_here, is_running, gc.isenabled())
-"""
-
-
-def test_the_garbage_collector_runs_in_a_child_forked_during_a_pause(run_script: Script) -> None:
-    assert run_script(FORKED).stdout == "True True True\n"
-
-
-def test_a_mutex_held_by_another_thread_is_free_in_a_forked_child(run_script: Script) -> None:
-    code = """
-import threading
-from memfs.after_fork import Mutex
-
-mutex, inside, leave = Mutex(), threading.Event(), threading.Event()
-
-def hold():
-    with mutex, mutex:
-        inside.set()
-        leave.wait()
-
-thread = threading.Thread(target=hold)
-thread.start()
-inside.wait()
-child = os.fork()
-if not child:
-    with mutex, mutex:
-        os._exit(0)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), mutex.acquire(blocking=False))
-leave.set()
-thread.join()
-"""
-    assert run_script(code, timeout=20).stdout == "0 False\n"
-
-
-def test_a_mutex_held_by_the_forking_thread_stays_held_in_the_child(run_script: Script) -> None:
-    code = """
-from memfs.after_fork import Mutex
-
-mutex = Mutex()
-with mutex:
-    child = os.fork()
-if not child:
-    os._exit(0 if mutex.acquire(blocking=False) else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    assert run_script(code, timeout=20).stdout == "0\n"

@@ -17,6 +17,7 @@ import strands.memory as reference
 from strands import Agent
 from strands.storage.local_file_storage import LocalFileStorage
 from strands.vended_memory_stores.file_memory_store import FileMemoryStore
+from support.commands import REPOSITORY
 from support.people import CODING
 
 import memfs.integrations.strands as ours
@@ -283,7 +284,7 @@ def _injected_text(memory: ModuleType, store: Any, words: str, **injection: Any)
 
 def _prompts_about_something_else(memory: ModuleType, root: Path) -> None:
     store = make_store(memory, root)
-    for file in sorted((Path(__file__).parents[2] / "example-vault").rglob("*.md")):
+    for file in sorted((REPOSITORY / "example-vault").rglob("*.md")):
         asyncio.run(store.add(file.read_text().rpartition("---\n")[2].strip() or file.stem))
 
     injected = [question for question in CODING if _injected_text(memory, store, question)]
