@@ -53,7 +53,7 @@ def canonical_value(key: str, value: Any) -> Any:
 
 
 def render_value(key: str, value: Any, newline: str) -> str:
-    """Return the text after `key:` for a canonical value, without the last line end."""
+    """Return the text after `key:` for a value as `canonical_value` returns it, without the last line end."""
     if isinstance(value, list | tuple):
         return "".join(f"{newline}  - {render_scalar(key, item)}" for item in value) or " []"
     return " " + render_scalar(key, value)
@@ -91,10 +91,10 @@ def _number_text(value: float) -> str:
 
 
 def edit(text: str, changes: Mapping[str, Any], body: str | None = None, *, is_exact: bool = False) -> str:
-    """Return the text with the keys of `changes` set (None removes a key), and with a new body.
+    """Return the text with the keys of `changes` set (None removes a key), and with this body unless it is None.
 
-    The body gets the line ends of the file unless it `is_exact`. Raises Fault if the file cannot be edited that way,
-    and InvalidMemoryError if a value cannot be written.
+    The body gets the line ends of the file unless `is_exact`. Raises Fault if the edit would change more of the file
+    than that, and InvalidMemoryError if a value cannot be written.
     """
     before = parse(text)
     wanted = {key: None if value is None else canonical_value(key, value) for key, value in changes.items()}
@@ -102,6 +102,7 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None, *, is_e
     parts = _set_keys(before, wanted)
     if body is not None:
         parts = parts._replace(body=body if is_exact else _with_line_ends_of(before.parts, body))
+    # a body that begins or ends with a line end is read back unchanged only between a blank line and a last line end
     for candidate in (parts, parts._replace(lead=parts.newline if parts.opening else "", tail=parts.newline)):
         result = "".join(candidate)
         if _changes_only(before, parse(result), wanted, parts.body):
@@ -112,7 +113,10 @@ def edit(text: str, changes: Mapping[str, Any], body: str | None = None, *, is_e
 
 
 def edit_and_touch(text: str, changes: Mapping[str, Any], body: str | None, clock: Clock) -> str:
-    """Edit a text, and set `updated` if the body changes and the header has keys that memfs writes."""
+    """Edit a text as `edit` does; if a body is given and the text changes, set `updated` to the current time too.
+
+    `updated` is not set if `changes` has it, or if the header has neither `id` nor `updated`: memfs did not write it.
+    """
     new = edit(text, changes, body)
     is_managed = bool(parse(text).values.keys() & {"id", "updated"})
     if body is not None and new != text and is_managed and "updated" not in changes:
@@ -121,9 +125,9 @@ def edit_and_touch(text: str, changes: Mapping[str, Any], body: str | None, cloc
 
 
 def changed_tags(text: str, keys: Mapping[str, Any], added: Iterable[str], dropped: Iterable[str]) -> list[str]:
-    """Return the tags of `keys`, or else of the text, without those dropped and with those added, ignoring case.
+    """Return the tags of `keys`, or of the text if `keys` has none, without `dropped` and with `added`.
 
-    Raises Fault if the tags of the text are needed and malformed.
+    Tags that differ only in case or normal form are equal. Raises Fault if the text's tags are needed and malformed.
     """
     _, values, faults = parse(text)
     if "tags" not in keys and (bad := [fault for fault in faults if fault.key == "tags"]):
@@ -136,7 +140,7 @@ def changed_tags(text: str, keys: Mapping[str, Any], added: Iterable[str], dropp
 
 
 def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags without those that equal an earlier one but for case or normal form; a search ignores both."""
+    """Return the first of all tags that differ only in case or normal form, which a search ignores."""
     by_folded: dict[str, str] = {}
     for tag in tags:
         by_folded.setdefault(fold(tag), tag)
@@ -146,14 +150,14 @@ def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
 def _has_value(before: ParsedText, key: str, value: Any) -> bool:
     """Return whether a key has this value already, so that its line stays as it is.
 
-    The list of a known key never counts as equal here: its items are compared one by one later.
+    False for None, which removes the key, and for the list of a known key, whose items are compared one by one later.
     """
     old = before.values.get(key)
     return not isinstance(value, tuple | NoneType) and type(old) is type(value) and bool(old == value)
 
 
 def _with_line_ends_of(parts: Parts, body: str) -> str:
-    """Return the body with CRLF line ends if all lines of the file have them."""
+    """Return the body with CRLF line ends if the first line of the file and all lines of its body have them."""
     if parts.newline == "\n" or _BARE_NEWLINE.search(parts.body):
         return body
     return _BARE_NEWLINE.sub("\r\n", body)
@@ -181,10 +185,12 @@ def _untouched_values(parsed: ParsedText, wanted: Mapping[str, Any]) -> list[tup
 
 
 def _header_faults(parsed: ParsedText, wanted: Mapping[str, Any]) -> list[str]:
+    """Return the faults of keys that must not change."""
     return [fault.reason for fault in parsed.faults if fault.key and fault.key not in wanted]
 
 
 def _set_keys(before: ParsedText, wanted: Mapping[str, Any]) -> Parts:
+    """Return the parts with the wanted keys set or removed; a text without a header gets one. Raises Fault."""
     parts, newline = before.parts, before.parts.newline
     if not wanted:
         return parts
@@ -196,11 +202,11 @@ def _set_keys(before: ParsedText, wanted: Mapping[str, Any]) -> Parts:
         return parts._replace(opening=fence, header=lines, closing=fence, lead=newline) if lines else parts
     header = parts.header
     for key, value in wanted.items():
-        values, entries = scan_header(header)
-        if key in entries:
-            header = _change_key(header, key, entries[key], values[key], value, newline)
+        values, locations = scan_header(header)
+        if key in locations:
+            header = _change_key(header, key, locations[key], values[key], value, newline)
         elif value is not None:
-            header += f"{_indent(header, entries)}{key}:{render_value(key, value, newline)}{newline}"
+            header += f"{_indent(header, locations)}{key}:{render_value(key, value, newline)}{newline}"
     return parts._replace(header=header)
 
 
@@ -208,39 +214,42 @@ def _values_to_set(wanted: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(key, value) for key, value in wanted.items() if value is not None]
 
 
-def _indent(header: str, entries: Mapping[str, KeyLocation]) -> str:
+def _indent(header: str, locations: Mapping[str, KeyLocation]) -> str:
     """Return the white space before the keys of a header."""
-    start = min((entry.name[0] for entry in entries.values()), default=0)
+    start = min((location.name[0] for location in locations.values()), default=0)
     before = header[_line_start(header, start) : start]
     return "" if before.strip() else before
 
 
-def _change_key(header: str, key: str, entry: KeyLocation, old: Any, new: Any, newline: str) -> str:
+def _change_key(header: str, key: str, location: KeyLocation, old: Any, new: Any, newline: str) -> str:
     """Return the header text with the value of one key replaced, or the key removed."""
-    end = entry.value[0] + len(header[slice(*entry.value)].rstrip(" \t\r\n"))
+    end = location.value[0] + len(header[slice(*location.value)].rstrip(" \t\r\n"))
     if new is None:
-        return header[: _line_start(header, entry.name[0])] + header[_line_end(header, end) :]
-    colon = header.index(":", entry.name[1]) + 1
+        return header[: _line_start(header, location.name[0])] + header[_line_end(header, end) :]
+    colon = header.index(":", location.name[1]) + 1
     if isinstance(new, list | tuple) and isinstance(old, list):
-        if entry.style == "flow":
+        if location.style == "flow":
             items = ", ".join(render_scalar(key, item) for item in new)
-            return f"{header[: entry.value[0]]}[{items}]{header[end:]}"
-        if changed := _change_items(header, key, entry, old, list(new), newline):
+            return f"{header[: location.value[0]]}[{items}]{header[end:]}"
+        if changed := _change_items(header, key, location, old, list(new), newline):
             return changed
-    if entry.style == "scalar" and not isinstance(new, list | tuple) and entry.value[0] > colon:
-        return header[: entry.value[0]] + render_scalar(key, new) + header[end:]
+    if location.style == "scalar" and not isinstance(new, list | tuple) and location.value[0] > colon:
+        return header[: location.value[0]] + render_scalar(key, new) + header[end:]
     return header[:colon] + render_value(key, new, newline) + header[max(end, colon) :]
 
 
 def _change_items(
-    header: str, key: str, entry: KeyLocation, old: list[Any], new: list[Any], newline: str
+    header: str, key: str, location: KeyLocation, old: list[Any], new: list[Any], newline: str
 ) -> str | None:
-    """Return the header with lines of a block list removed and appended; None if the change needs more than that."""
+    """Return the header with items of a block list removed, and others appended to it.
+
+    None if the change needs more than that, for example another order of the items.
+    """
     kept = [item for item in old if item in new]
     added = new[len(kept) :]
-    if not kept or new[: len(kept)] != kept or len(entry.items) != len(old):
+    if not kept or new[: len(kept)] != kept or len(location.items) != len(old):
         return None
-    spans = [(start, start + len(header[start:end].rstrip(" \t\r\n"))) for start, end in entry.items]
+    spans = [(start, start + len(header[start:end].rstrip(" \t\r\n"))) for start, end in location.items]
     lines = [(_line_start(header, start), _line_end(header, end)) for start, end in spans]
     prefix = header[lines[0][0] : spans[0][0]]
     if not re.fullmatch(r"[ ]*-[ ]+", prefix):

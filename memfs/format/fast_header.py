@@ -12,7 +12,8 @@ from memfs.format.header_schema import KEY_CHECKS, LIST_KEYS, resolve_plain_scal
 
 T = TypeVar("T")
 MAX_FLAT_CHARS = 3000  # a longer header is left to the YAML parser, which limits the number of values
-MAX_CACHED = 4096  # entries of a cache
+MAX_CACHED = 4096  # entries per cache; a full cache is cleared
+# a value is a double-quoted text without escapes, or a plain scalar without '#' and with ':' only inside a word
 _CHARS = r"[^\x00-\x20\x7f-\xa0\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff:#]+"
 _QUOTED = r"\"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff\"\\]*\""
 _FLAT_VALUE = rf"(?:{_QUOTED}|(?=[\w/(.+$]){_CHARS}(?:(?: +|:){_CHARS})*)"
@@ -21,13 +22,13 @@ _FLAT_ITEM = re.compile(rf"  -(?: {_FLAT_VALUE})?")
 _ITEM_MARK = "\0"  # replaces the newline before an item of a list
 _CREATED_LINE_LENGTH = len("created: 2026-11-15T10:30:00Z")
 _UNIQUE_KEYS = frozenset({"id", "created"})  # two memories hardly ever share a value, so caching it is useless
-PARSE_ERRORS = (InvalidMemoryError, ValueError)
+PARSE_ERRORS = (InvalidMemoryError, ValueError)  # raised for an entry that is not flat, or not valid
 _entry_cache: dict[str, tuple[str, Any]] = {}  # text of an entry -> key and value: many memories share entries
-_item_cache: dict[str, tuple[Any, Any]] = {}  # the same for items of lists
+_item_cache: dict[str, tuple[Any, Any]] = {}  # text of a list item -> what _parse_item returns for it
 
 
 def parse_flat_header(header: str) -> dict[str, Any] | None:
-    """Parse a flat header; return None if it is not flat, or the value of a known key is not valid."""
+    """Parse a flat header; return None if it is not flat, has a key twice, or the value of a known key is not valid."""
     entries = split_entries(header)
     if entries is None:
         return None
@@ -42,7 +43,7 @@ def parse_flat_header(header: str) -> dict[str, Any] | None:
 
 
 def without_nulls(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values without keys that have no value."""
+    """Return the values without the keys whose value is None."""
     return {key: value for key, value in values.items() if value is not None} if None in values.values() else values
 
 
@@ -58,7 +59,7 @@ def split_entries(header: str) -> list[str] | None:
 
 
 def parse_entry(entry: str) -> tuple[str, Any]:
-    """Return the key and the value of an entry, None if it has no value.
+    """Return the key and the value of an entry; the value is None if there is none.
 
     Raises one of PARSE_ERRORS if the entry is not flat, or the value of a known key is not valid.
     """
@@ -91,9 +92,9 @@ def cache_parsed(cache: dict[str, T], text: str, parsed: T) -> T:
 
 def _parse_list(entry: str) -> tuple[str, list[Any] | tuple[str, ...]]:
     """Return the key and the items of a list; they are texts if the key is one of LIST_KEYS."""
-    line, *lines = entry.split(_ITEM_MARK)
-    key, value = _entry_cache.get(line) or _parse_and_cache(line)
-    if value is not None or line[-1] != ":":
+    key_line, *lines = entry.split(_ITEM_MARK)
+    key, value = _entry_cache.get(key_line) or _parse_and_cache(key_line)
+    if value is not None or key_line[-1] != ":":
         raise ValueError(entry)
     items = [_item_cache.get(line) or _parse_item(line) for line in lines]
     if key in LIST_KEYS:

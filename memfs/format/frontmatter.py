@@ -26,7 +26,7 @@ _CONFLICT_MARKER = re.compile(r"^<{7} ", re.MULTILINE)
 
 
 class Fault(Exception):  # noqa: N818  callers that know the path turn it into a Problem or a MemfsError
-    """A fault in a text, with its line."""
+    """A fault in a text, with its line, and the key and value at fault; both are empty if it concerns no single key."""
 
     def __init__(self, line: int, reason: str, key: str = "", value: object = "") -> None:
         super().__init__(line, reason, key, value)
@@ -34,7 +34,7 @@ class Fault(Exception):  # noqa: N818  callers that know the path turn it into a
 
 
 class Parts(NamedTuple):
-    """The parts of a text; joined, they are the text again."""
+    """The parts of a text; joined, they are the text again. A part that the text does not have is empty."""
 
     bom: str  # byte order mark
     opening: str  # the line `---` before the header
@@ -46,7 +46,7 @@ class Parts(NamedTuple):
 
     @property
     def newline(self) -> str:
-        """The line end of the first line."""
+        """The line end of the first line of the file; a newline if it has none."""
         first = (self.opening or self.body + self.tail).partition("\n")
         return "\r\n" if first[1] and first[0].endswith("\r") else "\n"
 
@@ -65,13 +65,13 @@ class YamlLimits(NamedTuple):
     """The limits for parsing a YAML text, and its name in faults."""
 
     name: str = "header"
-    size: int = MAX_HEADER_CHARS
-    events: int = MAX_EVENTS
+    size: int = MAX_HEADER_CHARS  # characters
+    events: int = MAX_EVENTS  # parse events, about one per value
     is_file: bool = False  # a whole file, which may begin with a line `---`
 
 
 class ListItem(NamedTuple):
-    """A mapping that is an item of a YAML list, with line numbers."""
+    """A mapping that is an item of a YAML list, with line numbers of the parsed text."""
 
     line: int
     values: dict[str, Any]
@@ -88,7 +88,7 @@ class ParsedText(NamedTuple):
 
 
 def parse_file(path: str, data: bytes) -> ParsedFile:
-    """Parse the bytes of a memory file; the header on demand. Faults are returned as problems, never raised."""
+    """Parse the bytes of a memory file; its header is parsed when it is first used. Faults become problems."""
     faults: tuple[Fault, ...] = ()
     try:
         text = data.decode()
@@ -128,6 +128,7 @@ def _canonical_header_end(text: str) -> int:
 
 
 def _header_and_problems(path: str, text: str, faults: tuple[Fault, ...]) -> tuple[Header, tuple[Problem, ...]]:
+    """Parse the header of a text; return it, and problems for the given faults and for those found."""
     _, values, found = _parse_parts(text, split(text))
     if faults or found:
         problems = tuple([Problem(path, f.line, f.reason, f.key, f.value) for f in (*faults, *found)])
@@ -154,7 +155,7 @@ def _parse_parts(text: str, parts: Parts) -> ParsedText:
 
 
 def split(text: str) -> Parts:
-    """Split a text into byte order mark, header and body."""
+    """Split a text into its parts; a text without a complete header is all body."""
     fence = text.find("\n---", 3) if text.startswith("---\n") else -1
     if fence > 0 and text.startswith("\n---\n", fence):  # as memfs writes it: faster than the regular expressions
         return _cut(text, "", "---\n", "\n", fence + 1, fence + 5)
@@ -169,7 +170,7 @@ def split(text: str) -> Parts:
 
 
 def _cut(text: str, bom: str, opening: str, newline: str, end: int, first: int) -> Parts:
-    """Split a text whose header ends at `end`, and whose closing line ends at `first`."""
+    """Split a text whose header ends at index `end`, and whose closing line ends at index `first`."""
     lead = newline if text.startswith(newline, first) else ""
     start = first + len(lead)
     tail = newline if text.endswith(newline) and len(text) - len(newline) >= start else ""
@@ -181,11 +182,11 @@ def _cut(text: str, bom: str, opening: str, newline: str, end: int, first: int) 
 
 
 def read_yaml_header(header: str) -> tuple[dict[str, Any], list[Fault]]:
-    """Parse any header; a header that YAML refuses has no values and one fault."""
+    """Return the values of any header without the faulty ones, and the faults; only one fault if YAML refuses it."""
     try:
         values, locations = scan_header(header)
     except Fault as fault:
-        return {}, [Fault(*fault.args)]  # a copy: the raised one and its frames refer to each other, a cycle for the GC
+        return {}, [Fault(*fault.args)]  # a copy: the raised fault and its frames form a reference cycle
     typed: dict[str, Any] = {}
     faults: list[Fault] = []
     for key, value in values.items():
@@ -204,9 +205,9 @@ def scan_header(header: str) -> tuple[dict[str, Any], dict[str, KeyLocation]]:
         return {}, {}
     if not isinstance(root, yaml.MappingStartEvent):
         raise Fault(_line_in_file(header, root.start_mark.index), "header is not a mapping of keys to values")
-    read = _read_mapping(header, events, is_flow=bool(root.flow_style))
+    mapping = _read_mapping(header, events, is_flow=bool(root.flow_style))
     next(events, None)  # raises if anything follows the mapping
-    return read
+    return mapping
 
 
 def scan_list(text: str, limits: YamlLimits) -> list[ListItem]:
@@ -214,10 +215,12 @@ def scan_list(text: str, limits: YamlLimits) -> list[ListItem]:
     try:
         return _read_items(text, _bounded_events(text, limits), limits)
     except Fault as fault:
+        # as in _read_items: `_line_in_file` counts a line `---` before the text
         raise Fault(max(1, fault.line - 1), fault.reason, fault.key, fault.value) from None
 
 
 def _read_items(text: str, events: Iterator[Any], limits: YamlLimits) -> list[ListItem]:
+    """Read a list of mappings. Raises Fault, with a line that is too large by one."""
     root = next(events, None)
     if root is None:
         return []
@@ -235,7 +238,7 @@ def _read_items(text: str, events: Iterator[Any], limits: YamlLimits) -> list[Li
             for key, location in locations.items()
         }
         found.append(ListItem(line - 1, values, keys, items))
-    next(events, None)
+    next(events, None)  # raises if anything follows the list
     return found
 
 
@@ -276,21 +279,21 @@ def _bounded_events(header: str, limits: YamlLimits) -> Iterator[Any]:
     try:
         for event in events:
             count += 1
-            where = event.start_mark.index
+            start = event.start_mark.index
             if count > limits.events:
-                raise Fault(_line_in_file(header, where), f"{name} has too many values")
+                raise Fault(_line_in_file(header, start), f"{name} has too many values")
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise Fault(_line_in_file(header, where), "anchors and aliases are not allowed")
+                raise Fault(_line_in_file(header, start), "anchors and aliases are not allowed")
             if getattr(event, "tag", None):
-                raise Fault(_line_in_file(header, where), f"the tag {short_repr(event.tag)} is not allowed")
+                raise Fault(_line_in_file(header, start), f"the tag {short_repr(event.tag)} is not allowed")
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if (event.explicit and not limits.is_file) or documents > 1:
-                    raise Fault(_line_in_file(header, where), f"{name} is more than one document")
+                    raise Fault(_line_in_file(header, start), f"{name} is more than one document")
             elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
                 depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
                 if depth > MAX_DEPTH:
-                    raise Fault(_line_in_file(header, where), f"{name} is nested deeper than {MAX_DEPTH}")
+                    raise Fault(_line_in_file(header, start), f"{name} is nested deeper than {MAX_DEPTH}")
                 yield event
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
@@ -311,7 +314,7 @@ def _read_key(header: str, event: Any, earlier: Mapping[str, Any]) -> str:
 
 
 def _read_value(header: str, events: Iterator[Any], event: Any, key: str, spans: list[tuple[int, int]]) -> Any:
-    """Return one value, and append to `spans` those of its scalars and, last, that of the whole value."""
+    """Return the value that begins with `event`. Append to `spans` the span of each value in it, and its own last."""
     start: int = event.start_mark.index
     if isinstance(event, yaml.ScalarEvent):
         end: Any = event.end_mark

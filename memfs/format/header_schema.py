@@ -21,7 +21,7 @@ _STRING_TYPED_KEYS = TEXT_KEYS | LIST_KEYS | TIME_KEYS
 
 
 def resolve_plain_scalar(key: str, plain: str) -> Any:
-    """Return the YAML 1.2 value of a plain scalar; for keys of texts and times, the text itself."""
+    """Return the YAML 1.2 value of a plain scalar; for keys of texts, lists and times, the text itself or None."""
     if key in _STRING_TYPED_KEYS:
         return None if plain in _NULLS else plain
     if plain in _PLAIN_CONSTANTS:
@@ -47,7 +47,7 @@ def _check_time(key: str, value: Any) -> date:
 
 def _check_list(key: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
-        texts = [value] if key == "supersedes" else value.split(",")
+        texts = [value] if key == "supersedes" else value.split(",")  # a reference may contain a comma
         return tuple(text.strip() for text in texts if text.strip())
     if isinstance(value, list | tuple) and all(isinstance(item, str) or item is None for item in value):
         return tuple([item for item in value if item])

@@ -22,10 +22,10 @@ class EventSource(Protocol):
     kind: str
     is_index_overwritten: bool
 
-    def watch(self, folder: str) -> None:
+    def watch(self, directory: str) -> None:
         """Watch a directory. Must be called each time before the directory is listed."""
 
-    def watch_index(self, folder: str) -> None:
+    def watch_index(self, directory: str) -> None:
         """Watch the directory of the open index; after a write into it, a poll sets `is_index_overwritten`."""
 
     def poll(self) -> FileEvents:

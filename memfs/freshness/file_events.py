@@ -11,7 +11,7 @@ class FileEvents(NamedTuple):
     """The paths to check again."""
 
     paths: Set[str]  # memory files that may have been changed, created or removed
-    folders: Set[str]  # directories ("" is the root) that were created, removed or moved: check all below them
+    directories: Set[str]  # directories ("" is the root) that were created, removed or moved: check all below them
     is_incomplete: bool  # events may have been lost: check everything
 
 
@@ -27,13 +27,13 @@ def is_namespace(path: str) -> bool:
     )
 
 
-def is_memory_file(folder: str, name: str) -> bool:
+def is_memory_file(directory: str, name: str) -> bool:
     """Return whether a scan takes a file of this name, in a directory that it enters, for a memory."""
     return (
         name.endswith(".md")
         and name[0] not in ".~#"
         and is_utf8_encodable(name)
-        and bool(folder or fold(name) != "readme.md")
+        and bool(directory or fold(name) != "readme.md")
     )
 
 

@@ -31,7 +31,7 @@ from memfs.storage.state_dir import record_scan
 MAX_UNPUBLISHED_BYTES = 1 << 26  # with more, a search publishes
 MIN_UNPUBLISHED = 20  # a search publishes more than this, and than the index has memories: their terms count too little
 PUBLISH_ON_CLOSE = 50  # unpublished changes with which closing a vault publishes
-MAX_EVENT_FOLDERS = 20  # with events for more directories, everything is scanned
+MAX_EVENT_DIRECTORIES = 20  # with events for more directories, everything is scanned
 SCAN_SECONDS = 1.0  # between two scans where no changes are reported; half of it in a watcher
 BACKGROUND_SCAN_SECONDS = 30.0  # at least, between two background scans of a watcher
 BACKGROUND_SCAN_FACTOR = 200.0  # and at least so many times the duration of one
@@ -157,10 +157,10 @@ class Freshness:
             known.follows_watcher = journal.start_at(root, index.generation.journal_cursor)
         lines = journal.read(root)
         journaled = None if lines is None else set(lines)
-        if index is None or (events and (events.is_incomplete or len(events.folders) > MAX_EVENT_FOLDERS)):
+        if index is None or (events and (events.is_incomplete or len(events.directories) > MAX_EVENT_DIRECTORIES)):
             self._scan(root, progress)
         elif events:
-            below = [self._paths_below(root, folder) for folder in events.folders]
+            below = [self._paths_below(root, directory) for directory in events.directories]
             self._check(root, set(events.paths).union(journaled or (), *below), progress)
         elif journaled is None or self._is_scan_due(root):
             self._scan(root, progress)
@@ -243,10 +243,10 @@ class Freshness:
         """Use an event source from the first scan on."""
         self._scan_count, self._known.follows_watcher = max(self._scan_count, 1), False
 
-    def _paths_below(self, root: int, folder: str) -> set[str]:
+    def _paths_below(self, root: int, directory: str) -> set[str]:
         """Return the paths of known and present memories below a directory."""
-        present = scan(root, folder, self.source.watch if self.source else None).stamps
-        return self._known.paths_below(folder).union(present)
+        present = scan(root, directory, self.source.watch if self.source else None).stamps
+        return self._known.paths_below(directory).union(present)
 
     def recheck(self, paths: Collection[str]) -> None:
         """Read memories again that a search found to differ from the known state."""

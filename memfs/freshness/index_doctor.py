@@ -53,16 +53,16 @@ def _newer_parts(files: MemoryFiles) -> list[Problem]:
 
 def find_faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_trouble: bool = True) -> Iterator[Fault]:
     """Yield the faults of the index. One that is not synced may lack changes since it was published."""
-    folder = fresh.published.directory
+    directory = fresh.published.directory
     if with_trouble and fresh.published.trouble:
         yield "", fresh.published.trouble
-    if not os.path.lexists(os.path.join(folder, CURRENT)):
+    if not os.path.lexists(os.path.join(directory, CURRENT)):
         return
     try:
-        Generation.read(folder).verify(checksums=True)
-        if not os.access(folder, os.W_OK):  # opening it writes a lock file
+        Generation.read(directory).verify(checksums=True)
+        if not os.access(directory, os.W_OK):  # opening it writes a lock file
             return
-        index = open_index(folder, fresh.analyzer.language)
+        index = open_index(directory, fresh.analyzer.language)
         rows = index.row_table.rows_by_path()
         if sorted(rows.values()) != sorted(index.all_rows()):
             yield "", "its documents are not the ones it lists"

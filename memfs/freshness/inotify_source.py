@@ -44,18 +44,18 @@ class InotifySource:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._open()
 
-    def watch(self, folder: str) -> None:
-        if self._pid == os.getpid() and is_namespace(folder):
+    def watch(self, directory: str) -> None:
+        if self._pid == os.getpid() and is_namespace(directory):
             with self._mutex:
-                self._add_watch(folder)
+                self._add_watch(directory)
 
-    def watch_index(self, folder: str) -> None:
+    def watch_index(self, directory: str) -> None:
         if self._pid != os.getpid():
             return
         with self._mutex:
             if self._fd >= 0:
                 self._libc.inotify_rm_watch(self._fd, self._index_watch)
-                path = os.fsencode(folder)
+                path = os.fsencode(directory)
                 self._index_watch = self._libc.inotify_add_watch(self._fd, path, _MODIFY)
                 self.is_index_overwritten = self._index_watch < 0
 
@@ -96,10 +96,10 @@ class InotifySource:
         """Open a queue that watches only the root."""
         self.is_index_overwritten |= self._index_watch >= 0  # the new queue does not watch it
         self._index_watch = -1
-        self.folders: dict[int, str] = {}  # watch number -> path; a moved directory keeps its number
+        self.directories: dict[int, str] = {}  # watch number -> path; a moved directory keeps its number
         self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._add_watch("")
-        if not self.folders:
+        if not self.directories:
             self._close()
             raise OSError(f"{self._root}: cannot be watched")
         self._poller = select.poll()
@@ -109,7 +109,7 @@ class InotifySource:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             if self._pid == os.getpid():  # in a forked process the watches are the parent's
-                self._libc.inotify_rm_watch(fd, next(iter(self.folders), -1))  # wakes a thread in `wait`
+                self._libc.inotify_rm_watch(fd, next(iter(self.directories), -1))  # wakes a thread in `wait`
             os.close(fd)
 
     def _add_watch(self, name: str) -> None:
@@ -120,7 +120,7 @@ class InotifySource:
                 mask = _WATCH_MASK | (0 if name else _MOVE_SELF)
                 watch = self._libc.inotify_add_watch(self._fd, b"/proc/self/fd/%d" % fd, mask)
             if watch >= 0:
-                self.folders[watch] = name
+                self.directories[watch] = name
             else:  # mostly because the limit is reached: events here would be missed
                 self._close()
         except (VaultError, FileNotFoundError, PermissionError):
@@ -131,11 +131,11 @@ class InotifySource:
             if root >= 0:
                 os.close(root)
 
-    def _remove_watches(self, folder: str) -> None:
+    def _remove_watches(self, directory: str) -> None:
         """Remove the watches of a directory that was moved away, and of all below it: their paths changed."""
-        below = f"{folder}/"
-        for watch in [watch for watch, name in self.folders.items() if name == folder or name.startswith(below)]:
-            del self.folders[watch]
+        below = f"{directory}/"
+        for watch in [watch for watch, name in self.directories.items() if name == directory or name.startswith(below)]:
+            del self.directories[watch]
             self._libc.inotify_rm_watch(self._fd, watch)
 
     def _read(self) -> FileEvents:
@@ -145,7 +145,7 @@ class InotifySource:
         directory event and at the end.
         """
         data = os.read(self._fd, int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder))
-        paths, folders, files = set[str](), set[str](), set[tuple[int, bytes]]()
+        paths, directories, files = set[str](), set[str](), set[tuple[int, bytes]]()
         end, size = 0, len(data)
         while end < size:
             watch, mask, _, length = _parse_event(data, end)
@@ -155,34 +155,34 @@ class InotifySource:
                 files.add((watch, data[start:end]))
                 continue
             self._resolve(files, paths)
-            if not self._handle_directory_event(watch, mask, os.fsdecode(data[start:end].rstrip(b"\0")), folders):
+            if not self._handle_directory_event(watch, mask, os.fsdecode(data[start:end].rstrip(b"\0")), directories):
                 return EVENTS_LOST
         self._resolve(files, paths)
-        return FileEvents(paths, folders, False)
+        return FileEvents(paths, directories, False)
 
     def _resolve(self, files: set[tuple[int, bytes]], paths: set[str]) -> None:
         for watch, padded in files:
-            folder, name = self.folders.get(watch), padded.rstrip(b"\0")
+            directory, name = self.directories.get(watch), padded.rstrip(b"\0")
             self.is_index_overwritten |= watch == self._index_watch
-            if folder is not None and name.endswith(b".md") and is_memory_file(folder, text := os.fsdecode(name)):
-                paths.add(f"{folder}/{text}" if folder else text)
+            if directory is not None and name.endswith(b".md") and is_memory_file(directory, text := os.fsdecode(name)):
+                paths.add(f"{directory}/{text}" if directory else text)
         files.clear()
 
-    def _handle_directory_event(self, watch: int, mask: int, name: str, folders: set[str]) -> bool:
+    def _handle_directory_event(self, watch: int, mask: int, name: str, directories: set[str]) -> bool:
         """Update the watches after an event of a directory. Return False if events were lost."""
-        folder = self.folders.get(watch)
-        if mask & _OVERFLOW or (folder == "" and mask & (_IGNORED | _MOVE_SELF)):
+        directory = self.directories.get(watch)
+        if mask & _OVERFLOW or (directory == "" and mask & (_IGNORED | _MOVE_SELF)):
             self._close()
             if mask & _OVERFLOW:  # moves were lost too, so that no path of a watch is certain
                 with suppress(OSError):
                     self._open()
             return False
-        if folder is None:
+        if directory is None:
             return True
         if mask & _IGNORED:
-            folders.add(self.folders.pop(watch))
-        elif (name or not folder) and is_namespace(path := f"{folder}/{name}" if folder else name):
-            folders.add(path)
+            directories.add(self.directories.pop(watch))
+        elif (name or not directory) and is_namespace(path := f"{directory}/{name}" if directory else name):
+            directories.add(path)
             if mask & _MOVED_FROM:
                 self._remove_watches(path)
         return True

@@ -40,9 +40,9 @@ class KnownState:
         changes = diff(found.stamps, self.unpublished.combined_stamps(self.published.stamps_outside(found.unchanged)))
         return changes._replace(removed=[path for path in changes.removed if not found.is_unreadable(path)])
 
-    def paths_below(self, folder: str) -> set[str]:
+    def paths_below(self, directory: str) -> set[str]:
         """Return the paths of known memories below a directory, including removed ones not yet published."""
-        prefix = f"{folder}/" if folder else ""
+        prefix = f"{directory}/" if directory else ""
         known = (self.published.stamps(), self.unpublished.entries)
         return {path for paths in known for path in paths if path.startswith(prefix)}
 

@@ -32,7 +32,7 @@ class WatchdogSource:
         self._pid, self._mutex, self._has_events = os.getpid(), threading.Lock(), threading.Event()
         self._root, self._identity = os.path.abspath(root), root_identity(root)
         self._real_root, self._is_replaced = os.path.realpath(root), False
-        self._paths, self._folders = set[str](), set[str]()
+        self._paths, self._directories = set[str](), set[str]()
         event_filter = [kind for name, kind in vars(events).items() if _EVENT_CLASSES.fullmatch(name)]
         self._observer = Observer()
         try:
@@ -42,10 +42,10 @@ class WatchdogSource:
             self._observer.stop()
             raise
 
-    def watch(self, folder: str) -> None:
+    def watch(self, directory: str) -> None:
         pass
 
-    def watch_index(self, folder: str) -> None:
+    def watch_index(self, directory: str) -> None:
         pass
 
     def poll(self) -> FileEvents:
@@ -53,10 +53,10 @@ class WatchdogSource:
             return EVENTS_LOST
         with self._mutex:
             self._is_replaced |= root_identity(self._root) != self._identity
-            paths, folders = self._paths, self._folders
-            self._paths, self._folders = set(), set()
+            paths, directories = self._paths, self._directories
+            self._paths, self._directories = set(), set()
             self._has_events.clear()
-        return FileEvents(paths, folders, not self.is_alive)
+        return FileEvents(paths, directories, not self.is_alive)
 
     def wait(self, timeout: float) -> bool:
         return not self.is_alive or self._has_events.wait(timeout)
@@ -78,11 +78,11 @@ class WatchdogSource:
             path = os.fsdecode(changed)[len(self._real_root) :].replace(os.sep, "/").lstrip("/")
             if path.startswith(".memfs/"):
                 continue
-            folder, _, name = path.rpartition("/")
+            directory, _, name = path.rpartition("/")
             with self._mutex:
                 if event.is_directory and is_namespace(path):
-                    self._folders.add(path)
-                elif not event.is_directory and is_memory_file(folder, name) and is_namespace(folder):
+                    self._directories.add(path)
+                elif not event.is_directory and is_memory_file(directory, name) and is_namespace(directory):
                     self._paths.add(path)
                 else:
                     continue

@@ -1,1 +1,1 @@
-"""The file system: files, locks and system calls. Never follows a symlink."""
+"""The file system: files, locks and system calls. No path below the root of a vault is opened through a symlink."""

@@ -1,7 +1,8 @@
 """Files and directories: read with a stamp, durable write, atomic exchange, directory walk.
 
-Every path is opened one component at a time, relative to an open directory and without following symlinks,
-so nothing outside the root can be reached, even if a component is replaced by a symlink meanwhile.
+Paths below the root are opened without following symlinks: by one system call if the kernel has one for that, else one
+component at a time, each relative to its open parent directory. So nothing outside the root can be reached, even if a
+component is replaced by a symlink meanwhile.
 """
 
 import errno
@@ -29,8 +30,8 @@ from memfs.namespace import ARCHIVE, MAX_DEPTH, SESSIONS, fold, is_utf8_encodabl
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 STATE_DIR = ".memfs"
-PARTIAL_MODE = 0o200  # of a file that is not yet complete
-OPEN_ATTEMPTS = 100  # while another process deletes directories that we create
+PARTIAL_MODE = 0o200  # of a file that gets the mode of another one when it is complete
+OPEN_ATTEMPTS = 100  # to create a directory or file that another process deletes again and again
 DIRECTORY_FLAGS = (
     os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )
@@ -47,12 +48,12 @@ class FileContent(NamedTuple):
 
     @property
     def mode(self) -> int:
-
+        """The permission bits."""
         return stat.S_IMODE(self.status.st_mode)
 
 
 class DirectoryListing(NamedTuple):
-    """The memory files of one directory; its descriptor `fd` is open until the walk continues."""
+    """The memory files of one directory; `fd` is open until the walk continues, and -1 if it could not be opened."""
 
     fd: int
     prefix: str
@@ -71,19 +72,19 @@ def digest(data: bytes) -> str:
 
 
 def path_as_file_name(path: str) -> str:
-    """Return a vault path as one file name; a long one is cut, so the name need not be unique."""
+    """Return a vault path, percent-encoded, as one file name; a long name is cut, ends in `~` and may not be unique."""
     name = quote(path, safe=" ")
     return name if len(name) <= 180 else f"{name[:150]}~"
 
 
 def stamp_after_rename(written: os.stat_result, named: os.stat_result) -> Stamp:
-    """Return the stamp of a file that we wrote and then named; if another process saved it since, it does not match."""
+    """Return the stamp of a file that memfs wrote, then named; it does not match if a program saved it in between."""
     return Stamp.from_stat(written)._replace(ctime_ns=named.st_ctime_ns)
 
 
 def fine_timestamp_device(directory: str) -> int:
     """Return the device of a directory if its timestamps are fine enough that a write after a stat always changes the
-    stamp; -1 if they are not."""
+    stamp; -1 if they are not, or that cannot be tested."""
     try:
         fd = os.open(directory, os.O_RDWR | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError:
@@ -106,7 +107,7 @@ def _changes_ctime(fd: int) -> bool:
 
 
 def translate_os_error(path: str, error: OSError) -> StorageError:
-    """Return our error for one of the operating system, with a hint for the user."""
+    """Return the memfs error for an OSError: ReadOnlyError, NoSpaceError or StorageError."""
     reason = error.strerror or str(error)
     if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
         return ReadOnlyError(path, reason)
@@ -119,7 +120,7 @@ def translate_os_error(path: str, error: OSError) -> StorageError:
 
 
 def open_root(root: Path | str) -> int:
-    """Open the root directory of a vault. Raises VaultNotFoundError or ReadOnlyError."""
+    """Open the root directory of a vault, which may be a symlink. Raises VaultNotFoundError or ReadOnlyError."""
     try:
         return os.open(root, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
     except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +130,8 @@ def open_root(root: Path | str) -> int:
 
 
 def open_directory_fd(root: int, segments: tuple[str, ...], *, create: bool = False) -> int:
-    """Open a directory below an open one; `create` durably creates missing directories. The caller closes it."""
+    """Open a directory below an open one; `create` durably creates missing directories. The caller closes it.
+    Raises InvalidNamespaceError if a segment is a file or a symlink, FileNotFoundError if it is missing."""
     for _ in range(OPEN_ATTEMPTS if create else 0):
         with suppress(FileNotFoundError):  # git may remove an empty directory as soon as it is created
             return _descend(root, segments, create=True)
@@ -185,7 +187,7 @@ def _open_segment(parent: int, segment: str, segments: tuple[str, ...], *, creat
 
 
 def spelling_on_disk(root: int, segments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the segments in the case and normal form of the names on disk; those that do not exist stay as given."""
+    """Return the segments in the case and normal form of the names on disk; a missing segment stays as given."""
     for depth, segment in enumerate(segments):
         try:
             with open_directory(root, segments[:depth]) as parent:
@@ -199,7 +201,8 @@ def spelling_on_disk(root: int, segments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[DirectoryListing]:
-    """Yield the listing of each directory from here down that may contain memories, sorted by path."""
+    """Yield the listing of each directory from here down that may contain memories, sorted by path.
+    From the root, sessions are skipped, and the archive too unless `archived`."""
     pending = [segments]
     while pending:
         segments = pending.pop()
@@ -222,7 +225,7 @@ def walk(root: int, segments: tuple[str, ...] = (), *, archived: bool = False) -
 
 
 def _list_directory(fd: int, prefix: str) -> tuple[DirectoryListing, list[str]]:
-    """Return the listing of a directory, and its subdirectories; what only looks like a memory file is unreadable."""
+    """Return the listing and the subdirectories of a directory; `*.md` that is not a regular file is unreadable."""
     names, below, unreadable = [], [], []
     with os.scandir(fd) as entries:
         for entry in entries:
@@ -255,7 +258,7 @@ def read_as_tuple(parent: int, name: str, limit: int = MAX_FILE_BYTES) -> tuple[
 
 
 def read_path(root: int, path: str) -> tuple[bytes, os.stat_result]:
-    """Read the regular file at a path below an open directory."""
+    """Read the regular file at a path below an open directory. Raises as `read` and `open_directory_fd` do."""
     fd = open_beneath(root, path, READ_FLAGS)
     if fd is not None:
         return _read_and_close(fd, MAX_FILE_BYTES)
@@ -279,7 +282,7 @@ def _read_and_close(fd: int, limit: int) -> tuple[bytes, os.stat_result]:
 
 @contextmanager
 def open_file(parent: int, name: str) -> Iterator[int]:
-    """Open a file for reading in the block."""
+    """Open a file for reading, and close it after the block."""
     fd = os.open(name, READ_FLAGS, dir_fd=parent)
     try:
         yield fd
@@ -307,7 +310,8 @@ def read_fd(fd: int, limit: int = MAX_FILE_BYTES) -> FileContent:
 def write(
     parent: int, name: str, data: bytes, *, like: FileContent | None = None, durable: bool = True
 ) -> os.stat_result:
-    """Write a new file with the mode and owner of `like`; until it is complete, such a file has mode 0200."""
+    """Write a new file and return its status; `durable` syncs it, but not its directory. Raises FileExistsError.
+    It gets the mode of `like` when it is complete, PARTIAL_MODE until then, and as root the owner of `like`."""
     fd = os.open(name, _CREATE_FLAGS, 0o666 if like is None else PARTIAL_MODE, dir_fd=parent)
     try:
         write_all(fd, data, like=like, durable=durable)
@@ -320,7 +324,7 @@ def write(
 
 
 def write_all(fd: int, data: bytes, *, like: FileContent | None = None, durable: bool = True) -> None:
-    """Write all data to an open new file, with the mode and owner of `like`."""
+    """Write all data to an open new file; `like` and `durable` as in `write`."""
     written = os.write(fd, data)
     while written < len(data):
         written += os.write(fd, data[written:])
@@ -347,8 +351,8 @@ def rename_without_replacing(parent: int, name: str, to_parent: int, to_name: st
 def exchange(parent: int, name: str, with_parent: int, with_name: str) -> None:
     """Exchange two files atomically.
 
-    Where the file system cannot do that, the first replaces the second, which is linked to another name before; a save
-    by rename in between is lost.
+    If the file system cannot do that, the second file gets another name, the first replaces it, and then the second is
+    renamed. A save by rename between these steps is lost.
     """
     if not rename_with_flags(parent, name, with_parent, with_name, RENAME_EXCHANGE):
         os.link(with_name, name + ".out", src_dir_fd=with_parent, dst_dir_fd=parent, follow_symlinks=False)
@@ -357,21 +361,21 @@ def exchange(parent: int, name: str, with_parent: int, with_name: str) -> None:
 
 
 class DirectorySync:
-    """Directories whose new entries must be synced to disk: each one at once, or all of them as a batch by `flush`."""
+    """Directories whose changed entries must be synced to disk: each immediately, or with `batch` all by `flush`."""
 
     def __init__(self, *, batch: bool = False) -> None:
         self._batch = batch
         self._open: dict[int, int] = {}
 
     def sync(self, fd: int) -> None:
-        """Make the entries of a directory durable, now or with the batch."""
+        """Make the entries of a directory durable, now or, with `batch`, by the next `flush`."""
         if not self._batch:
             os.fsync(fd)
         elif (inode := os.fstat(fd).st_ino) not in self._open:
             self._open[inode] = os.dup(fd)
 
     def flush(self) -> None:
-        """Make the batch durable."""
+        """Make the entries of all directories of the batch durable."""
         while self._open:
             _, fd = self._open.popitem()
             try:
@@ -381,7 +385,7 @@ class DirectorySync:
 
 
 def encode_text(text: str, subject: str) -> bytes:
-    """Return a text as bytes. Raises InvalidMemoryError if it cannot be stored, before anything is written."""
+    """Return a text as bytes. Raises InvalidMemoryError if it cannot be stored, or if the subject "text" is blank."""
     if not isinstance(text, str):
         raise InvalidMemoryError(subject, f"{short_repr(text)} is not a text")
     if subject == "text" and not text.strip():
@@ -390,6 +394,6 @@ def encode_text(text: str, subject: str) -> bytes:
         data = text.encode()
     except UnicodeEncodeError as error:
         raise InvalidMemoryError(subject, f"holds a lone surrogate at character {error.start}") from None
-    if len(data) > MAX_FILE_BYTES - 64 * 1024:
+    if len(data) > MAX_FILE_BYTES - 64 * 1024:  # the rest is for the header
         raise InvalidMemoryError(subject, f"is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
     return data

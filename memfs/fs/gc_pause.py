@@ -17,7 +17,8 @@ _pausing_threads: set[int] = set()  # threads that found the collector enabled, 
 def gc_paused() -> Iterator[None]:
     """Disable the garbage collector in the block, and enable it at the end if it was enabled before.
 
-    If several threads pause it, the first to finish enables it: the others get slower, nothing else.
+    If several threads pause it, it is enabled when the first thread that disabled it finishes; that only makes the
+    others slower.
     """
     if not gc.isenabled():
         yield

@@ -9,15 +9,15 @@ from contextlib import suppress
 from memfs.after_fork import Mutex
 from memfs.fs.files import FILE_FLAGS, OPEN_ATTEMPTS, open_directory
 
-MAX_STALE_HANDLES = 16  # where threads share descriptors: how many of replaced files stay open
+MAX_STALE_HANDLES = 16  # descriptors of replaced files that stay open, if threads share the descriptors of a cache
 
 
 class HandleCache:
     """The files of one directory below the root that stay open between uses.
 
     A file or directory that was deleted or replaced is opened, and if necessary created, again. The handle of the old
-    file is closed, because the file may be large, or was erased on purpose. Where threads share handles, the last
-    `max_stale` old ones stay open, because another thread may still be using one.
+    file is closed, because the file may be large, or was erased on purpose. If threads share handles, the `max_stale`
+    newest handles of old files stay open, because another thread may still be using one.
     """
 
     def __init__(self, *segments: str, max_stale: int = 0, check: Callable[[int], None] | None = None) -> None:
@@ -30,7 +30,10 @@ class HandleCache:
         self._pid = os.getpid()
 
     def open(self, root: int, name: str, flags: int) -> int:
-        """Return the descriptor of a file, opening it if necessary. The cache owns it: do not close it."""
+        """Return the descriptor of a file, opening it if necessary. The cache owns it: do not close it.
+
+        Raises FileNotFoundError if the file is missing and `flags` do not create it, and what `check` raises.
+        """
         with self._mutex:
             fd = self.cached_fd(name, self._prefix + name, root)
             if fd < 0:
@@ -41,7 +44,10 @@ class HandleCache:
             return fd
 
     def cached_fd(self, name: str, path: str, root: int | None = None) -> int:
-        """Return the descriptor of a file that is open and still at this path; -1 if there is none."""
+        """Return the descriptor of a file that is open and still at this path; -1 if there is none.
+
+        The path is relative to `root`, or absolute if `root` is None.
+        """
         if self._pid != os.getpid():  # after a fork: shared descriptors also share locks
             self.close()
             self._pid = os.getpid()
@@ -55,7 +61,7 @@ class HandleCache:
         return fd if current.st_ino == inode and current.st_dev == device else -1  # the vault may have been replaced
 
     def _retire(self, name: str) -> None:
-        """Move the handle of a replaced file to the stale ones, and close the oldest of these."""
+        """Move the handle of a replaced file to the stale handles, and close the oldest if there are too many."""
         if name in self._open:
             self._stale.append(self._open.pop(name)[0])
         if len(self._stale) > self._max_stale:
@@ -64,9 +70,9 @@ class HandleCache:
     def close(self) -> None:
         """Close all files; the next use opens them again."""
         with self._mutex:
-            files = [*self._stale, *(fd for fd, *_ in self._open.values())]
+            descriptors = [*self._stale, *(fd for fd, *_ in self._open.values())]
             self._open, self._stale = {}, []
-            for fd in files:
+            for fd in descriptors:
                 os.close(fd)
 
     def __del__(self) -> None:
@@ -106,7 +112,7 @@ def _open_regular(parent: int, name: str, flags: int) -> int:
 
 
 def _remove_obstacle(parent: int, name: str) -> None:
-    """Remove what has the name of a file of ours; a directory is renamed, so that its content is kept."""
+    """Remove a symlink or special file that has the name of a memfs file; rename a directory, to keep its content."""
     try:
         os.unlink(name, dir_fd=parent)
     except (IsADirectoryError, PermissionError):

@@ -1,6 +1,6 @@
 """Locks on open files and directories, and leases that show whether another process has a file open.
 
-The only importer of filelock. Locks are those of the kernel: taken by `flock` where it exists, elsewhere by filelock.
+The only importer of filelock. Locks are those of the kernel: taken by filelock on Windows, elsewhere by `flock`.
 """
 
 import errno
@@ -14,11 +14,11 @@ if sys.platform == "win32":
     from filelock import lock_descriptor, unlock_descriptor
 
     def try_lock(fd: int) -> bool:
-        """Take a lock if it is free; it is held until the descriptor is closed."""
+        """Take an exclusive lock until it is released or the descriptor closed; return False if it is not free."""
         return lock_descriptor(fd, blocking=False)
 
     def try_lock_shared(fd: int) -> bool:
-        """Take a lock if it is free, exclusively: this system has no shared locks."""
+        """Take a lock as `try_lock` does: this system has no shared locks."""
         return lock_descriptor(fd, blocking=False)
 
     def release(fd: int) -> None:
@@ -30,7 +30,7 @@ else:
     _EXCLUSIVE, _SHARED = fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_SH | fcntl.LOCK_NB
 
     def try_lock(fd: int) -> bool:
-        """Take a lock if it is free; it is held until the descriptor is closed."""
+        """Take an exclusive lock until it is released or the descriptor closed; return False if it is not free."""
         try:
             fcntl.flock(fd, _EXCLUSIVE)
         except (BlockingIOError, PermissionError):  # some file systems raise the latter
@@ -38,7 +38,7 @@ else:
         return True
 
     def try_lock_shared(fd: int) -> bool:
-        """Take a lock together with other shared holders, unless it is held exclusively."""
+        """Take a lock that others may share; return False if another holder has it exclusively."""
         try:
             fcntl.flock(fd, _SHARED)
         except (BlockingIOError, PermissionError):
@@ -57,7 +57,8 @@ def acquire(fd: int, queue: int, name: str, timeout: float, deadline: float) -> 
     """Lock an open directory. Raises LockTimeoutError if the lock is not free by the deadline.
 
     `queue` is the lock queue: a file that a waiting writer locks first, so that a writer that just released the
-    directory cannot overtake those that wait. `name` and `timeout` are for the error.
+    directory cannot overtake the waiting ones. `deadline` is a time of `time.monotonic`; `name` and `timeout` are for
+    the error.
     """
     while not try_lock(queue):
         _wait(name, timeout, deadline)
@@ -75,7 +76,10 @@ def _wait(name: str, timeout: float, deadline: float) -> None:
 
 
 def is_locked(fd: int) -> bool:
-    """Return whether a process holds the lock. The check takes a shared lock, so concurrent checks do not interfere."""
+    """Return whether a process holds the lock exclusively; True also if that cannot be checked.
+
+    The check takes a shared lock for a moment, so concurrent checks do not interfere.
+    """
     try:
         is_free = try_lock_shared(fd)
     except OSError:
@@ -88,8 +92,8 @@ def is_locked(fd: int) -> bool:
 class Lease:
     """A read lease on an open file: while it is held, a process that opens the file for writing waits.
 
-    The kernel notifies the holder by a signal; we choose one that is ignored by default. Where there are no leases,
-    writers are not detected, and none waits.
+    It ends when the descriptor is closed. The kernel notifies the holder by a signal, for which we choose one that is
+    ignored by default. On systems without leases, writers are not detected, and none waits.
     """
 
     def __init__(self, fd: int) -> None:
@@ -97,7 +101,7 @@ class Lease:
         self._held = False
 
     def take(self) -> bool:
-        """Take the lease; return False while a process has the file open for writing."""
+        """Take the lease; return False if a process has the file open for writing, True on systems without leases."""
         granted = _try_lease(self._fd, "F_RDLCK")
         self._held = granted is True
         return granted is not False
@@ -108,7 +112,7 @@ class Lease:
 
 
 def is_open_elsewhere(fd: int) -> bool | None:
-    """Return whether the file of a descriptor is also open elsewhere; None where the system has no leases."""
+    """Return whether the file of a descriptor is also open elsewhere; None if the system has no leases."""
     granted = _try_lease(fd, "F_WRLCK")
     if granted:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -116,7 +120,7 @@ def is_open_elsewhere(fd: int) -> bool | None:
 
 
 def _try_lease(fd: int, kind: str) -> bool | None:
-    """Take a lease and return whether it was granted; None where the system has no leases.
+    """Take a lease and return whether it was granted; None if the system has no leases.
 
     A read lease is granted unless the file is open for writing, a write lease unless it is open elsewhere at all.
     """

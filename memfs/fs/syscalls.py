@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+# of renameat2, and of open with O_TMPFILE, which a system without that flag takes for an open of the directory itself
 UNSUPPORTED_ERRNOS = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EISDIR}
 _OPENAT2_NUMBER = 437  # the same on every architecture
 _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 4, 8
@@ -27,7 +28,7 @@ _OPEN_HOW_SIZE = ctypes.sizeof(_OpenHow)
 
 
 def rename_with_flags(parent: int, name: str, to_parent: int, to_name: str, flags: int) -> bool:
-    """Rename with flags of renameat2; return False where the system or the file system does not support it."""
+    """Rename with flags of renameat2; return False if the system or the file system does not support it."""
     call = _libc_function("renameat2")
     if call is None:
         return False
@@ -45,7 +46,10 @@ def _open_how(flags: int) -> Any:
 
 
 def open_beneath(root: int, path: str, flags: int) -> int | None:
-    """Open a path below an open directory, following no symlink; return None where the system does not support it."""
+    """Open a path below an open directory, following no symlink. Raises OSError.
+
+    Return None if this call cannot decide, for one of the reasons below: the caller then opens it step by step.
+    """
     if _syscall is None:
         return None
     fd: int = _syscall(_OPENAT2_NUMBER, root, path.encode("utf-8", "surrogateescape"), _open_how(flags), _OPEN_HOW_SIZE)

@@ -1,1 +1,1 @@
-"""Memory files and the .memfs directory, read and written under locks. Knows no index."""
+"""Memory files and the .memfs directory, read and written under locks. Does not know the index."""

@@ -1,8 +1,8 @@
 """Create, replace and erase files atomically, through temporary files in `.memfs/tmp/`.
 
 Each writer has a temporary directory of its own, which it locks as long as it lives, so that crash_recovery can find
-the files of killed writers. A replaced file is exchanged with the new one, never overwritten: bytes are unlinked only
-if they are the expected ones and no program has the file open.
+the files of killed writers. A replaced file is exchanged with the new one, never overwritten. It is unlinked only if it
+has the expected content and no program has it open; `erase` does not wait for the latter.
 """
 
 import errno
@@ -41,22 +41,25 @@ from memfs.storage.crash_recovery import MAX_DISPLACED_BYTES, SaveVersion, read_
 from memfs.storage.state_dir import create_state_dir
 
 SETTLE_SECONDS = 0.25  # how long to wait for an editor that is in the middle of a save
-_NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
+_UNNAMED_FLAGS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class SettledFile:
-    """A file read while no program was writing it. Its lease blocks other writers until it is closed."""
+    """A file that was read once no program was writing it. Its lease blocks other writers until it is closed.
+
+    If a program had it open for longer than SETTLE_SECONDS, or on systems without leases, there is no lease.
+    """
 
     def __init__(self, fd: int, lease: Lease, content: FileContent) -> None:
         self._fd, self._lease, self.content = fd, lease, content
 
     def is_at(self, parent: int, name: str) -> bool:
-        """Return whether this file still has the name, and no program waits to write it."""
+        """Return whether this file still has the name, and no program waits to write it. Raises FileNotFoundError."""
         named = os.stat(name, dir_fd=parent, follow_symlinks=False)
         return os.path.samestat(os.fstat(self._fd), named) and not self._lease.has_waiting_writer()
 
     def close(self) -> None:
-        """Release the lease, so that other programs can write."""
+        """Close the file, which releases the lease, so that other programs can write."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -64,7 +67,7 @@ class SettledFile:
 
 @contextmanager
 def open_settled(parent: int, name: str, limit: int = MAX_FILE_BYTES) -> Iterator[SettledFile]:
-    """Read a file once no program has it open for writing, or SETTLE_SECONDS have passed."""
+    """Read a file once no program has it open for writing, or SETTLE_SECONDS have passed. Raises OSError."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         fd = os.open(name, READ_FLAGS, dir_fd=parent)
@@ -85,11 +88,11 @@ def open_settled(parent: int, name: str, limit: int = MAX_FILE_BYTES) -> Iterato
 
 
 class AtomicWriter:
-    """One writer's temporary directory in `.memfs/tmp/`, created by the first write that needs it. Thread-safe."""
+    """Creates, replaces and erases files by its own directory in `.memfs/tmp/`, created when needed. Thread-safe."""
 
     def __init__(self) -> None:
         self._mutex = Mutex()
-        self._tmp = -1
+        self._tmp = -1  # descriptor of the temporary directory; -1 if there is none
         self._name = ""
         self._counter = itertools.count()
 
@@ -123,9 +126,12 @@ class AtomicWriter:
             os.close(fd)
 
     def create(self, root: int, parent: int, data: bytes, names: Iterable[str]) -> tuple[str, Stamp]:
-        """Write a new file, durably, under the first of `names` that is free. Return its name and stamp."""
+        """Write a new file under the first of `names` that is free, and return its name and stamp.
+
+        The file is durable; the caller syncs the directory. Raises FileExistsError if no name is free.
+        """
         try:
-            fd = os.open(".", _NAMELESS, 0o666, dir_fd=parent)
+            fd = os.open(".", _UNNAMED_FLAGS, 0o666, dir_fd=parent)
         except OSError as error:
             if error.errno not in UNSUPPORTED_ERRNOS:
                 raise
@@ -150,11 +156,12 @@ class AtomicWriter:
         return name, stamp_after_rename(written, os.stat(name, dir_fd=parent, follow_symlinks=False))
 
     def replace(self, root: int, parent: int, path: str, old: SettledFile, data: bytes, keep: SaveVersion) -> Stamp:
-        """Replace the content of `old` by `data` and return the new stamp. Displaced content goes to `keep`.
+        """Replace the content of `old` by `data` and return the new stamp; `keep` is called with the replaced content.
 
-        Raise MemoryChangedError, with the file unchanged, if the file is no longer the one that was read.
+        Raise MemoryChangedError if the file is no longer the one that was read: then an editor's save stays in place.
         """
         name = path.rpartition("/")[2]
+        # crash recovery parses this name: it detects by the digest whether the files were exchanged
         swap = f"{os.getpid()}.{next(self._counter)}.{digest(data)}.{path_as_file_name(path)}"
         with self._temporary_dir(root) as tmp:
             written = write(tmp, swap, data, like=old.content)
@@ -168,8 +175,8 @@ class AtomicWriter:
             displaced = read_if_readable(tmp, swap)
             old.close()
             if displaced != old.content.data:
-                data = self._undo(tmp, swap, parent, path, data, displaced or b"", keep)
-                _discard(root, tmp, swap, path, data)
+                remaining = self._undo(tmp, swap, parent, path, data, displaced or b"", keep)
+                _discard(root, tmp, swap, path, remaining)
                 raise MemoryChangedError(path)
             keep(path, displaced)
             _discard(root, tmp, swap, path, displaced)
@@ -198,21 +205,22 @@ class AtomicWriter:
             os.fsync(tmp)
 
     def _undo(
-        self, tmp: int, swap: str, parent: int, path: str, ours: bytes, theirs: bytes, keep: SaveVersion
+        self, tmp: int, swap: str, parent: int, path: str, new: bytes, displaced: bytes, keep: SaveVersion
     ) -> bytes:
         """Put back an editor's save that was displaced. Return the content of the file that remains under `swap`."""
         name = path.rpartition("/")[2]
         with suppress(OSError), open_settled(tmp, swap, MAX_DISPLACED_BYTES) as finished:
-            theirs = finished.content.data
-        keep(path, theirs)  # an editor that reads our text now, and saves it, does not contain this save
+            displaced = finished.content.data
+        keep(path, displaced)  # an editor may already have read the new text: its next save would not contain this one
         exchange(tmp, swap, parent, name)
-        if read_if_readable(tmp, swap) == ours:
-            return ours
-        exchange(tmp, swap, parent, name)  # yet another save came meanwhile: it is the newer one
-        return theirs
+        if read_if_readable(tmp, swap) == new:
+            return new
+        exchange(tmp, swap, parent, name)  # an editor saved once more meanwhile: that save is the newer one
+        return displaced
 
 
 def _first_free(names: Iterable[str], link: Callable[[str], None]) -> str:
+    """Call `link` with each name until one is free, and return that. Raises FileExistsError if none is."""
     for name in names:
         try:
             link(name)
@@ -223,7 +231,7 @@ def _first_free(names: Iterable[str], link: Callable[[str], None]) -> str:
 
 
 def _discard(root: int, tmp: int, swap: str, path: str, expected: bytes) -> None:
-    """Delete a displaced file if it has the expected content and no program has it open; else set it aside."""
+    """Delete a displaced file if it has the expected content and is not open elsewhere; else `set_aside`."""
     with suppress(OSError), open_file(tmp, swap) as fd:
         if is_open_elsewhere(fd) is False and read_fd(fd, MAX_DISPLACED_BYTES).data == expected:
             os.unlink(swap, dir_fd=tmp)

@@ -1,7 +1,7 @@
 """The journal `.memfs/journal`: the paths of memories that changed, one per line.
 
 Every writer appends to it before its call returns, and so does a watcher; every process reads on from its own position.
-It holds nothing that the files do not: if it is lost, each process scans all files once.
+It contains no information that the files do not contain: if it is lost, each process scans all files once.
 """
 
 import os
@@ -18,7 +18,7 @@ from memfs.fs.handle_cache import HandleCache
 from memfs.storage.part_formats import format_check, log_once
 
 JOURNAL_FILE = "journal"
-POSITION_LOST = -1  # stands for the inode if the position to read on from is unknown
+POSITION_LOST = -1  # instead of an inode: there was a journal, but the position to read on from is unknown
 RESTART_BYTES = 1 << 20  # a larger journal is restarted when the index is published
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
@@ -30,11 +30,12 @@ class ChangeJournal:
         self._check = format_check(JOURNAL_FILE)
         self._handles = HandleCache(STATE_DIR, check=self._check)
         self._mutex = Mutex()
-        self._inode = 0
-        self._position = 0
+        self._inode = 0  # of the journal that `_position` belongs to; 0 if there was none, or POSITION_LOST
+        self._position = 0  # offset up to which this process has read
 
     def append(self, root: int, paths: Iterable[str]) -> bool:
         """Append paths. Return False if that is not possible: other processes then find the change by a scan."""
+        # the newline before a path ends a line that another writer left incomplete
         data = "".join([f"\n{_encode_path(path)}\n" for path in paths]).encode()
         with suppress(OSError, MemfsError), self._mutex:
             fd = self._handles.open(root, JOURNAL_FILE, _FLAGS)
@@ -45,7 +46,10 @@ class ChangeJournal:
         return False
 
     def create(self, root: int) -> None:
-        """Create the journal if there is none, so that there is a position to read on from."""
+        """Create the journal if there is none, so that there is a position to read on from. Errors are ignored.
+
+        Its first line is random, for `_first_line_checksum`; readers take it for a path at which no memory is.
+        """
         with suppress(OSError, MemfsError), self._mutex:
             fd = self._handles.open(root, JOURNAL_FILE, _FLAGS)
             if not os.fstat(fd).st_size:
@@ -54,7 +58,10 @@ class ChangeJournal:
                 self._inode, self._position = os.fstat(fd).st_ino, 0
 
     def read(self, root: int) -> list[str] | None:
-        """Return the paths that were appended since the last call; None if some may have been missed."""
+        """Return the paths that were appended since the last call; None if some may have been missed.
+
+        None also on the first call if there is a journal, and if a later memfs wrote it. Lines may be anything.
+        """
         with self._mutex:
             try:
                 fd = self._handles.open(root, JOURNAL_FILE, _FLAGS & ~os.O_CREAT)
@@ -70,12 +77,12 @@ class ChangeJournal:
                 log_once(error, "each search compares all files")
                 return None
             except (OSError, MemfsError):
-                is_known, self._inode, self._position = self._inode == 0, 0, 0
-                return [] if is_known else None
+                had_none, self._inode, self._position = self._inode == 0, 0, 0
+                return [] if had_none else None
         return [unquote(line) for line in data.decode(errors="replace").split("\n") if line]
 
     def start_at(self, root: int, cursor: str) -> bool:
-        """Read on from a cursor of another process. Return False if the journal no longer has that position."""
+        """Read on from a position that `cursor` returned, also in another process. Return False if it is not valid."""
         with self._mutex:
             try:
                 inode, crc, position = (int(part, 16) for part in cursor.split("-"))
@@ -89,7 +96,7 @@ class ChangeJournal:
             return True
 
     def cursor(self, root: int) -> str:
-        """Return the position up to which this process has read; empty if it is unknown."""
+        """Return the position up to which this process has read, for `start_at`; empty if it is unknown."""
         with suppress(OSError, MemfsError), self._mutex:
             fd = self._handles.open(root, JOURNAL_FILE, _FLAGS & ~os.O_CREAT)
             if os.fstat(fd).st_ino == self._inode:
@@ -97,6 +104,7 @@ class ChangeJournal:
         return ""
 
     def is_large(self) -> bool:
+        """Return whether this process has read more than RESTART_BYTES of the journal."""
         return self._position > RESTART_BYTES
 
     @property
@@ -105,7 +113,7 @@ class ChangeJournal:
         return self._inode > 0
 
     def restart(self, root: int) -> None:
-        """Replace the journal by an empty one, as it is too long or must not name some paths.
+        """Replace the journal by an empty one, because it is too long, or contains paths that must be forgotten.
 
         Every process then scans all files once. The new journal is created at once: a process that finds none twice in
         a row cannot know whether there was one in between.
@@ -118,7 +126,7 @@ class ChangeJournal:
             self._inode, self._position = POSITION_LOST, 0  # the old journal may have had unread lines
 
     def close(self) -> None:
-        """Close the file; the position is lost, as another journal may get the same inode."""
+        """Close the file. The position is lost, because another journal may get the same inode."""
         with self._mutex:
             self._handles.close()
             self._inode = POSITION_LOST if self._inode else 0
@@ -129,7 +137,7 @@ def _encode_path(path: str) -> str:
 
 
 def _end_of_last_line(fd: int, size: int) -> int:
-    """Return the offset behind the last complete line."""
+    """Return the offset after the last complete line."""
     start = max(0, size - 8192)
     return start + os.pread(fd, size - start, start).rfind(b"\n") + 1
 

@@ -17,7 +17,7 @@ from memfs.fs.files import PARTIAL_MODE, STATE_DIR, digest, open_directory, open
 from memfs.fs.locks import is_open_elsewhere, try_lock
 from memfs.namespace import split_path
 
-ASSUME_CLOSED_SECONDS = 600.0  # after which a displaced file counts as closed, where no lease can show it
+ASSUME_CLOSED_SECONDS = 600.0  # after which a displaced file counts as closed, on systems without leases
 MAX_DISPLACED_BYTES = 64 * 1024 * 1024  # a larger file is never read, nor deleted
 _LATE_NAME = re.compile(r"(?P<moment>[0-9]{1,20})\.(?P<expected>[0-9a-f]{16})\.(?P<path>.+)")
 
@@ -25,7 +25,7 @@ SaveVersion = Callable[[str, bytes], None]  # called with the path of a memory a
 
 
 def late_saves(root: int) -> list[tuple[str, str, bytes]]:
-    """Return the saves that reached a file after it was displaced: file name, path of the memory, content."""
+    """Return the saves into files that were already displaced, as (file name, path of the memory, content)."""
     found = []
     with suppress(FileNotFoundError), open_directory(root, (STATE_DIR, "late")) as late:
         for name in sorted(os.listdir(late)):
@@ -36,7 +36,7 @@ def late_saves(root: int) -> list[tuple[str, str, bytes]]:
 
 
 def displaced_paths(root: int) -> list[str]:
-    """Return the paths of memories whose displaced files are kept because a program has them open."""
+    """Return the paths of memories with files in `.memfs/late/`, because a program has, or had, them open."""
     with suppress(FileNotFoundError), open_directory(root, (STATE_DIR, "late")) as late:
         matches = [_LATE_NAME.fullmatch(name) for name in sorted(os.listdir(late))]
         return [_memory_path(match["path"]) for match in matches if match]
@@ -71,10 +71,10 @@ def sweep_temporary_files(root: int, keep: SaveVersion) -> None:
 
 
 def _sweep_file(root: int, parent: int, name: str, keep: SaveVersion) -> None:
-    """Delete a temporary file, after its content went to `keep` if it is displaced and not written by memfs.
+    """Delete a temporary file. If it was displaced, pass its content to `keep` first.
 
     A new file is named `<pid>.<counter>.<digest of its content>.<quoted path>`. If the digest does not match, the file
-    was displaced.
+    was displaced. A displaced file that a program may still have open is moved to `.memfs/late/` instead.
     """
     with open_file(parent, name) as fd:
         content = read_fd(fd, MAX_DISPLACED_BYTES)
@@ -88,14 +88,17 @@ def _sweep_file(root: int, parent: int, name: str, keep: SaveVersion) -> None:
 
 
 def set_aside(root: int, parent: int, name: str, quoted: str, expected: bytes) -> None:
-    """Move a displaced file to `.memfs/late/`, where late saves are recovered from."""
+    """Move a displaced file to `.memfs/late/`; `quoted` is the memory's path as `path_as_file_name` returns it.
+
+    If its content is no longer the expected one, `recover_late_saves` takes it for a late save.
+    """
     with open_directory(root, (STATE_DIR, "late"), create=True) as late:
         new = f"{time.time_ns()}.{digest(expected)}.{quoted}"
         os.rename(name, new, src_dir_fd=parent, dst_dir_fd=late)
 
 
 def read_if_readable(parent: int, name: str) -> bytes | None:
-    """Return the content of a file; None if it is not a readable file."""
+    """Return the content of a file; None if it cannot be read, or is larger than MAX_DISPLACED_BYTES."""
     try:
         return read(parent, name, MAX_DISPLACED_BYTES).data
     except OSError:
@@ -103,6 +106,6 @@ def read_if_readable(parent: int, name: str) -> bytes | None:
 
 
 def _memory_path(quoted: str) -> str:
-    """Return the path that a file name was made from; `unclaimed.md` if the name was cut."""
+    """Return the path that a file name was made from; `unclaimed.md` if the name was cut or is not that of a memory."""
     path = unquote(quoted)
     return path if path.endswith(".md") and split_path(path) else "unclaimed.md"

@@ -15,7 +15,7 @@ def text_key(text: str) -> str:
 
 
 def file_text_key(parent: int, name: str) -> str:
-    """Return the text key of the body of a memory file; empty if it cannot be read."""
+    """Return the key of a memory file's body, as `text_key` returns it; empty if the file cannot be read."""
     try:
         return text_key(parse_file(name, read(parent, name).data).body)
     except OSError:
@@ -23,7 +23,7 @@ def file_text_key(parent: int, name: str) -> str:
 
 
 def read_duplicate(root: int, path: str, key: str) -> Memory | None:
-    """Read the memory at a path; None if it is gone, or its text no longer has this key."""
+    """Read the memory at a path; None if it cannot be read, or its text no longer has this key."""
     with suppress(OSError):
         memory = Memory(path, *read_path(root, path), parse_file)
         if text_key(memory.body) == key:

@@ -11,11 +11,11 @@ PERMISSIONS = "Check the permissions of the file, and of the directories above i
 
 
 class NamespaceGoneError(MemoryNotFoundError):
-    """The directory was deleted while its lock was held."""
+    """The directory of a namespace was deleted while memfs had it locked."""
 
 
 def read_error(path: str, error: OSError) -> MemoryNotFoundError | MalformedMemoryError:
-    """Return the error to raise for a memory that cannot be read."""
+    """Return the error to raise for a memory that cannot be read; MemoryNotFoundError if none can have the path."""
     if error.errno in {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR}:
         return MemoryNotFoundError(path)
     unreadable = MalformedMemoryError(path, 1, f"cannot be read: {error.strerror}")
@@ -24,7 +24,7 @@ def read_error(path: str, error: OSError) -> MemoryNotFoundError | MalformedMemo
 
 @contextmanager
 def reading_to_change(path: str) -> Iterator[None]:
-    """Translate the errors of reading a memory that is about to be changed."""
+    """Translate the errors of reading a memory in order to change it: missing, too large, or not a regular file."""
     try:
         yield
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def reading_to_change(path: str) -> Iterator[None]:
 
 @contextmanager
 def writing_into(parent: int) -> Iterator[None]:
-    """Raise NamespaceGoneError instead of an OSError if the directory was deleted."""
+    """Raise NamespaceGoneError instead of an OSError of the block if the directory `parent` was deleted."""
     try:
         yield
     except OSError:

@@ -1,4 +1,4 @@
-"""Read, add, rewrite, move and remove memory files under the lock of their namespace. Knows nothing of the index."""
+"""Read, add, rewrite, move and remove memory files under the lock of their namespace. Does not know the index."""
 
 import os
 import time
@@ -46,9 +46,9 @@ from memfs.storage.file_names import DirectoryNames
 from memfs.storage.state_dir import StateDir
 from memfs.storage.versions import Versions
 
-Change = Callable[[str], str]
+Change = Callable[[str], str]  # maps the text of a memory file to its new text
 Segments = tuple[str, ...]
-Seen = Stamp | None
+Seen = Stamp | None  # the stamp that a memory must still have; None if any will do
 
 
 class LockedDirectory(NamedTuple):
@@ -60,11 +60,16 @@ class LockedDirectory(NamedTuple):
     segments: tuple[str, ...]
 
     def path(self, name: str) -> str:
+        """Return the vault path of a file in this directory."""
         return "/".join((*self.segments, name))
 
 
 class MemoryFiles:
-    """The memory files of one vault. Thread-safe; every public method is one whole operation."""
+    """The memory files of one vault. Thread-safe; every public method is one whole operation.
+
+    Writing methods sync the changed directories to disk by `dirty`. With `seen` they raise MemoryChangedError if the
+    memory no longer has that stamp. They raise LockTimeoutError, and StorageError for an OSError.
+    """
 
     def __init__(self, root: Path, *, clock: Clock, lock_timeout: float) -> None:
         self.root, self._clock, self._timeout = str(root), clock, lock_timeout
@@ -74,7 +79,7 @@ class MemoryFiles:
         self._names: dict[tuple[str, ...], DirectoryNames] = {}
         self._mutex = Mutex()
         self._active = 0  # operations in progress
-        self._closing = False
+        self._closing = False  # close cached descriptors after the last operation in progress
 
     @contextmanager
     def opened(self) -> Iterator[int]:
@@ -105,7 +110,10 @@ class MemoryFiles:
     # --- reading
 
     def read(self, path: str) -> Memory:
-        """Read one memory. Raise MemoryNotFoundError, or MalformedMemoryError if it cannot be read."""
+        """Read one memory; the path may be in another case or normal form than on disk.
+
+        Raise MemoryNotFoundError, or MalformedMemoryError if it cannot be read.
+        """
         with self.opened() as root:
             segments = tuple(path.split("/"))
             try:
@@ -118,7 +126,10 @@ class MemoryFiles:
                 raise read_error(path, error) from error
 
     def walk(self, segments: tuple[str, ...] = (), *, archived: bool = False) -> Iterator[Memory | Problem]:
-        """Yield every memory below a namespace, and a Problem for each file that cannot be read."""
+        """Yield every memory below a namespace, and a Problem for each file that cannot be read.
+
+        From the root, memories in the archive are yielded only if `archived`.
+        """
         with self.opened() as root:
             with suppress(PermissionError):
                 segments = spelling_on_disk(root, segments)
@@ -137,12 +148,12 @@ class MemoryFiles:
                         yield Memory(path, data, status, parse_file)
 
     def kept_versions(self, path: str) -> list[Version]:
-        """Return the kept versions of a memory, newest first."""
+        """Return the kept versions of a memory, newest first; none if a later memfs wrote them."""
         with self.opened() as root:
             return self.versions.list_versions(root, path)
 
     def version_data(self, path: str, version: Version) -> bytes:
-        """Return the content of a kept version."""
+        """Return the content of a kept version. Raise VersionNotFoundError if it is not kept any more."""
         with self.opened() as root:
             return self.versions.read(root, path, version)
 
@@ -180,7 +191,8 @@ class MemoryFiles:
     def rewrite(self, path: str, change: Change, dirty: DirectorySync, *, seen: Stamp | None = None) -> Written:
         """Apply `change` to the text of a memory, and again to the new text if an editor saves in between.
 
-        With `seen`, raise MemoryChangedError instead if the memory no longer has this stamp.
+        Raise MemoryChangedError if an editor saves again and again until the lock timeout, or, with `seen`, at all;
+        MemoryNotFoundError, and MalformedMemoryError if the file cannot be changed.
         """
         segments = tuple(path.split("/"))
         with self.locked(segments[:-1]) as locked:
@@ -207,7 +219,7 @@ class MemoryFiles:
             return Written(Memory(path, data, memory.status, parse_file).id, path, "updated", stamp)
 
     def create(self, path: str, data: bytes, *, outcome: Outcome) -> Written:
-        """Write a new file. Raise MemoryExistsError if its name is taken, also in another case or normal form."""
+        """Write a new file durably. Raise MemoryExistsError if the name is taken, also in another case or normal form."""
         return self._retry_if_directory_gone(lambda: self._create(tuple(path.split("/")), data, outcome))
 
     def _create(self, segments: tuple[str, ...], data: bytes, outcome: Outcome) -> Written:
@@ -234,7 +246,10 @@ class MemoryFiles:
     def move(
         self, path: str, to: Segments, name: str, *, outcome: Outcome, dirty: DirectorySync, seen: Seen = None
     ) -> Written:
-        """Move a memory. Raise MemoryExistsError if the new name is taken; an archived memory gets a number instead."""
+        """Move a memory to the namespace `to` as `name`. Raise MemoryExistsError if the name is taken there.
+
+        With the outcome "archived", the name gets a number instead.
+        """
         if name != path.rpartition("/")[2]:
             check_file_name(name)
         return self._retry_if_directory_gone(lambda: self._move(path, to, name, outcome, dirty, seen))
@@ -271,14 +286,14 @@ class MemoryFiles:
             return Written(moved.id, new, outcome, moved.stamp)
 
     def remove(self, path: str, dirty: DirectorySync, *, seen: Stamp | None = None) -> Written:
-        """Delete a memory and its kept versions."""
+        """Delete a memory and its kept versions. Raise NewerSchemaError if a later memfs wrote the versions."""
         segments = tuple(path.split("/"))
         with self.locked(segments[:-1]) as locked:
             with reading_to_change(path):
                 memory = _read(locked.root, segments)
             if seen is not None and seen != memory.stamp:
                 raise MemoryChangedError(path)
-            self.versions.check_format(locked.root)
+            self.versions.check_format(locked.root)  # before anything is deleted
             os.unlink(segments[-1], dir_fd=locked.parent)
             dirty.sync(locked.parent)
             self.versions.purge(locked.root, path)
@@ -293,7 +308,7 @@ class MemoryFiles:
             self._closing = True
 
     def _retry_if_directory_gone(self, write: Callable[[], Written]) -> Written:
-        """Call `write` again if git removed the empty directory meanwhile."""
+        """Call `write` again as long as git, say, removes the empty directory meanwhile; up to the lock timeout."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -306,7 +321,10 @@ class MemoryFiles:
 
     @contextmanager
     def locked(self, segments: tuple[str, ...], *, create: bool = False) -> Iterator[LockedDirectory]:
-        """Lock a namespace. The locked directory is the one that has its name once the lock is held."""
+        """Lock a namespace for the block. If its directory is replaced while this waits, the new directory is locked.
+
+        Raise MemoryNotFoundError if it does not exist and `create` is False. An OSError of the block is translated too.
+        """
         label = "/" + "/".join(segments)
         deadline = time.monotonic() + self._timeout
         root, parent = self._enter(), -1
@@ -336,7 +354,7 @@ class MemoryFiles:
         self._recover_late_saves(root)
 
     def _open_namespace(self, root: int, segments: tuple[str, ...], *, create: bool) -> tuple[int, tuple[str, ...]]:
-        """Open a directory. Return its descriptor, and its segments as they are spelled on disk."""
+        """Open a directory. Return its descriptor, and its segments as spelled on disk. Raise MemoryNotFoundError."""
         try:
             return open_directory_fd(root, segments), segments
         except FileNotFoundError:
@@ -353,7 +371,8 @@ class MemoryFiles:
             segments = tuple(path.split("/"))
             stem = f"{segments[-1].removesuffix('.md')}.conflict-{self._clock():%Y%m%dT%H%M%SZ}"
             with open_directory(root, spelling_on_disk(root, segments[:-1]), create=True) as parent:
-                name, _ = self.writer.create(root, parent, data, DirectoryNames().free_names(stem))
+                names = DirectoryNames().free_names(stem)  # of an empty cache: `create` skips names that are taken
+                name, _ = self.writer.create(root, parent, data, names)
                 os.fsync(parent)
             self.journal.append(root, ("/".join((*segments[:-1], name)),))
 

@@ -1,8 +1,8 @@
 """Format numbers of the parts of `.memfs`, kept in `.memfs/formats.json`.
 
 A part with an older number is read, or rebuilt from the files. A part with a newer number belongs to a later memfs:
-it is neither read nor written, and a warning or an error names it. The index and the state of a hub hold their number
-in their first line. A directory without the file was written by version 0.9, whose parts all have the number 1.
+it is neither read nor written, and a warning or an error names it. The index and the state of a hub have their number
+in their own first line. A state directory without `formats.json` was written by version 0.9: all numbers are 1.
 """
 
 import json
@@ -14,7 +14,7 @@ from memfs.errors import MemfsError, NewerSchemaError
 from memfs.fs.files import STATE_DIR, open_directory, read, write
 
 FORMATS_FILE = "formats.json"
-FORMATS = {
+FORMATS = {  # part -> the number that this version reads and writes
     "failed": 1,
     "history": 1,
     "journal": 1,
@@ -24,17 +24,17 @@ FORMATS = {
     "vectors": 1,
 }
 log = logging.getLogger("memfs")
-_logged: set[tuple[str, int]] = set()
+_logged: set[tuple[str, int]] = set()  # part and number of each warning
 
 
 def record_formats(directory: int) -> None:
-    """Write the numbers of this version into a new state directory; keep the file if there is one."""
+    """Write the numbers of this version into a state directory that has none. Errors are ignored."""
     with suppress(OSError):
         write(directory, FORMATS_FILE, json.dumps(FORMATS, indent=1).encode() + b"\n", durable=False)
 
 
 def check_format(root: int, part: str, segments: tuple[str, ...] = (STATE_DIR,)) -> None:
-    """Raise NewerSchemaError if a later memfs wrote this part of the vault; `segments` hold the numbers."""
+    """Raise NewerSchemaError if a later memfs wrote this part; `segments` are the directory of part and numbers."""
     found = _read_numbers(root, segments).get(part, 1)
     if found > FORMATS[part]:
         raise NewerSchemaError("/".join((*segments, part)), found, FORMATS[part])
@@ -46,7 +46,7 @@ def format_check(part: str, *segments: str) -> Callable[[int], None]:
 
 
 def newer_parts(root: int) -> Iterator[NewerSchemaError]:
-    """Yield an error for each part that a later memfs wrote."""
+    """Yield an error for each part of `.memfs` that a later memfs wrote."""
     for part in FORMATS:
         try:
             check_format(root, part)

@@ -1,7 +1,13 @@
 """Count how often and when each memory was given to an agent, and how many searches of agents found something.
 
 `.memfs/usage/recalls` is a log to which every process appends lines, and which is compacted now and then. A torn or
-malformed line is skipped. The log can be deleted at any time: the counters then start at zero.
+malformed line is skipped. The log can be deleted at any time: the counters then start at zero. A line has fields that
+are separated by tabs, the last of them a dot; times are seconds since 1970:
+
+    r <time> <id> ...                  a recall of these memories
+    s <time> <id> ...                  a search that returned these memories, or none
+    c <id> <times> <last>              the recalls of one memory, after compaction
+    t <searches> <found> <since>       all searches, after compaction
 """
 
 import os
@@ -24,12 +30,12 @@ from memfs.storage.state_dir import create_state_dir
 
 DIRECTORY, LOG_FILE = "usage", "recalls"
 COMPACT_BYTES = 1 << 16  # a larger log is compacted once it has doubled since the last compaction
-MAX_COUNTER_BYTES = 8 << 20  # of counters that compaction keeps: those of the memories recalled last
-MAX_LOG_BYTES = 64 << 20  # a larger log is not read
+MAX_COUNTER_BYTES = 8 << 20  # of lines that compaction writes, the memories recalled last first
+MAX_LOG_BYTES = 64 << 20  # a larger log is not read, and compaction empties it
 LOCK_TIMEOUT = 0.5  # seconds to wait while another process compacts the log; then the recall is not counted
 REFRESH_SECONDS = 1.0  # between two reads of other processes' counts, for ranking
-YIELD_LINES = 50  # read without a pause for other threads: Python by itself lets them wait for 5 ms
-YIELD_SECONDS = 2e-5  # of such a pause
+YIELD_LINES = 50  # parsed between two pauses for other threads, which Python otherwise lets wait for 5 ms
+YIELD_SECONDS = 2e-5  # duration of such a pause
 _APPEND = os.O_RDWR | os.O_APPEND
 _LINE_END = b"."  # the last field of each line: a line without it is torn
 _MAX_DIGITS = 15  # of a number
@@ -44,7 +50,7 @@ class Recalls(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """The searches of agents: how many there were, how many found something, and since when they are counted."""
+    """The searches of agents: how many there were, how many found something, and when the first was, since 1970."""
 
     searches: int = 0
     found: int = 0
@@ -79,6 +85,7 @@ class RecallLog:
         self._reset()
 
     def _reset(self) -> None:
+        """Forget all counters; the next use reads the log from its start."""
         self.version += 1
         self._refresh_at = 0.0  # when to read the counts of other processes
         self._tally, self._read_state, self._inode, self._position = Tally(), None, 0, 0
@@ -167,7 +174,7 @@ class RecallLog:
     # --- reading
 
     def of(self, name: str) -> Recalls:
-        """Return how often and when last a memory was recalled, by its id."""
+        """Return how often and when last the memory with this id was recalled; NEVER_RECALLED if it was not."""
         return self.snapshot().get(name, NEVER_RECALLED)
 
     def ratio(self) -> Ratio:
@@ -176,34 +183,36 @@ class RecallLog:
         return Ratio(self._tally.searches, self._tally.found, self._tally.since)
 
     def snapshot(self) -> Mapping[str, Recalls]:
-        """Return the recalls by memory id, as a live view. Costs one stat of the log if nothing changed."""
+        """Return the recalls by memory id, as a view that later calls update. Costs one stat if nothing changed."""
         if self._read_state is None and not os.access(self._path, os.F_OK):
             return self._view  # cheaper than the exception of os.stat
         try:
             status = os.stat(self._path)
-            now: tuple[int, int] | None = (status.st_ino, status.st_size)
+            state: tuple[int, int] | None = (status.st_ino, status.st_size)
         except OSError:
-            now = None
-        if now != self._read_state:
+            state = None
+        if state != self._read_state:
             with self._read_mutex:
                 self._catch_up()
-                self._read_state = now
+                self._read_state = state
                 self.version += 1
         return self._view
 
     def by_id_hash(self) -> Mapping[int, Recalls]:
-        """Return the recalls by id hash, as a live view. Recalls in other processes appear within REFRESH_SECONDS."""
+        """Return the recalls by id hash, as a view that later calls update.
+
+        Recalls in other processes appear within REFRESH_SECONDS.
+        """
         if (now := time.monotonic()) >= self._refresh_at:
             self._refresh_at = now + REFRESH_SECONDS  # before the read: a recall meanwhile resets it to 0
             self.snapshot()
         return self._by_id_hash
 
     def _catch_up(self) -> None:
-        """Read the new lines of the log. Start again from zero if the log was replaced or is gone."""
+        """Read the new lines of the log. Start again from zero if the log was replaced, or cannot be read."""
         try:
-            fd = self._read_handles.cached_fd(
-                LOG_FILE, self._path
-            )  # it stays open, so that no other file gets its inode
+            # the log stays open, so that no other file gets its inode
+            fd = self._read_handles.cached_fd(LOG_FILE, self._path)
             if fd < 0:
                 with self._root_fd() as root:
                     fd = self._read_handles.open(root, LOG_FILE, os.O_RDONLY)
@@ -220,7 +229,7 @@ class RecallLog:
             self._reset()
 
     def close(self) -> None:
-        """Close the files; the counters can still be used."""
+        """Close the files. The next use opens and reads them again."""
         with self._mutex:
             self._write_handles.close()
         with self._read_mutex:
@@ -238,7 +247,7 @@ class Tally:
         self.since = 0.0
 
     def add_lines(self, data: bytes) -> None:
-        """Add some lines; a malformed one is skipped."""
+        """Add the lines in some bytes of a log; malformed lines are skipped."""
         for number, line in enumerate(data.split(b"\n")):
             if number % YIELD_LINES == YIELD_LINES - 1 and threading.active_count() > 1:
                 time.sleep(YIELD_SECONDS)
@@ -263,8 +272,8 @@ class Tally:
     def _count(self, name: bytes, times: int, last: float) -> None:
         key = unquote(name) if b"%" in name else name.decode()
         before = self.counts.get(key, NEVER_RECALLED)
-        now = Recalls(before.times + times, max(before.last, min(last, _MAX_TIME)))
-        self.counts[key] = self.by_id_hash[id_hash(key)] = now
+        recalls = Recalls(before.times + times, max(before.last, min(last, _MAX_TIME)))
+        self.counts[key] = self.by_id_hash[id_hash(key)] = recalls
 
     def _add_searches(self, searches: int, found: int, since: float) -> None:
         self.searches += searches
@@ -301,7 +310,7 @@ def _number(digits: bytes) -> int:
 
 
 def _is_compaction_due(fd: int) -> bool:
-    """Return whether a log has doubled since its last compaction, whose size is in its first line."""
+    """Return whether a log is large, and has doubled since a compaction wrote its size to the first line."""
     size = os.fstat(fd).st_size
     if size <= COMPACT_BYTES:
         return False

@@ -19,15 +19,15 @@ StampTuple = tuple[int, ...]  # a Stamp as a plain tuple: a scan makes up to 100
 stamp_of: Callable[[os.stat_result], StampTuple] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
 _MILLISECOND = 1_000_000  # in nanoseconds
 RACY_NS = 100 * _MILLISECOND  # longer than a tick of the file system's clock, even a late one
-COARSE_RACY_NS = 2000 * _MILLISECOND  # the same where a file system stores times in steps of one or two seconds
-RACY_STAMP: StampTuple = (0, 0, 0, 0)  # equal to no stamp: for a file that is_racy
+COARSE_RACY_NS = 2000 * _MILLISECOND  # the same for file systems that store times in steps of one or two seconds
+RACY_STAMP: StampTuple = (0, 0, 0, 0)  # equal to no stamp: recorded for a file if `is_racy` returns True
 _IGNORED_PREFIXES = ".~#"  # of file and directory names
 _FILE_TYPE_MASK = 0o170000
 _NOT_A_MEMORY = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EFBIG, errno.ENAMETOOLONG, errno.EXDEV}
 
 
 class KnownDirectory(Protocol):
-    """The known files of one directory."""
+    """The files of one directory that the index knows; the length is their number."""
 
     def __len__(self) -> int: ...
 
@@ -36,7 +36,7 @@ class KnownDirectory(Protocol):
 
 
 class Scan(NamedTuple):
-    """The memories below a directory. A path that could not be read is unreadable, not gone."""
+    """The memories below a directory. `unreadable` are paths that could not be read: memories may exist there."""
 
     stamps: dict[str, StampTuple]
     problems: list[Problem]
@@ -45,10 +45,11 @@ class Scan(NamedTuple):
 
     @property
     def memories(self) -> int:
+        """The number of memories."""
         return len(self.stamps) + sum(self.unchanged.values())
 
     def is_unreadable(self, path: str) -> bool:
-        """Return whether a path is unreadable or below an unreadable directory, so that it may exist unseen."""
+        """Return whether a path is unreadable or below an unreadable directory, so that a memory may exist there."""
         return any(path == hidden or path.startswith(f"{hidden}/" if hidden else "") for hidden in self.unreadable)
 
     def add_unreadable(self, path: str, error: OSError) -> None:
@@ -66,11 +67,12 @@ class Changes(NamedTuple):
 
     @property
     def paths(self) -> list[str]:
+        """All changed paths."""
         return [*self.added, *self.modified, *self.removed]
 
 
 def is_memory(path: str) -> bool:
-    """Return whether a memory may have this path. Lines of a journal may be anything."""
+    """Return whether a memory may have this path, which may be any text, such as a line of the journal."""
     segments = split_path(path)
     if (
         not segments
@@ -105,7 +107,7 @@ def scan(
     names_only: bool = False,
     known: Callable[[str], KnownDirectory] | None = None,
 ) -> Scan:
-    """Stat every memory below a directory. `before_listing` is called with each directory before it is listed.
+    """Stat every memory below `start`. `before_listing` is called with each directory before it is listed.
 
     With `names_only` stamps are empty, for memories that are read anyway. `known` returns the known files of a
     directory: the memories of an unchanged directory are only counted.
@@ -114,20 +116,20 @@ def scan(
     queue = [tuple(start.split("/")) if start else ()]
     while queue:
         segments = queue.pop()
-        folder = "/".join(segments)
+        directory = "/".join(segments)
         if len(segments) > MAX_DEPTH + (fold(segments[0]) == ARCHIVE if segments else 0):
-            found.problems.append(Problem(folder, 1, f"more than {MAX_DEPTH} directories deep: not read"))
+            found.problems.append(Problem(directory, 1, f"more than {MAX_DEPTH} directories deep: not read"))
             continue
         if before_listing:
-            before_listing(folder)
+            before_listing(directory)
         try:
-            fd = _open(root, folder, segments)
+            fd = _open(root, directory, segments)
             try:
-                prefix = f"{folder}/" if folder else ""
+                prefix = f"{directory}/" if directory else ""
                 if names_only:
                     below = _list_names(fd, prefix, found)
                 elif known:
-                    below = _stat_if_changed(fd, folder, found, known(folder))
+                    below = _stat_if_changed(fd, directory, found, known(directory))
                 else:
                     below = _stat_entries(fd, prefix, found, os.listdir(fd))
             finally:
@@ -135,7 +137,7 @@ def scan(
         except (FileNotFoundError, InvalidNamespaceError):
             continue
         except OSError as error:
-            found.add_unreadable(folder, error)
+            found.add_unreadable(directory, error)
             continue
         if not segments:
             below = [name for name in below if fold(name) != SESSIONS]
@@ -143,10 +145,10 @@ def scan(
     return found
 
 
-def _open(root: int, folder: str, segments: tuple[str, ...]) -> int:
-    """Open a directory, by one system call where there is one for that."""
-    with suppress(OSError):  # opening it step by step raises an error that names the faulty segment
-        if folder and (fd := open_beneath(root, folder, DIRECTORY_FLAGS)) is not None:
+def _open(root: int, directory: str, segments: tuple[str, ...]) -> int:
+    """Open a directory, by one system call if the system has one for that."""
+    with suppress(OSError):  # opened step by step, it raises an error that names the faulty segment
+        if directory and (fd := open_beneath(root, directory, DIRECTORY_FLAGS)) is not None:
             return fd
     return open_directory_fd(root, segments)
 
@@ -177,17 +179,20 @@ def _stat_entries(fd: int, prefix: str, found: Scan, names: list[str]) -> list[s
     return below
 
 
-def _stat_if_changed(fd: int, folder: str, found: Scan, known: KnownDirectory) -> list[str]:
-    """Do the same as `_stat_entries`, but only count the memories if the directory is as known."""
+def _stat_if_changed(fd: int, directory: str, found: Scan, known: KnownDirectory) -> list[str]:
+    """Do the same as `_stat_entries`, but only count the memories if the directory is as known.
+
+    All entries are compared, so a directory with subdirectories or other files is never as known.
+    """
     names = os.listdir(fd)
     if len(names) == len(known):
         names.sort()
         lstat, stamp = os.lstat, stamp_of  # local names: no attribute lookup per file
         with suppress(OSError):
             if known.matches(names, [stamp(lstat(name, dir_fd=fd)) for name in names]):
-                found.unchanged[folder] = len(names)
+                found.unchanged[directory] = len(names)
                 return []
-    return _stat_entries(fd, f"{folder}/" if folder else "", found, names)
+    return _stat_entries(fd, f"{directory}/" if directory else "", found, names)
 
 
 def _list_names(fd: int, prefix: str, found: Scan) -> list[str]:
@@ -205,7 +210,7 @@ def _list_names(fd: int, prefix: str, found: Scan) -> list[str]:
 
 
 def _rejection(name: str, mode: int, size: int) -> str | None:
-    """Return why an entry cannot be a memory, whatever its extension; None if it can."""
+    """Return why an entry cannot be a memory, regardless of its extension; None if it can."""
     if not is_utf8_encodable(name):
         return "a name that is not UTF-8"
     if mode != stat.S_IFREG:
@@ -214,7 +219,7 @@ def _rejection(name: str, mode: int, size: int) -> str | None:
 
 
 def read_one(root: int, path: str) -> Memory | Problem | None:
-    """Read a memory. Return None if there is none, and a Problem if it cannot be read."""
+    """Read a memory. Return None if no memory is at this path, and a Problem if it cannot be read."""
     try:
         data, status = read_path(root, path)
         return Memory(path, data, status, parse_file)
@@ -226,17 +231,17 @@ def read_one(root: int, path: str) -> Memory | Problem | None:
 
 def read_all(root: int, paths: Iterable[str]) -> Iterator[tuple[str, Memory | Problem | None]]:
     """Read memories, fastest if sorted by path. Yield None for a path without a memory, and a Problem if unreadable."""
-    folder, fd = None, -1
+    opened, fd = None, -1  # path and descriptor of the directory that was opened last
     try:
         for path in paths:
-            where, _, name = path.rpartition("/")
+            directory, _, name = path.rpartition("/")
             try:
-                if where != folder:
+                if directory != opened:
                     if fd >= 0:
                         os.close(fd)
-                    folder, fd = None, -1
-                    fd = open_directory_fd(root, tuple(where.split("/")) if where else ())
-                    folder = where
+                    opened, fd = None, -1
+                    fd = open_directory_fd(root, tuple(directory.split("/")) if directory else ())
+                    opened = directory
                 yield path, Memory(path, *read_as_tuple(fd, name), parse_file)
             except (FileNotFoundError, InvalidNamespaceError):
                 yield path, None

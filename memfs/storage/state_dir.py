@@ -12,7 +12,7 @@ from memfs.storage.part_formats import record_formats
 
 LAST_SCAN_FILE = "scanned"  # empty; its modification time is the time of the last scan
 _SUBDIRECTORIES = ("tmp", "locks", "late", "history", "index")
-_TOUCH = os.O_WRONLY | os.O_CREAT | FILE_FLAGS
+_TOUCH_FLAGS = os.O_WRONLY | os.O_CREAT | FILE_FLAGS
 
 
 class StateDir:
@@ -28,7 +28,10 @@ class StateDir:
         self.is_created = True
 
     def lock_queue(self, root: int, namespace: str) -> int:
-        """Return a descriptor of the file whose lock queues the writers of a namespace, created as needed."""
+        """Return a descriptor of the lock queue file of a namespace, created if missing. The cache owns it.
+
+        There are 256 such files: several namespaces may share one.
+        """
         return self._lock_queues.open(root, digest(namespace.encode())[:2], os.O_RDWR | os.O_CREAT)
 
     def close(self) -> None:
@@ -37,7 +40,7 @@ class StateDir:
 
 
 def create_state_dir(root: int) -> None:
-    """Create the state directory with its subdirectories and a .gitignore that excludes all of it."""
+    """Create the missing parts of the state directory: subdirectories, format numbers, a .gitignore for all of it."""
     with open_directory(root, (STATE_DIR,), create=True) as state:
         for name in _SUBDIRECTORIES:
             with suppress(FileExistsError):
@@ -50,9 +53,9 @@ def create_state_dir(root: int) -> None:
 
 
 def record_scan(root: int, moment: float) -> None:
-    """Record for every process when all files were last scanned; do nothing if that cannot be written."""
+    """Record for all processes when all files were last scanned, in seconds since 1970. Errors are ignored."""
     with suppress(OSError, VaultError), open_directory(root, (STATE_DIR,)) as state:
-        fd = os.open(LAST_SCAN_FILE, _TOUCH, 0o666, dir_fd=state)
+        fd = os.open(LAST_SCAN_FILE, _TOUCH_FLAGS, 0o666, dir_fd=state)
         try:
             os.utime(fd, (moment, moment))
         finally:
@@ -60,7 +63,7 @@ def record_scan(root: int, moment: float) -> None:
 
 
 def last_scan(root: int) -> datetime | None:
-    """Return when a process last scanned all files; None if none has recorded it."""
+    """Return when a process last scanned all files; None if no process has recorded that."""
     try:
         return modification_time(os.stat(f"{STATE_DIR}/{LAST_SCAN_FILE}", dir_fd=root, follow_symlinks=False))
     except OSError:

@@ -1,4 +1,4 @@
-"""Kept versions of memories, for `restore`: every version that memfs acknowledged, within limits of number and age.
+"""Kept versions of memories, for `restore`: every version that memfs wrote or replaced, up to some number and age.
 
 They are appended to LOG_COUNT logs, in `.git/memfs/` if the vault is a git work tree (`git clean` and `git reset` leave
 that directory alone), else in `.memfs/history/`. A record is a header line and the bytes of the version. One file per
@@ -28,7 +28,7 @@ GIT_DIR = (".git", "memfs")
 MAX_VERSIONS = 20  # kept per memory
 MAX_AGE_DAYS = 30  # the newest version of a memory is kept at any age
 LOG_COUNT = 16
-MAX_LOG_BYTES = 1 << 30  # a larger log is not read
+MAX_LOG_BYTES = 1 << 30  # a larger log counts as empty
 MAX_HEADER_BYTES = 1 << 14
 COMPACT_BYTES = 1 << 20  # a larger log is compacted once it has doubled since the last compaction
 _LOG_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
@@ -46,6 +46,7 @@ class Record(NamedTuple):
     data: bytes
 
     def __bytes__(self) -> bytes:
+        """Return the record as it is written to a log."""
         header = f'[{json.dumps(self.path)}, {self.time_ns}, "{self.hash}", {len(self.data)}]'
         return b"%b%b\n%b\n" % (_RECORD_START, header.encode(), self.data)
 
@@ -60,11 +61,13 @@ class Versions:
         is_git = os.path.isdir(git) and not os.path.islink(git)
         history = HandleCache(STATE_DIR, "history", check=format_check("history"))
         self._logs = HandleCache(*GIT_DIR, check=format_check("history", *GIT_DIR)) if is_git else history
-        self._earlier_logs = history if is_git else None  # versions kept before the vault became a git work tree
+        self._earlier_logs = (
+            history if is_git else None
+        )  # of a vault that became a git work tree later: revised, but not read
         self._last_hashes: dict[str, str] = {}  # path -> hash of the version that this process kept last
 
     def keep(self, root: int, path: str, data: bytes) -> None:
-        """Keep a version. Log a warning if that fails, for example on a full disk: the write itself stands."""
+        """Keep a version. Log a warning if that fails, for example on a full disk: the memory itself is written."""
         record = Record(path, time.time_ns(), digest(data), data)
         try:
             self._append(root, path, [record])
@@ -77,12 +80,12 @@ class Versions:
         self._last_hashes[path] = record.hash
 
     def keep_once(self, root: int, path: str, data: bytes) -> None:
-        """Keep a version, unless it is the one that this process kept last."""
+        """Keep a version, unless this process kept the same content of this memory last."""
         if self._last_hashes.get(path) != digest(data):
             self.keep(root, path, data)
 
     def list_versions(self, root: int, path: str) -> list[Version]:
-        """Return the versions of a memory, newest first, each content once; log and return none if they are newer."""
+        """Return the versions of a memory, newest first, each content once; none if a later memfs wrote them."""
         found: dict[str, Version] = {}
         try:
             records = self._records(root, path)
@@ -95,32 +98,34 @@ class Versions:
         return list(found.values())[:MAX_VERSIONS]
 
     def read(self, root: int, path: str, version: Version) -> bytes:
-        """Return the content of one version. Raise VersionNotFoundError if it is not kept."""
+        """Return the content of one version. Raise VersionNotFoundError if it is not kept or damaged."""
         for record in reversed(self._records(root, path)):
             if record.hash == version.hash == digest(record.data):
                 return record.data
         raise VersionNotFoundError(path, version.hash)
 
     def move(self, root: int, path: str, to: str) -> None:
-        """Move the versions of a memory to its new path."""
+        """Move the versions of a memory to its new path. Errors are ignored: they then stay at the old one."""
         with suppress(OSError, NewerSchemaError):
             if records := self._records(root, path):
                 self._append(root, to, [record._replace(path=to) for record in records])
                 self.purge(root, path)
 
     def check_format(self, root: int) -> None:
-        """Raise NewerSchemaError if a later memfs wrote the kept versions, which then cannot be dropped."""
+        """Raise NewerSchemaError if a later memfs wrote the kept versions, which then cannot be deleted."""
         for logs in (self._logs, self._earlier_logs) if self._earlier_logs else (self._logs,):
             logs.check(root)
 
     def purge(self, root: int, path: str) -> None:
-        """Drop every version of a memory."""
+        """Delete the versions of a memory, except those kept before the vault became a git work tree."""
         self._last_hashes.pop(path, None)
         if self._records(root, path):
-            self._rewrite(root, self._log_name(path), lambda records: [one for one in records if one.path != path])
+            self._rewrite(
+                root, self._log_name(path), lambda records: [record for record in records if record.path != path]
+            )
 
     def revise(self, root: int, change: Revise) -> None:
-        """Replace each version of every memory by the result of `change`; None drops it.
+        """Replace each version of every memory by the result of `change`; None deletes it.
 
         This includes versions kept before the vault became a git work tree.
         """
@@ -136,6 +141,7 @@ class Versions:
                         self._rewrite(root, name, partial(_revised, change), logs)
 
     def _records(self, root: int, path: str) -> list[Record]:
+        """Return the records of a memory, oldest first; none if the log is missing, locked too long, or unreadable."""
         try:
             with self._open(root, self._log_name(path)) as fd:
                 return [record for record in _parse(_read(fd)) if record.path == path]
@@ -143,6 +149,7 @@ class Versions:
             return []
 
     def close(self) -> None:
+        """Close the logs; the next use opens them again."""
         self._logs.close()
         if self._earlier_logs:
             self._earlier_logs.close()
@@ -163,7 +170,7 @@ class Versions:
         choose: Callable[[list[Record]], list[Record]],
         logs: HandleCache | None = None,
     ) -> None:
-        """Rewrite a log with the records that `choose` returns; torn records are dropped."""
+        """Rewrite a log with the records that `choose` returns for its complete records."""
         logs = logs or self._logs
         with self._open(root, name, logs, create=True) as fd, open_directory(root, logs.segments) as parent:
             kept_versions = [bytes(record) for record in choose([*_parse(_read(fd))])]
@@ -178,7 +185,7 @@ class Versions:
 
     @contextmanager
     def _open(self, root: int, name: str, logs: HandleCache | None = None, *, create: bool = False) -> Iterator[int]:
-        """Open a log and lock it against other processes and threads."""
+        """Open a log, locked against other processes and threads. Raise OSError, also if the lock stays taken."""
         deadline = time.monotonic() + self._timeout
         with self._mutex:
             while True:
@@ -197,19 +204,19 @@ class Versions:
 
 def _recent(records: list[Record]) -> list[Record]:
     """Return the records to keep: up to MAX_VERSIONS per memory, none but the newest older than MAX_AGE_DAYS."""
-    seen: dict[str, set[str]] = {}
+    hashes: dict[str, set[str]] = {}  # path -> hashes of its newer versions
     oldest = time.time_ns() - MAX_AGE_DAYS * 86400 * 10**9
     kept_versions = []
     for record in reversed(records):
-        known = seen.setdefault(record.path, set())
-        if record.hash not in known and len(known) < MAX_VERSIONS and (not known or record.time_ns > oldest):
+        newer = hashes.setdefault(record.path, set())
+        if record.hash not in newer and len(newer) < MAX_VERSIONS and (not newer or record.time_ns > oldest):
             kept_versions.append(record)
-        known.add(record.hash)
+        newer.add(record.hash)
     return kept_versions[::-1]
 
 
 def _revised(change: Revise, records: list[Record]) -> list[Record]:
-    """Return the records after `change`, without those that it dropped."""
+    """Return the records after `change`, without those for which it returns None."""
     changed = [(record, change(record.path, record.data)) for record in records]
     return [record._replace(hash=digest(data), data=data) for record, data in changed if data is not None]
 
@@ -226,13 +233,13 @@ def _compacted_size(fd: int) -> int:
 
 
 def _size_line(data: bytes) -> bytes:
-    """Return the first line of a log if it is a size, which compaction writes there."""
+    """Return the first line of a log if it is a size, which compaction writes there; else nothing."""
     line, end, _ = data[:20].partition(b"\n")
     return line + end if line.isdigit() else b""
 
 
 def _parse(data: bytes) -> Iterator[Record]:
-    """Yield the complete records of a log; torn ones are skipped."""
+    """Yield the complete records of a log, oldest first; incomplete records are skipped."""
     start = data.find(_RECORD_START)
     while start >= 0:
         line = data.find(b"\n", start, start + MAX_HEADER_BYTES)
@@ -248,9 +255,9 @@ def _parse(data: bytes) -> Iterator[Record]:
 def _parse_header(line: bytes) -> tuple[str, int, str, int] | None:
     """Return path, time, hash and size, as `Record` writes them; None if the line is malformed."""
     try:
-        path, time_ns, code, size = json.loads(line)
+        path, time_ns, content_hash, size = json.loads(line)
     except (ValueError, TypeError, RecursionError):
         return None
-    if type(path) is str and type(time_ns) is int and type(code) is str and type(size) is int:
-        return (path, time_ns, code, size) if size >= 0 and 0 <= time_ns < 1 << 62 else None
+    if type(path) is str and type(time_ns) is int and type(content_hash) is str and type(size) is int:
+        return (path, time_ns, content_hash, size) if size >= 0 and 0 <= time_ns < 1 << 62 else None
     return None

@@ -109,7 +109,9 @@ def gather(source: EventSource, wanted: Callable[[FileEvents], bool]) -> FileEve
         source.wait(0.1)
         new = source.poll()
         collected = FileEvents(
-            collected.paths | new.paths, collected.folders | new.folders, collected.is_incomplete or new.is_incomplete
+            collected.paths | new.paths,
+            collected.directories | new.directories,
+            collected.is_incomplete or new.is_incomplete,
         )
         assert time.monotonic() < end, f"only {collected} was reported"
     return collected
@@ -282,7 +284,7 @@ def test_a_new_directory_with_files_is_reported(source: EventSource, root: Path)
     (root / "new/in").mkdir(parents=True)
     (root / "new/in/x.md").write_text("new\n")
 
-    seen = gather(source, lambda events: "new" in events.folders)
+    seen = gather(source, lambda events: "new" in events.directories)
 
     assert not seen.is_incomplete
     assert "new/in/x.md" in list_and_watch(source, root, "new")
@@ -296,7 +298,7 @@ def test_a_directory_moved_in_is_reported(source: EventSource, root: Path, tmp_p
     (tmp_path / "outside/in/x.md").write_text("new\n")
     (tmp_path / "outside").rename(root / "deep/came")
 
-    gather(source, lambda events: "deep/came" in events.folders)
+    gather(source, lambda events: "deep/came" in events.directories)
 
     assert "deep/came/in/x.md" in list_and_watch(source, root, "deep/came")
 
@@ -316,7 +318,7 @@ def test_an_edit_in_a_directory_moved_in_is_reported(kernel: InotifySource, root
 def test_a_directory_moved_out_is_reported(source: EventSource, root: Path, tmp_path: Path) -> None:
     (root / "deep/er").rename(tmp_path / "gone")
 
-    gather(source, lambda events: "deep/er" in events.folders)
+    gather(source, lambda events: "deep/er" in events.directories)
 
     assert list_and_watch(source, root, "deep/er") == {}
 
@@ -334,9 +336,9 @@ def test_changes_in_a_directory_moved_out_are_not_reported(kernel: InotifySource
 
 def test_an_edit_in_a_renamed_directory_is_reported_under_its_new_name(source: EventSource, root: Path) -> None:
     (root / "deep").rename(root / "renamed")
-    seen = gather(source, lambda events: {"deep", "renamed"} <= events.folders)
+    seen = gather(source, lambda events: {"deep", "renamed"} <= events.directories)
     assert not seen.is_incomplete
-    for folder in seen.folders:
+    for folder in seen.directories:
         list_and_watch(source, root, folder)
     until_marked(source, root, "mark.md")
 
@@ -344,7 +346,7 @@ def test_an_edit_in_a_renamed_directory_is_reported_under_its_new_name(source: E
 
     seen = gather(source, lambda events: "renamed/er/b.md" in events.paths)
     assert seen.paths <= {"renamed/er/b.md", "mark.md"}
-    assert not seen.folders
+    assert not seen.directories
 
 
 def test_an_edit_before_the_rename_is_read_is_not_reported_under_the_old_name(
@@ -372,7 +374,7 @@ def test_a_directory_that_takes_the_name_of_one_moved_away_is_watched(kernel: In
     (root / "deep").rename(root / "old")
     (root / "deep").mkdir()
     list_and_watch(kernel, root)
-    for folder in kernel.poll().folders:
+    for folder in kernel.poll().directories:
         list_and_watch(kernel, root, folder)
     assert kernel.poll() == (set(), set(), False)
 
@@ -390,7 +392,7 @@ def test_directories_that_swap_names_are_followed(kernel: InotifySource, root: P
     (root / "other").rename(root / "deep")
     (root / "third").rename(root / "other")
 
-    for folder in kernel.poll().folders:
+    for folder in kernel.poll().directories:
         list_and_watch(kernel, root, folder)
     (root / "deep/new.md").write_text("new\n")
     (root / "other/er/b.md").write_text("edited\n")
@@ -403,7 +405,7 @@ def test_a_directory_renamed_over_an_empty_one_is_watched(kernel: InotifySource,
     list_and_watch(kernel, root, "empty")
     (root / "deep/er").rename(root / "empty")
 
-    for folder in kernel.poll().folders:
+    for folder in kernel.poll().directories:
         list_and_watch(kernel, root, folder)
     kernel.poll()
     (root / "empty/b.md").write_text("edited\n")
@@ -414,10 +416,10 @@ def test_a_directory_renamed_over_an_empty_one_is_watched(kernel: InotifySource,
 def test_a_removed_tree_is_reported(source: EventSource, root: Path) -> None:
     subprocess.run(["rm", "-rf", root / "deep"], check=True)
 
-    gather(source, lambda events: "deep" in events.folders and {"deep/c.md", "deep/er/b.md"} <= events.paths)
+    gather(source, lambda events: "deep" in events.directories and {"deep/c.md", "deep/er/b.md"} <= events.paths)
 
     (root / "deep").mkdir()
-    gather(source, lambda events: "deep" in events.folders)
+    gather(source, lambda events: "deep" in events.directories)
     list_and_watch(source, root, "deep")
     until_marked(source, root)
 
@@ -429,7 +431,7 @@ def test_removed_directories_leave_no_watches(kernel: InotifySource, root: Path)
         (root / "short").rmdir()
         assert kernel.poll() == (set(), {"short"}, False)
 
-    assert watches(kernel) == len(kernel.folders) == 3
+    assert watches(kernel) == len(kernel.directories) == 3
 
 
 def test_an_unmounted_file_system_is_reported(kernel: InotifySource, root: Path) -> None:
@@ -501,7 +503,7 @@ print(source.poll())
     public_path.chmod(0o777)
     done = run_script(code, public_path)
 
-    assert done.stdout == "FileEvents(paths=set(), folders={'closed'}, is_incomplete=False)\n", done.stderr
+    assert done.stdout == "FileEvents(paths=set(), directories={'closed'}, is_incomplete=False)\n", done.stderr
 
 
 # --- failures --------------------------------------------------------------------------------------------
@@ -796,7 +798,7 @@ class EventFollower:
             with opened(self.root, place) as fd, suppress(FileNotFoundError):
                 if fd >= 0 and not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
                     self.known[path] = stamp(fd, name)
-        for path in events.folders:
+        for path in events.directories:
             self.check_below(path)
 
     def check_below(self, folder: str) -> None:
