@@ -219,7 +219,7 @@ class MemoryFiles:
             return Written(Memory(path, data, memory.status, parse_file).id, path, "updated", stamp)
 
     def create(self, path: str, data: bytes, *, outcome: Outcome) -> Written:
-        """Write a new file durably. Raise MemoryExistsError if the name is taken, also in another case or normal form."""
+        """Write a new file. Raise MemoryExistsError if the name is taken, also in another case or normal form."""
         return self._retry_if_directory_gone(lambda: self._create(tuple(path.split("/")), data, outcome))
 
     def _create(self, segments: tuple[str, ...], data: bytes, outcome: Outcome) -> Written:
