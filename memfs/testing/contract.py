@@ -23,10 +23,10 @@ from memfs.testing import samples
 
 
 class StoreContract:
-    """The tests that every KeyedStore passes; see the module for how to use it."""
+    """The tests that every KeyedStore passes; see the module for how to use it. The flags describe the store."""
 
-    lasts = True  # the data is still there for the next store on the same place
-    by_score = False  # hits are sorted by score; a store may rank by more than similarity
+    lasts = True  # the data outlives the store: the next store on the same place has it
+    by_score = False  # hits are sorted by score; False for a store that also ranks by other criteria
     revises_at_once = False  # `revise` is atomic: of several concurrent revisions one succeeds, the others return False
     by_words = True  # a value is found only by its words, never by its meaning
 

@@ -89,7 +89,7 @@ INVALID_METAS: tuple[Any, ...] = (
 
 
 def questions() -> list[str]:
-    """Return texts that may break a query parser; the same ones on every call."""
+    """Return texts that may break a query parser; every call returns the same texts."""
     generator = random.Random(7)  # noqa: S311
     alphabet = "abc peanuts \"'()*:^-+&|!~<>{}[]\\%_;\n\0é東🙂\u0301\ud800"
     random_queries = ["".join(generator.choices(alphabet, k=generator.randint(1, 60))) for _ in range(300)]

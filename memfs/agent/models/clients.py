@@ -25,9 +25,9 @@ _MODEL_HINT = (
 
 
 def as_model(value: object) -> Model:
-    """Return a model unchanged and a function as a FunctionModel.
+    """Return a model unchanged, and a function as a FunctionModel.
 
-    Raises InvalidSetupError for anything else, also for a bare client: it does not name the model to use.
+    Raises InvalidSetupError for anything else, also for a client, because a client does not name the model to use.
     """
     name = getattr(value, "__name__", type(value).__name__)
     if isinstance(value, type):
@@ -69,6 +69,7 @@ class FunctionModel:
     async def complete(
         self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
     ) -> Any:
+        """Return the result of the function."""
         given = {"system": system, "schema": schema}
         accepted = {key: value for key, value in given.items() if _accepts_keyword(self._function, key)}
         turns = _to_turns(messages, None if "system" in accepted else system)
@@ -88,6 +89,7 @@ class OpenAIModel:
     async def complete(
         self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
     ) -> Any:
+        """Return the reply, see Model; a refusal is returned as text, and an empty text if there is no choice."""
         request: dict[str, Any] = {"model": self.name, "messages": _to_turns(messages, system)}
         if schema is not None:
             shape = {"name": RESPONSE_NAME, "schema": dict(schema), "strict": _is_strict(schema)}
@@ -104,7 +106,7 @@ class OpenAIModel:
 class AnthropicModel:
     """A model behind `client.messages`. `options` are sent with each call; None removes a default option.
 
-    A reply longer than `max_tokens` is cut off and cannot be parsed. Event loops and clients: see OpenAIModel.
+    A reply longer than `max_tokens` is cut off and cannot be parsed. As for event loops, see OpenAIModel.
     """
 
     def __init__(self, client: Any, model: str, max_tokens: int = 4096, **options: Any) -> None:
@@ -114,6 +116,7 @@ class AnthropicModel:
     async def complete(
         self, messages: Sequence[Message], *, system: str | None = None, schema: Schema | None = None
     ) -> Any:
+        """Return the reply, see Model; with a schema, the input of a forced tool call."""
         turns = _to_turns(messages, system)
         system_texts = [turn["content"] for turn in turns if turn["role"] == "system"]
         request: dict[str, Any] = {
@@ -146,6 +149,7 @@ def _to_turns(messages: Iterable[Message], system: str | None) -> list[Turn]:
 
 
 def _role(message: Message) -> str:
+    """Return the role of a message as clients name it; an unknown role becomes user."""
     role = message.get("role")
     return "assistant" if role in _ASSISTANT_ROLES else "system" if role in _SYSTEM_ROLES else "user"
 

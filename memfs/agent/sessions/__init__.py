@@ -1,4 +1,4 @@
-"""Session logs: one append-only JSONL file per conversation."""
+"""Session logs: one append-only JSONL file per agent of a session."""
 
 from typing import TYPE_CHECKING
 

@@ -21,7 +21,10 @@ class Branch(NamedTuple):
 
 
 def branches(events: Iterable[Event]) -> dict[str, Branch]:
-    """Return the branches of a log by name; the trunk has an empty name, and the first fork of a name counts."""
+    """Return the branches of a log by name; the trunk has an empty name, and the first fork of a name counts.
+
+    A branch whose first event is not preceded by its fork shares no events with a parent.
+    """
     found = {"": Branch("")}
     for event in events:
         match event.record.get("fork"):
@@ -45,7 +48,7 @@ def history(events: Sequence[Event], branch: str = "", *, parents: bool = True) 
     if branch not in known:
         raise SessionNotFoundError(branch)
     positions = {event.id: position for position, event in enumerate(events)}
-    ends, end = {branch: len(events)}, len(events)
+    ends, end = {branch: len(events)}, len(events)  # the last position that belongs to the history, by branch
     while parents and branch and (fork := known[branch]).parent in known and fork.parent not in ends:
         end = min(end, positions.get(fork.at, -1))
         branch = fork.parent
@@ -55,7 +58,7 @@ def history(events: Sequence[Event], branch: str = "", *, parents: bool = True) 
 
 def parse_conditions(where: Iterable[Any]) -> list[Condition]:
     """Return conditions on metadata; InvalidSearchError if one is not valid."""
-    return [Condition.make(one) for one in where]
+    return [Condition.make(given) for given in where]
 
 
 def filter_events(events: Iterable[Event], conditions: Sequence[Condition]) -> list[Event]:

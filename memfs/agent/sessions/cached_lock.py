@@ -23,7 +23,7 @@ after_fork(_close_in_child)
 
 
 class CachedLock:
-    """Locks a directory of a vault repeatedly, and more cheaply than MemoryFiles.hold, with the same lock.
+    """Locks a directory of a vault repeatedly, and more cheaply than MemoryFiles.locked, with the same lock.
 
     Not thread-safe.
     """
@@ -64,7 +64,7 @@ class CachedLock:
             opened.pop_all()
 
     def close(self) -> None:
-        """Close the cached descriptors, and with them release the lock."""
+        """Close the cached descriptors, which also releases the lock."""
         directory, self._directory = self._directory, None
         if directory:
             for fd in directory[:3]:

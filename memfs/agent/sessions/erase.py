@@ -13,7 +13,10 @@ MIN_TEXT_BYTES = 8  # a shorter text is too common to identify a remnant
 
 
 def replace_line(data: bytes, event: Event, line: bytes) -> bytes:
-    """Return the bytes of a log with one line instead of every line that has the event's id or some of its text."""
+    """Return the bytes of a log in which `line` replaces the event.
+
+    Further lines with the event's id, and damaged lines with its id or some of its text, are left out.
+    """
     lines, is_placed = [], False
     matcher = _RemnantMatcher(event)
     damaged = {problem.line for problem in parse_log(data, "").problems}
@@ -37,8 +40,8 @@ class _RemnantMatcher:
         self._line = encode_line(event.record)
         texts = {found for kind in EVENT_KINDS for text in _texts(event.record.get(kind)) for found in _encodings(text)}
         self._short = {text for text in texts if MIN_TEXT_BYTES <= len(text) < PIECE_BYTES}
-        starts = ((text, at) for text in texts for at in range(0, len(text) - PIECE_BYTES + 1, PIECE_BYTES))
-        self._pieces = {text[at : at + PIECE_BYTES] for text, at in starts}
+        starts = ((text, start) for text in texts for start in range(0, len(text) - PIECE_BYTES + 1, PIECE_BYTES))
+        self._pieces = {text[start : start + PIECE_BYTES] for text, start in starts}
 
     def has_id(self, line: bytes) -> bool:
         """Return whether the line contains the event's id."""
@@ -50,7 +53,8 @@ class _RemnantMatcher:
             return False
         if self.has_id(line) or line.strip() in self._line or any(text in line for text in self._short):
             return True
-        return any(line[at : at + PIECE_BYTES] in self._pieces for at in range(len(line) - PIECE_BYTES + 1))
+        starts = range(len(line) - PIECE_BYTES + 1)
+        return any(line[start : start + PIECE_BYTES] in self._pieces for start in starts)
 
 
 def _encodings(text: str) -> set[bytes]:

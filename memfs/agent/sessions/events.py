@@ -34,11 +34,12 @@ class Event(NamedTuple):
 
     @property
     def time(self) -> datetime:
-        """The time of the event."""
+        """The time of the event; the earliest datetime if the line has no valid one."""
         return parse_time(self.record.get("time"))
 
     @property
     def message(self) -> Message:
+        """The message; empty for events of other kinds."""
         found: Message = self.record.get("message", _EMPTY)
         return found
 
@@ -49,15 +50,18 @@ class Event(NamedTuple):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
+        """The metadata; empty if the line has none."""
         found = self.record.get("metadata")
         return found if isinstance(found, dict) else _EMPTY
 
     @property
     def branch(self) -> str:
+        """The name of its branch; empty for the trunk."""
         return str(self.record.get("branch", ""))
 
     @property
     def is_redacted(self) -> bool:
+        """Whether another message replaced the original one."""
         return "redacted" in self.record
 
     @property

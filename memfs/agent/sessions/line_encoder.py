@@ -33,7 +33,7 @@ class EventDraft(NamedTuple):
 
     @classmethod
     def make(cls, kind: str, fields: dict[str, Any], *, id: str = "", time: str = "") -> "EventDraft":  # noqa: A002
-        """Encode an event; InvalidMemoryError if the line could not be read again."""
+        """Encode an event; InvalidMemoryError if JSON cannot represent it, or its line would be too long to be read."""
         text = _encode(fields)[1:]
         draft = tuple.__new__(cls, (kind, fields, text, id, time))
         if len(text) > _MAX_UNCHECKED_CHARS:
@@ -52,12 +52,12 @@ _quoted = json.encoder.encode_basestring_ascii
 
 
 def header_line(**facts: str) -> bytes:
-    """Return the first line of a log."""
+    """Return the first line of a log; empty values are left out."""
     return encode_line({"memfs": SCHEMA_VERSION, **{key: value for key, value in facts.items() if value}})
 
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
-    """Return a record as a line; InvalidMemoryError if JSON cannot represent a value in it."""
+    """Return a record as a line; InvalidMemoryError if JSON cannot represent a value in it, or the line is too long."""
     return _encode(record).encode() + b"\n"
 
 

@@ -1,6 +1,6 @@
 """LogFile: the lines of a log on disk, appended and replaced under the lock of its directory.
 
-The process remembers the ids and the end of the file after its own append, so the next append reads nothing. If other
+The process caches the ids and the end of the file after its own append, so the next append reads nothing. If other
 processes appended since, the file has grown, and only the new part is read.
 """
 
@@ -37,7 +37,7 @@ from memfs.storage.memory_files import LockedDirectory, MemoryFiles
 
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | FILE_FLAGS
 _READ = os.O_RDONLY | FILE_FLAGS
-_GC_PAUSE_BYTES = 256 * 1024  # parsing more than this creates so many objects that the garbage collector is gc_paused
+_GC_PAUSE_BYTES = 256 * 1024  # the garbage collector is paused while more is parsed: so many new objects trigger it
 AppendCheck = Callable[[Sequence[Event]], None]
 
 
@@ -55,6 +55,7 @@ class _FileState:
         return size if inode == status.st_ino and size <= status.st_size else 0
 
     def add(self, events: Sequence[Event]) -> None:
+        """Add the ids of events that were read."""
         self.ids.update([event.id for event in events])
         self.last_id = max(self.last_id, last_id(events))
 
@@ -62,7 +63,7 @@ class _FileState:
 class LogFile:
     """A file of events in a directory of the vault. Thread-safe; any number of processes may append to it.
 
-    With an `actor`, a file whose header names another one is refused (OtherActorError).
+    With an `actor`, a file whose header names another actor is refused (OtherActorError).
     """
 
     def __init__(
@@ -115,7 +116,10 @@ class LogFile:
             raise _unreadable_error(self.path, error) from error
 
     def append(self, drafts: Sequence[EventDraft], check: AppendCheck | None = None) -> list[Event]:
-        """Append events durably, all or none; `check` is called with all events under the lock, and may raise."""
+        """Append events durably, all or none, except those whose ids the file already has; return all of them.
+
+        `check` is called under the lock with the events in the file, and raises to prevent the append.
+        """
         with self._mutex:
             try:
                 if directory := self._lock.take():
@@ -125,14 +129,14 @@ class LogFile:
                         release(directory.parent)
             except OSError as error:
                 raise translate_os_error(self.path, error) from error
-            except _DirectoryGoneError:
+            except _DirectoryDeletedError:
                 pass
             return self._append_uncached(drafts, check)
 
     def _append_uncached(self, drafts: Sequence[EventDraft], check: AppendCheck | None) -> list[Event]:
-        """Append with a new lock, because none is cached or the cached directory is gone."""
+        """Append with a new lock, because none is cached or the cached directory was deleted."""
         for _ in range(OPEN_ATTEMPTS):
-            with suppress(_DirectoryGoneError), self._locked(create=True) as directory:
+            with suppress(_DirectoryDeletedError), self._locked(create=True) as directory:
                 events = self._write(directory, drafts, check)
                 with suppress(OSError, VaultError):  # the events are written, even if there are no free descriptors
                     self._lock.cache(directory)
@@ -142,7 +146,8 @@ class LogFile:
     def replace(self, name: str, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Event:
         """Replace the line of an event durably; nothing of the original file is left on the disk.
 
-        SessionNotFoundError if there is no such event, or it was removed.
+        `name` is the id of the event, and `kind` its kind after `change`. SessionNotFoundError if there is no such
+        event, or it was removed; MemoryChangedError if another program changes the file during every attempt.
         """
         with self._mutex, self._locked() as directory:
             for _ in range(OPEN_ATTEMPTS):
@@ -162,6 +167,7 @@ class LogFile:
 
     @contextmanager
     def _stable_file(self, directory: LockedDirectory, name: str) -> Iterator[SettledFile]:
+        """Open the file for a replacement; SessionNotFoundError, which names the event, if it is missing."""
         try:
             with open_settled(directory.parent, self._name, MAX_LOG_BYTES) as old:
                 yield old
@@ -177,7 +183,7 @@ class LogFile:
         try:
             fd = os.open(self._name, _APPEND, 0o666, dir_fd=directory.parent)
         except FileNotFoundError:
-            raise _DirectoryGoneError(self._name) from None
+            raise _DirectoryDeletedError(self._name) from None
         has_started = False
         try:
             status = os.fstat(fd)
@@ -196,7 +202,7 @@ class LogFile:
             if lines:
                 has_started = True
                 write_all(fd, data)
-            if lines or not separator:
+            if lines or not separator:  # else the file still ends in a line that was cut short: read it again
                 self._state.end = status.st_ino, size + len(data)
             return events
         except BaseException:
@@ -230,7 +236,7 @@ class LogFile:
         """Read the part that others appended; return a newline to write first if the last line was cut short."""
         check_log_file(status, self.path)
         start = self._state.unread_offset(status)
-        if start and os.pread(fd, 1, start - 1) != b"\n":
+        if start and os.pread(fd, 1, start - 1) != b"\n":  # the file was changed in place: read all of it
             start = 0
         if not start:
             self._state = _FileState()
@@ -239,6 +245,7 @@ class LogFile:
         return b"" if data.endswith(b"\n") or not data else b"\n"
 
     def _read(self, parent: int, only: bytes = b"") -> ParsedLog:
+        """Parse the file; the first read of the whole file also saves the next append from reading it."""
         fd = os.open(self._name, _READ, dir_fd=parent)
         try:
             check_log_file(os.fstat(fd), self.path)
@@ -277,7 +284,10 @@ class LogFile:
 
     @contextmanager
     def _locked(self, *, create: bool = False) -> Iterator[LockedDirectory]:
-        """Lock the session's directory; InvalidNamespaceError if an existing one differs in case only."""
+        """Lock the session's directory; SessionNotFoundError if it is missing and `create` is False.
+
+        InvalidNamespaceError if there is one whose name differs only in case.
+        """
         try:
             with self._files.locked(self._segments, create=create) as directory:
                 if directory.segments != self._segments:
@@ -290,12 +300,12 @@ class LogFile:
             raise translate_os_error(self.path, error) from error
 
 
-class _DirectoryGoneError(VaultError):
+class _DirectoryDeletedError(VaultError):
     """The directory was deleted while its lock was held, for example by git, which removes empty directories."""
 
 
 def _millisecond_clock(clock: Clock) -> Callable[[], int]:
-    """Return a clock in milliseconds since 1970; the one of the system clock avoids the datetime."""
+    """Return a clock in milliseconds since 1970; for the system clock without a datetime, which is faster."""
     return (lambda: time_ns() // 1_000_000) if clock is system_clock else lambda: unix_milliseconds(clock())
 
 

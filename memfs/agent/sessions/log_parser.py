@@ -24,6 +24,7 @@ class LogHeader(NamedTuple):
 
     @property
     def actor(self) -> str:
+        """The owner of the log; empty if the header names none."""
         return str(self.record.get("actor", ""))
 
 
@@ -36,7 +37,7 @@ class ParsedLog(NamedTuple):
 
 
 def _unescape(value: dict[str, Any]) -> Any:
-    """Decode bytes and escaped mappings; the inverse of what line_encoder does."""
+    """Decode the bytes and the escaped mappings that line_encoder wrote; return any other value unchanged."""
     if len(value) == 1:
         (key,) = value
         if key == "memfs:bytes":
@@ -47,14 +48,15 @@ def _unescape(value: dict[str, Any]) -> Any:
     return value
 
 
+# The scanner that json.loads uses, called directly because that is faster.
 _scan: Any = vars(json.JSONDecoder())["scan_once"]
 _scan_escaped: Any = vars(json.JSONDecoder(object_hook=_unescape))["scan_once"]
 
 
 def parse_log(data: bytes, path: str, *, first: int = 1) -> ParsedLog:
-    """Parse the lines of a log; a faulty line is skipped and reported, and costs nothing else.
+    """Parse the lines of a log; a faulty line is skipped and reported, and does not affect the other lines.
 
-    `path` and `first`, the number of the first line, are for the problems.
+    `path` and `first`, the number of the first line, are for the reported problems.
     """
     header: LogHeader | None = None
     events: list[Event] = []
@@ -73,11 +75,11 @@ def parse_log(data: bytes, path: str, *, first: int = 1) -> ParsedLog:
                 header = header or found
                 continue
             event = found
-        if (at := positions.setdefault(event[0], len(events))) == len(events):
+        if (position := positions.setdefault(event[0], len(events))) == len(events):
             events.append(event)
-        elif event.record != events[at].record:
+        elif event.record != events[position].record:
             problem = Problem(path, number, f"another event with the id {event.id!r}")
-            problems += _resolve_duplicate(events, at, event, problem)
+            problems += _resolve_duplicate(events, position, event, problem)
     return ParsedLog(header, _sorted_by_id(events), problems)
 
 
@@ -145,11 +147,11 @@ def _parse_json(line: str) -> Any:
     raise _InvalidLineError("not JSON, or cut short: skipped") from None
 
 
-def _resolve_duplicate(events: list[Event], at: int, other: Event, problem: Problem) -> list[Problem]:
-    """Keep one of two events with the same id, an erased one in any case, and return the problem if there is one."""
-    kept = events[at]
+def _resolve_duplicate(events: list[Event], position: int, other: Event, problem: Problem) -> list[Problem]:
+    """Keep the first of two events with the same id, or the erased one, at `position`; return what to report."""
+    kept = events[position]
     if is_erased(other) and not is_erased(kept):
-        events[at], kept, other = other, other, kept
+        events[position], kept, other = other, other, kept
     if not is_erased(kept):
         return [problem]
     if is_erased(other):
@@ -164,7 +166,7 @@ def _sorted_by_id(events: list[Event]) -> list[Event]:
         return events
     last = ""
     keys = [last := event.id if is_id(event.id, EVENT_ID_KIND) else last for event in events]
-    return [events[at] for at in sorted(range(len(events)), key=keys.__getitem__)]
+    return [events[position] for position in sorted(range(len(events)), key=keys.__getitem__)]
 
 
 def select_lines(data: bytes, part: bytes) -> Iterator[bytes]:

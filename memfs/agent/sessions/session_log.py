@@ -35,7 +35,7 @@ _UNICODE_ESCAPE = "\\u"  # of characters that UTF-8 cannot encode
 class SessionLog:
     """The events of one agent in one session. Thread-safe; any number of processes may append to one log.
 
-    With an `actor`, a log that was created for another one is refused (OtherActorError); without, any log is read.
+    With an `actor`, a log that was created for another actor is refused (OtherActorError); without, any log is read.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class SessionLog:
         return self._file.append([draft])[0]
 
     def append_drafts(self, drafts: Sequence[EventDraft]) -> list[Event]:
-        """Append drafts at once, all or none."""
+        """Append drafts at once, all or none; durable when it returns."""
         return self._file.append(drafts)
 
     def draft(self, message: Message, **about: Any) -> EventDraft:
@@ -104,7 +104,7 @@ class SessionLog:
         return self._draft("message", _checked_message(message), **about)
 
     def draft_state(self, state: Any, *, name: str = "") -> EventDraft:
-        """Return a state as a draft."""
+        """Return a state as a draft; InvalidMemoryError if it cannot be stored."""
         about: dict[str, Any] = {"name": name} if name else {}
         return self._draft("state", state, **about)
 
@@ -129,7 +129,10 @@ class SessionLog:
         return self._file.append([self._draft("state", state, **about)])[0]
 
     def fork(self, branch: str, *, at: str, parent: str = "") -> Branch:
-        """Create a branch after an event of its parent; events appended with `branch=` belong to it."""
+        """Create a branch after the event `at` of its parent; events appended with `branch=` belong to it.
+
+        MemoryExistsError if the branch exists; SessionNotFoundError if the log, the parent or the event is missing.
+        """
         if not isinstance(branch, str) or not branch:
             raise InvalidMemoryError("branch", f"{short_repr(branch)} is not a name")
 
@@ -155,7 +158,11 @@ class SessionLog:
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Event]:
-        """Return the events of a branch in order; `where` are conditions on metadata, as in a search."""
+        """Return the events of a branch in order; `where` are conditions on metadata, as in a search.
+
+        Without `parents`, events before the fork are left out. `kinds=None` returns events of all kinds.
+        SessionNotFoundError if there is no such branch.
+        """
         conditions = parse_conditions(where)
         found = history(self.read().events, branch, parents=parents)
         if kinds is not None:
@@ -210,7 +217,8 @@ class SessionLog:
     def redact(self, id: str, message: Message, **about: Any) -> Event:  # noqa: A002
         """Replace a message by another one; nothing of the original is left in the vault.
 
-        Metadata and custom keys of the line stay, except those that are given in `about`.
+        Metadata and custom keys of the line stay, except those that are given in `about`. SessionNotFoundError if there
+        is no such event, or it was removed.
         """
         new_fields = self._draft("message", _checked_message(message), **about).fields
 
@@ -221,7 +229,10 @@ class SessionLog:
         return self._file.replace(id, "message", redacted)
 
     def remove(self, id: str) -> Event:  # noqa: A002
-        """Remove an event; its id stays in the log, so that it is not appended again."""
+        """Remove an event; its id stays in the log, so that it is not appended again.
+
+        SessionNotFoundError if there is no such event, or it was removed already.
+        """
         return self._file.replace(id, "removed", lambda old: {"id": id, "time": old.get("time", ""), "removed": True})
 
     def _draft(
@@ -253,6 +264,7 @@ class SessionLog:
     def _redacted(self, draft: EventDraft) -> EventDraft:
         """Return a draft without secrets; unlike a memory, a message is never refused for one."""
         text = draft.body
+        # Without escapes the encoded text shows the values themselves, so one cheap search covers all of them.
         if not (ESCAPE_MARKER in text or _UNICODE_ESCAPE in text or self._redaction.may_find(text)):
             return draft
         fields, counts = self._redaction.redact(draft.fields)

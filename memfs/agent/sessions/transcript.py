@@ -19,7 +19,7 @@ def format_timestamp(time: datetime) -> str:
 
 
 def messages_in(event: Event) -> list[Message]:
-    """Return the messages of an event: its own, or those of a payload in AgentCore's form."""
+    """Return the messages of an event: its own, or those of a payload in AgentCore's form; empty for other kinds."""
     if event.kind == "message":
         return [event.message]
     payload = event.record.get("payload")
@@ -51,7 +51,7 @@ def is_message_content(value: object) -> bool:
 
 
 def event_text(event: Event) -> str:
-    """Return an event as text."""
+    """Return an event as text; messages of several roles start with their role."""
     messages = messages_in(event)
     if not messages:
         return f"[{event.kind}] {_shorten(_json(event.record.get(event.kind)), MAX_RECORD_CHARS)}"

@@ -40,7 +40,7 @@ NOT_A_LOG = "a copy of a log, or a file of an editor: not read"
 
 
 class Session(NamedTuple):
-    """One conversation, as it is listed."""
+    """The summary of one session, for lists."""
 
     name: str
     actor: str
@@ -91,16 +91,21 @@ class Sessions:
         self._clock, self._timeout = clock, lock_timeout
 
     def list(self, *, actor: str | None = None, where: Iterable[Any] = ()) -> SessionList:
-        """Return the sessions by the time of their last event; `where` are conditions on the fields of Session."""
+        """Return the sessions, the one with the oldest last event first; `where` are conditions on fields of Session.
+
+        With an `actor`, only the sessions with a log of this actor; an empty one means sessions whose logs name none.
+        """
         conditions = parse_conditions(where)
         segments: Names = []
         with suppress(InvalidNamespaceError):  # not a directory: `check` reports it
             segments = self._entries(sessions_directory(archived=self._archived))
         names = filter(None, map(decode_segment, segments))
         found = [session for name in names if (session := self._session(name))]
-        own = [one for one in found if actor is None or fold(actor) in map(fold, one.actors or ("",))]
-        matching = [one for one in own if all(condition.matches_values(one.facts) for condition in conditions)]
-        return sorted(matching, key=lambda one: (one.updated, one.name))
+        own = [session for session in found if actor is None or fold(actor) in map(fold, session.actors or ("",))]
+        matching = [
+            session for session in own if all(condition.matches_values(session.facts) for condition in conditions)
+        ]
+        return sorted(matching, key=lambda session: (session.updated, session.name))
 
     def read(self, session: str) -> Session:
         """Return one session by its name; SessionNotFoundError if there is none."""
@@ -113,6 +118,7 @@ class Sessions:
         found: dict[str, Actor] = {}
         for session in self.list():
             for name in session.actors:
+                # Of a session with several actors, only this actor's messages count.
                 own = (len(session.actors) > 1 and self._session(session.name, name)) or session
                 old = found.get(name, Actor(name, 0, 0, NO_TIME))
                 counts = old.sessions + 1, old.messages + own.messages
@@ -120,14 +126,17 @@ class Sessions:
         return [found[name] for name in sorted(found)]
 
     def logs(self, session: str, *, actor: str | None = None) -> Logs:
-        """Return the logs of a session's agents, by name; with an actor, without those of other actors."""
+        """Return the logs of a session's agents, by name; with an actor, without those of other actors.
+
+        SessionNotFoundError if there is no such session.
+        """
         found = [log for log, suffix in self._logs(session) if suffix == AGENT_LOG]
         if not found and not self._session(session):
             raise SessionNotFoundError(session)
         return [log for log in found if actor is None or is_owned_by(log.owner, actor)]
 
     def stamp(self, session: str) -> Stamps:
-        """Return a token that changes when a log of the session changes."""
+        """Return a token that changes when a log of the session changes; empty if there is no such session."""
         directory = os.path.join(self._root, *session_segments(session, archived=self._archived))
         with suppress(OSError), os.scandir(directory) as entries:
             logs = [entry for entry in entries if parse_log_file_name(entry.name)]
@@ -135,7 +144,7 @@ class Sessions:
         return []
 
     def check(self) -> Problems:
-        """Return the problems of all logs, and of files among them that are not logs."""
+        """Return the problems of all logs of current sessions, and of files among them that are not logs."""
         try:
             segments = self._entries(sessions_directory())
         except (InvalidNamespaceError, StorageError) as error:
@@ -143,25 +152,31 @@ class Sessions:
         return [problem for segment in segments for problem in self._check(segment)]
 
     def expired(self, days: float) -> SessionList:
-        """Return the sessions whose last event is older than `days` days."""
+        """Return the sessions whose last event is older than `days` days; a session without a time never expires.
+
+        InvalidSearchError if `days` is not a number from 0.
+        """
         if not isinstance(days, int | float) or isinstance(days, bool) or not 0 <= days < 1e6:
             error = InvalidSearchError("days", f"{short_repr(days)} is not a number of days")
             error.hint = "Give a number from 0, such as 90."
             raise error
         oldest = self._clock() - timedelta(days=days)
-        return [one for one in self.list() if NO_TIME < one.updated < oldest]
+        return [session for session in self.list() if NO_TIME < session.updated < oldest]
 
     def expire(self, days: float) -> SessionList:
         """Move the expired sessions to `archive/sessions/`; return them with their new paths."""
         moved = []
-        for one in self.expired(days):
-            with suppress(SessionNotFoundError), self._locked(one.name) as directory:
-                if self._session(one.name) == one:  # not continued since it was listed
-                    moved.append(one._replace(path=_archive(directory)))
+        for session in self.expired(days):
+            with suppress(SessionNotFoundError), self._locked(session.name) as directory:
+                if self._session(session.name) == session:  # not continued since it was listed
+                    moved.append(session._replace(path=_archive(directory)))
         return moved
 
     def remove(self, session: str) -> None:
-        """Delete a session with all its logs, and every other file in its directory."""
+        """Delete a current session with all its logs and every other file in its directory.
+
+        SessionNotFoundError if there is no such session.
+        """
         with self._locked(session) as directory, open_directory(directory.root, directory.segments[:-1]) as parent:
             shutil.rmtree(directory.segments[-1], dir_fd=parent)
             os.fsync(parent)
@@ -239,7 +254,7 @@ class Sessions:
 
     @contextmanager
     def _locked(self, session: str) -> Iterator[LockedDirectory]:
-        """Lock a session's directory; SessionNotFoundError if it does not exist."""
+        """Lock the directory of a current session; SessionNotFoundError if it does not exist."""
         files, segments = (
             MemoryFiles(self._root, clock=self._clock, lock_timeout=self._timeout),
             session_segments(session),

@@ -25,10 +25,11 @@ after_fork(_reset_in_child)
 
 
 class WriteBuffer(Generic[T]):
-    """Items on their way to `write`, which receives all buffered items, writes some from the front, returns how many.
+    """Items that wait to be written.
 
-    The buffer is flushed when `size` counted items are in it, and `interval` seconds after the first of them. Items
-    that a failed flush did not write stay at the front. No thread runs while the buffer is empty. Thread-safe; a forked
+    `write` is called with all items, writes as many as it can from the front, and returns how many it wrote.
+    The buffer is flushed when `size` counted items are in it, and `interval` seconds after the first item. Items that
+    a failed flush did not write stay at the front. No thread runs while the buffer is empty. Thread-safe; a forked
     child starts with an empty buffer.
     """
 
@@ -40,8 +41,8 @@ class WriteBuffer(Generic[T]):
 
     def reset(self) -> None:
         """Drop all items, and replace the locks by new ones."""
-        self._items: deque[tuple[T, bool]] = deque()  # with whether they count
-        self._lock = threading.Lock()  # of the items
+        self._items: deque[tuple[T, bool]] = deque()  # each with whether it counts towards `size`
+        self._lock = threading.Lock()  # protects the items and the timer
         self._flushing = threading.RLock()  # one flush at a time, so that none overtakes another
         self._timer: threading.Timer | None = None
 
@@ -72,7 +73,7 @@ class WriteBuffer(Generic[T]):
             return any(new[0] is not old[0] for new, old in zip(self._items, before, strict=True))
 
     def flush(self) -> None:
-        """Write all items."""
+        """Write all items; if `write` raises, the items that are not written yet stay."""
         with self._flushing:
             self._cancel_timer()
             while batch := self._batch():

@@ -49,7 +49,10 @@ class DataPlane(EventsApi, RecordsApi):
 
 
 class AgentCoreVault:
-    """A vault in place of a boto3 session; `strategies` distil the recorded messages on flush and close."""
+    """A vault in place of a boto3 session; `strategies` distil the recorded messages, at the latest on flush and close.
+
+    A vault that is given as a path is opened here, and closed by `close`.
+    """
 
     region_name = REGION
 
@@ -86,7 +89,7 @@ class AgentCoreVault:
         """
         names = {strategy.name for strategy in strategies}
         before = self._strategies
-        self._strategies = [*(one for one in before if one.name not in names), *strategies]
+        self._strategies = [*(strategy for strategy in before if strategy.name not in names), *strategies]
         try:
             self._check_strategies()
         except InvalidSetupError:
@@ -107,11 +110,11 @@ class AgentCoreVault:
         return bool(self._strategies)
 
     def retract_message(self, actor: str, session: str, number: int) -> None:
-        """Drop a message that waits to be distilled."""
+        """Drop a message that waits to be distilled; here, the agent of a log is its actor."""
         edit_pending(self.vault.root, MessageEdit(session, actor, number))
 
     def record_messages(self, actor: str, session: str, messages: Sequence[Mapping[str, Any]], first: int) -> None:
-        """Record messages to be distilled by the next flush; `first` is the number of the first one."""
+        """Record messages to be distilled by the next flush; `first` is the number of the first message."""
         if not self._strategies or not messages:
             return
         with self._mutex:
@@ -131,7 +134,7 @@ class AgentCoreVault:
                 wait(attachment.flush())
 
     def close(self) -> None:
-        """Distil the recorded messages and close; turns that could not be saved stay in the vault for the next run."""
+        """Distil the recorded messages and close; turns that could not be saved wait in the vault for the next run."""
         with self._mutex:
             sessions, self._sessions = list(self._sessions.values()), {}
         for memory, _ in sessions:

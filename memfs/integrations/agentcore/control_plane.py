@@ -1,4 +1,4 @@
-"""The control plane: a memory resource is the vault itself; its strategies last as long as the process."""
+"""The control plane of AgentCore: a memory resource is the vault itself; its strategies last as long as the process."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ class ControlPlane:
         description: str = "",
         **_: Any,
     ) -> Response:
-        """Register a name for the vault, and add strategies; it is active at once."""
+        """Register a name for the vault, and add strategies; the memory is active at once."""
         strategies = [make_strategy(given) for given in memoryStrategies]
         self._owner.add_strategies(strategies)
         now = datetime.now(UTC)
@@ -54,7 +54,7 @@ class ControlPlane:
             self._memories[name] = {
                 **memory,
                 "updatedAt": now,
-                "strategies": [_strategy_response(one) for one in strategies],
+                "strategies": [_strategy_response(strategy) for strategy in strategies],
             }
             return {"memory": dict(self._memories[name])}
 
@@ -76,12 +76,12 @@ class ControlPlane:
         memoryStrategies: Mapping[str, Any] | None = None,  # noqa: N803
         **_: Any,
     ) -> Response:
-        """Add strategies; nothing else of a vault can be changed here."""
+        """Add strategies; other changes of strategies are refused, and other parameters are ignored."""
         memory = self._named(memoryId)
         given = memoryStrategies or {}
         if other := given.keys() - {"addMemoryStrategies"}:
             raise InvalidSetupError("update_memory", f"{min(other)}: only addMemoryStrategies is supported")
-        strategies = [make_strategy(one) for one in given.get("addMemoryStrategies", ())]
+        strategies = [make_strategy(definition) for definition in given.get("addMemoryStrategies", ())]
         self._owner.add_strategies(strategies)
         memory["strategies"] = [*memory["strategies"], *map(_strategy_response, strategies)]
         return {"memory": dict(memory)}
@@ -95,27 +95,31 @@ class ControlPlane:
         return {"memoryId": memoryId, "status": "DELETING"}
 
     def _named(self, memory_id: str) -> Response:
+        """Return a memory resource by its name; MemoryNotFoundError if there is none."""
         if memory_id not in self._memories:
             raise MemoryNotFoundError(memory_id)
         return self._memories[memory_id]
 
 
 def make_strategy(given: Mapping[str, Any]) -> Strategy:
-    """Return the strategy for a definition like `{"summaryMemoryStrategy": {"name": ..., "namespaces": [...]}}`."""
+    """Return the strategy for a definition like `{"summaryMemoryStrategy": {"name": ..., "namespaces": [...]}}`.
+
+    Only the first namespace is used. InvalidSetupError if the definition is not valid.
+    """
     if not isinstance(given, Mapping) or len(given) != 1:
         raise InvalidSetupError("memoryStrategies", f"{given!r} is not a mapping of one kind to its strategy")
     ((kind, definition),) = given.items()
     override: Mapping[str, Any] = {}
     if kind == _CUSTOM:
         ((kind, override),) = (definition.get("configuration") or {"": {}}).items()
-    make: Any = STRATEGY_KINDS.get(kind.removesuffix("MemoryStrategy").removesuffix("Override"))
-    if make is None:
+    strategy_class: Any = STRATEGY_KINDS.get(kind.removesuffix("MemoryStrategy").removesuffix("Override"))
+    if strategy_class is None:
         supported = ", ".join(f"{name}MemoryStrategy" for name in STRATEGY_KINDS)
         raise InvalidSetupError("memoryStrategies", f"{kind!r} is none of {supported}, {_CUSTOM}")
     namespaces = definition.get("namespaceTemplates") or definition.get("namespaces") or ()
     added = (override.get("extraction") or override.get("consolidation") or {}).get("appendToPrompt")
     options = {"namespace": namespaces[0].rstrip("/")} if namespaces else {}
-    strategy: Strategy = make(definition["name"], **options, append_to_prompt=added)
+    strategy: Strategy = strategy_class(definition["name"], **options, append_to_prompt=added)
     return strategy
 
 

@@ -56,7 +56,11 @@ class EventsApi:
         extractionMode: str | None = None,  # noqa: N803
         **_: Any,
     ) -> Response:
-        """Append an event; a repeated `clientToken` returns the existing event."""
+        """Append an event; a repeated `clientToken` returns the existing event.
+
+        A branch that does not exist is created after its `rootEventId`. With the extraction mode SKIP, the messages are
+        not distilled.
+        """
         parts, values = _checked_payload(payload), _unwrapped_metadata(metadata)
         log = self._log(actorId, sessionId)
         with self._mutex:
@@ -85,17 +89,18 @@ class EventsApi:
     ) -> Response:
         """Return a page of the events of a session, the newest first."""
         log, wanted = self._log(actorId, sessionId), filter or {}
-        conditions = [_condition(one) for one in wanted.get("eventMetadata") or ()]
+        conditions = [_condition(given) for given in wanted.get("eventMetadata") or ()]
         newest = sorted(_branch_events(log, wanted.get("branch")), key=lambda event: event.time)[::-1]
+        # Other events stay in the list as None: their ids may be the tokens of earlier pages.
         found = [(event.id, event if _matches(event, conditions) else None) for event in newest]
         response = page("events", found, maxResults, nextToken)
         roots = {branch.name: branch.at for branch in log.branches()}
         events = [_event_response(event, memoryId, log, roots) for event in response["events"]]
-        return response | {"events": events if includePayloads else [{**one, "payload": []} for one in events]}
+        return response | {"events": events if includePayloads else [{**event, "payload": []} for event in events]}
 
     @service_errors
     def get_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Response:  # noqa: N803
-        """Return one event."""
+        """Return one event; ClientError if there is none, or if the id is of another kind of line."""
         log = self._log(actorId, sessionId)
         event = log.event(eventId)
         if event.kind != "payload":
@@ -104,7 +109,7 @@ class EventsApi:
 
     @service_errors
     def delete_event(self, *, memoryId: str, actorId: str, sessionId: str, eventId: str) -> Response:  # noqa: N803
-        """Delete an event; nothing of it is left in the log."""
+        """Delete an event; only its id is left in the log, and its messages are not distilled any more."""
         log = self._log(actorId, sessionId)
         first, count = _first_number(log, eventId), len(messages_in(log.event(eventId)))
         log.remove(eventId)
@@ -141,7 +146,7 @@ class EventsApi:
         return page("sessionSummaries", summaries, maxResults, nextToken)
 
     def close(self) -> None:
-        """Close the logs."""
+        """Close the logs; they can still be used."""
         for log in self._logs.values():
             log.close()
 
@@ -159,7 +164,10 @@ class EventsApi:
         return self._counts[key]
 
     def _branch(self, log: SessionLog, given: Mapping[str, str] | None) -> str:
-        """Return the name of the given branch, and create it if it does not exist."""
+        """Return the name of the given branch in the log, and create it if it does not exist.
+
+        InvalidMemoryError if it does not exist and has no root event.
+        """
         name = (given or {}).get("name", MAIN_BRANCH)
         if given is None or name == MAIN_BRANCH:
             return ""
@@ -188,7 +196,10 @@ def _find_event(log: SessionLog, token: str) -> Event | None:
 
 
 def _event_response(event: Event, memory_id: str, log: SessionLog, roots: Mapping[str, str] | None = None) -> Response:
-    """Return an event in the format of the service; `roots` are the fork events of branches, by name."""
+    """Return an event in the format of the service.
+
+    `roots` are the ids of the events after which branches start, by name; by default they are read from the log.
+    """
     response = {
         "memoryId": memory_id,
         "actorId": log.agent,
@@ -212,14 +223,14 @@ def _numbered(log: SessionLog) -> Iterator[tuple[Event, int]]:
     """
     next_number = 0
     for event in log.read().events:
-        own = event.record.get("index")
-        first = own if type(own) is int and own > next_number else next_number
+        index = event.record.get("index")
+        first = index if type(index) is int and index > next_number else next_number
         yield event, first
         next_number = first + len(messages_in(event))
 
 
 def _first_number(log: SessionLog, event_id: str) -> int:
-    """Return the number of the first message of an event."""
+    """Return the number of the first message of an event; 0 if there is no such event."""
     return next((first for event, first in _numbered(log) if event.id == event_id), 0)
 
 
@@ -261,7 +272,7 @@ def _unwrapped_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _branch_events(log: SessionLog, wanted: Mapping[str, Any] | None) -> list[Event]:
-    """Return the events of the wanted branch; of all branches if it is None."""
+    """Return the events of the wanted branch, none if it is unknown; those of all branches if `wanted` is None."""
     events = log.read().events
     if wanted is None:
         return events
@@ -282,4 +293,4 @@ def _condition(given: Any) -> Callable[[Event], bool]:
 
 
 def _matches(event: Event, conditions: Iterable[Callable[[Event], bool]]) -> bool:
-    return event.kind == "payload" and all(holds(event) for holds in conditions)
+    return event.kind == "payload" and all(condition(event) for condition in conditions)

@@ -85,10 +85,10 @@ class RecordsApi:
         maxResults: int | None = PAGE_SIZE,  # noqa: N803
         nextToken: str | None = None,  # noqa: N803
     ) -> Response:
-        """Return a page of the memories of a namespace, the newest first."""
+        """Return a page of the memories of one namespace, or of all below `namespacePath`, the newest first."""
         hits = self._search("", namespace, namespacePath, kind=memoryStrategyId, filters=metadataFilters)
         found: dict[str, Response | None] = {_list_token(hit.memory): _summary(hit.memory) for hit in hits}
-        if isinstance(nextToken, str) and _LIST_TOKEN.fullmatch(nextToken):
+        if isinstance(nextToken, str) and _LIST_TOKEN.fullmatch(nextToken):  # its memory may be deleted by now
             found.setdefault(nextToken, None)
         return page("memoryRecordSummaries", sorted(found.items(), key=itemgetter(0))[::-1], maxResults, nextToken)
 
@@ -125,10 +125,13 @@ class RecordsApi:
         return _results(records, delete)
 
     def _scope(self, namespace: str | None, ref: str) -> Vault:
-        """Return the scope of a namespace in which a memory is looked up."""
+        """Return the scope in which a memory is looked up: the whole vault without a namespace.
+
+        If a namespace of the service can mean several of the vault, it is the one that contains the memory.
+        """
         if not namespace or not namespace.strip("/"):
             return self._vault
-        first, *others = [self._vault.scope(place) for place in self._vault_namespaces(namespace)]
+        first, *others = [self._vault.scope(candidate) for candidate in self._vault_namespaces(namespace)]
         for scope in others:
             with suppress(MemoryNotFoundError):
                 scope.read(ref)
@@ -136,10 +139,14 @@ class RecordsApi:
         return first
 
     def _vault_namespaces(self, text: str) -> list[str]:
-        """Return the namespaces of the vault that one of the service can mean: its actor names may contain slashes."""
+        """Return the namespaces of the vault that a namespace of the service can mean.
+
+        There may be several, because actor names of the service may contain slashes.
+        """
         plain = namespace_of(text)
         names = text.strip("/").split("/") if text.strip("/") else []
-        return [plain, *(place for place in _existing(str(self._vault.root), names) if place != plain)]
+        existing = _existing(str(self._vault.root), names)
+        return [plain, *(namespace for namespace in existing if namespace != plain)]
 
     def _search(
         self,
@@ -151,6 +158,10 @@ class RecordsApi:
         filters: Iterable[Mapping[str, Any]],
         limit: Any = None,
     ) -> list[Hit]:
+        """Search the namespace `exact`, or all below `below`; `kind` is a strategy or a memory type.
+
+        InvalidSearchError if not exactly one of the two is given, or the limit is not valid.
+        """
         if (exact is None) == (below is None):
             raise InvalidSearchError("namespace", "give one of namespace and namespacePath")
         if limit is not None and (
@@ -158,21 +169,21 @@ class RecordsApi:
         ):
             raise InvalidSearchError("topK", f"{short_repr(limit)} is not a whole number from 1 to {MAX_RESULTS}")
         options: dict[str, Any] = {"type": self._types().get(kind, kind)} if kind else {}
-        options["where"] = [_condition(one) for one in filters]
+        options["where"] = [_condition(given) for given in filters]
         hits: list[Hit] = []
-        for place in self._vault_namespaces(exact if exact is not None else below or "/"):
-            hits += self._hits(question, place, limit, options, is_exact=exact is not None)
+        for namespace in self._vault_namespaces(exact if exact is not None else below or "/"):
+            hits += self._hits(question, namespace, limit, options, is_exact=exact is not None)
         return sorted(hits, key=lambda hit: -hit.relevance)[:limit] if question else hits
 
     def _hits(
-        self, question: str, place: str, limit: int | None, options: Mapping[str, Any], *, is_exact: bool
+        self, question: str, namespace: str, limit: int | None, options: Mapping[str, Any], *, is_exact: bool
     ) -> list[Hit]:
-        """Return up to `limit` hits of one namespace, or all that a search can return."""
+        """Return the hits of one namespace: about `limit`, or all that a search can return."""
         found: list[Hit] = []
         size = MAX_RESULTS if is_exact or limit is None else limit
         for offset in range(0, MAX_OFFSET + 1, MAX_RESULTS):
-            hits = self._vault.search(question, place, limit=size, offset=offset, **options)
-            found += [hit for hit in hits if not is_exact or fold(str(hit.memory.namespace)) == fold(place)]
+            hits = self._vault.search(question, namespace, limit=size, offset=offset, **options)
+            found += [hit for hit in hits if not is_exact or fold(str(hit.memory.namespace)) == fold(namespace)]
             if len(hits) < MAX_RESULTS or (limit is not None and len(found) >= limit):
                 break
         return found
@@ -185,8 +196,8 @@ class RecordsApi:
             "created": record.get("timestamp"),
             **metadata_to_header(_metadata(record)),
         }
-        (place,) = record["namespaces"]
-        return self._vault.add(_content(record), namespace_of(place), header=header).id
+        (namespace,) = record["namespaces"]
+        return self._vault.add(_content(record), namespace_of(namespace), header=header).id
 
     def _update(self, record: Mapping[str, Any]) -> str:
         memory = self._vault.read(record["memoryRecordId"])
@@ -195,9 +206,9 @@ class RecordsApi:
         header = header_changes(memory.header.values, _metadata(record)) if "metadata" in record else {}
         if body is not None or header:
             self._vault.update(memory.id, body=body, seen=memory.stamp, header=header)
-        for place in record.get("namespaces") or ():
-            if namespace_of(place) != str(memory.namespace):
-                self._vault.move(memory.id, namespace_of(place))
+        for namespace in record.get("namespaces") or ():
+            if namespace_of(namespace) != str(memory.namespace):
+                self._vault.move(memory.id, namespace_of(namespace))
         return memory.id
 
     def _apply_policy(self, record: Mapping[str, Any], known: str = "") -> Mapping[str, Any]:
@@ -209,20 +220,20 @@ class RecordsApi:
 
 
 def namespace_of(text: str) -> str:
-    """Return a namespace of the service, which may contain any names, as one of the vault."""
+    """Return a namespace of the service, which may contain any names, as a namespace of the vault."""
     if not isinstance(text, str):
         raise InvalidNamespaceError(repr(text), "not a text")
     return "/" + "/".join(encode_segment(name) for name in text.strip("/").split("/") if name)
 
 
-def _existing(folder: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield the existing namespaces that names can mean; a slash between two names may be part of one name."""
+def _existing(directory: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield the existing namespaces that names can mean; a slash between two names may belong to a single name."""
     if not names:
         yield "/"
     for count in range(1, len(names) + 1):
         name = encode_segment("/".join(names[:count]))
-        if name and os.path.isdir(os.path.join(folder, name)):
-            for rest in _existing(os.path.join(folder, name), names[count:]):
+        if name and os.path.isdir(os.path.join(directory, name)):
+            for rest in _existing(os.path.join(directory, name), names[count:]):
                 yield f"/{name}{rest}".rstrip("/")
 
 
@@ -231,14 +242,15 @@ def _list_token(memory: Memory) -> str:
     return f"{memory.updated.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f} {memory.id}"
 
 
-def _results(records: Sequence[Mapping[str, Any]], do: Callable[[Mapping[str, Any]], str]) -> Response:
+def _results(records: Sequence[Mapping[str, Any]], operation: Callable[[Mapping[str, Any]], str]) -> Response:
+    """Call an operation, which returns a memory's id, with each record; return which records succeeded and failed."""
     response: Response = {"successfulRecords": [], "failedRecords": []}
     for record in records:
         result: Response = {"memoryRecordId": str(record.get("memoryRecordId", "")), "status": "SUCCEEDED"}
         if "requestIdentifier" in record:
             result["requestIdentifier"] = record["requestIdentifier"]
         try:
-            result["memoryRecordId"] = do(record)
+            result["memoryRecordId"] = operation(record)
             response["successfulRecords"].append(result)
         except (MemfsError, KeyError, TypeError, ValueError) as error:
             known = (

@@ -31,7 +31,7 @@ _ERROR_CODES: Sequence[tuple[tuple[type[MemfsError], ...], str, int]] = (
 
 
 def error_code(error: MemfsError) -> tuple[str, int]:
-    """Return the name and the number that the service has for an error."""
+    """Return the name and the HTTP status that the service has for an error."""
     return next((name, number) for kinds, name, number in _ERROR_CODES if isinstance(error, kinds))
 
 
@@ -53,16 +53,16 @@ def service_errors(call: Callable[P, T]) -> Callable[P, T]:
 def page(key: str, found: Sequence[tuple[str, Any]], limit: int | None, token: str | None) -> Response:
     """Return one page of named items, and the token of the next page, which is the name of the last item.
 
-    An item that is None is left out. Because the token is a name, no item is returned twice if others are added or
-    removed between two pages.
+    An item that is None is left out, but its name is a valid token. Because the token is a name, no item is returned
+    twice if others are added or removed between two pages.
     """
     size = MAX_PAGE_SIZE if limit is None else limit
     if not is_positive_int(size):
         raise InvalidSearchError("maxResults", f"{size!r} is not a whole number from 1")
-    rest = [(name, one) for name, one in found[_start([name for name, _ in found], token) :] if one is not None]
+    rest = [(name, item) for name, item in found[_start([name for name, _ in found], token) :] if item is not None]
     items = rest[: min(size, MAX_PAGE_SIZE)]
     more = {"nextToken": items[-1][0]} if len(rest) > len(items) else {}
-    return {key: [one for _, one in items], **more}
+    return {key: [item for _, item in items], **more}
 
 
 def _start(names: Sequence[str], token: str | None) -> int:

@@ -89,10 +89,11 @@ class MemoryManager(_Manager):
 
     @property
     def hooks(self) -> list[Any]:
+        """Empty: `init_agent` adds the hooks."""
         return []
 
     async def init_agent(self, agent: Any) -> None:
-        """Initialize the stores, and start to record an agent."""
+        """Initialize the stores, record the messages of an agent, and inject memories into its model calls."""
         await self.initialize()
         attachment = self.observe(agent, model=self._model if self._model is not None else model_of(agent))
         if self._bindings:
@@ -132,11 +133,12 @@ class MemoryManager(_Manager):
             await attachment.coordinator.settle()
         await self._accepted_facts.flush()
 
-    # --- where Strands is lenient
+    # --- differences to the manager of memfs
 
     def _find_stores(
         self, names: Sequence[str], *, writable: bool = False, subject: str = "stores"
     ) -> list[MemoryStore]:
+        """Return the named stores; as in Strands, an empty list is valid for a search, and means no store."""
         return super()._find_stores(names, writable=writable, subject=subject) if names or writable else []
 
     def _adapt_tool(self, tool: Any) -> Any:

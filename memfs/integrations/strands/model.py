@@ -13,9 +13,9 @@ from memfs.integrations.strands.telemetry import span_text
 
 
 class StrandsModel:
-    """A model of Strands, called with plain text; `structured` forces a reply by a tool call that fits the schema.
+    """A model of Strands, called with plain text; `structured` forces it to reply by a tool call that fits the schema.
 
-    Not every provider supports that, and some reject it together with extended thinking.
+    Not every provider supports forced tool calls, and some reject them together with extended thinking.
     """
 
     def __init__(self, model: Model, *, structured: bool = False, tracer: Callable[[], Any] = get_tracer) -> None:
@@ -58,6 +58,7 @@ class StrandsModel:
 
 
 def _reply(message: Message) -> Any:
+    """Return the input of the forced tool call, or else the text of a message."""
     for block in message["content"]:
         if block.get("toolUse", {}).get("name") == RESPONSE_NAME:
             return block["toolUse"]["input"]
@@ -66,7 +67,7 @@ def _reply(message: Message) -> Any:
 
 def _for_span(messages: Sequence[Any]) -> list[Any]:
     """Return messages for a span: with their texts, or with empty ones if content is not captured."""
-    return [{"role": one["role"], "content": [{"text": span_text(text_of(one))}]} for one in messages]
+    return [{"role": message["role"], "content": [{"text": span_text(text_of(message))}]} for message in messages]
 
 
 def _model_id(model: Model) -> str | None:

@@ -26,7 +26,10 @@ class PendingLine:
 
 
 class BufferedRepository(VaultSessionRepository):
-    """Writes the messages of one session in batches, or nothing without persistence. Reading messages flushes first."""
+    """Writes the messages of one session in batches, and nothing with PersistenceMode.NONE.
+
+    Reading messages flushes first.
+    """
 
     def __init__(self, vault: Vault, config: VaultMemoryConfig) -> None:
         super().__init__(vault, actor=config.actor_id, redaction=config.redaction)
@@ -43,7 +46,7 @@ class BufferedRepository(VaultSessionRepository):
         return self._buffer.count
 
     def flush(self) -> None:
-        """Write the buffered lines."""
+        """Write the buffered lines; if that raises, the lines that are not written stay buffered."""
         self._buffer.flush()
 
     def close(self) -> None:
@@ -63,7 +66,7 @@ class BufferedRepository(VaultSessionRepository):
     def _write(self, batch: Sequence[PendingLine]) -> int:
         """Write the first lines of a batch that are of the same agent, all or none; return how many."""
         agent_id = batch[0].agent_id
-        drafts = [one.draft for one in takewhile(lambda one: one.agent_id == agent_id, batch)]
+        drafts = [line.draft for line in takewhile(lambda line: line.agent_id == agent_id, batch)]
         self._append(self._config.session_id, agent_id, drafts)
         return len(drafts)
 
@@ -97,7 +100,7 @@ class BufferedRepository(VaultSessionRepository):
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
         """Replace a message; if it is still buffered, its original text is never written."""
-        if self._writes and not self._buffer.update(lambda one: self._updated(one, agent_id, session_message)):
+        if self._writes and not self._buffer.update(lambda line: self._updated(line, agent_id, session_message)):
             super().update_message(session_id, agent_id, session_message, **kwargs)
 
     def _updated(self, line: PendingLine, agent_id: str, message: SessionMessage) -> PendingLine:

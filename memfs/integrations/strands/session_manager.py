@@ -36,7 +36,7 @@ _TOOL_BLOCKS = {"toolUse", "toolResult"}
 
 
 class VaultSessionManager(RepositorySessionManager):
-    """Keeps the session of `Agent(session_manager=...)` in a vault, as its config sets it up; a context manager.
+    """Saves the session of `Agent(session_manager=...)` in a vault. It is also a context manager.
 
     Leaving the block, or `close()`, writes the buffered messages and distils them. Several agents may share a session.
     """
@@ -73,7 +73,7 @@ class VaultSessionManager(RepositorySessionManager):
             attachment = self._attachments[agent.agent_id] = manager.observe(agent, model=model)
             if attachment.coordinator is not None:
                 attachment.coordinator.add_context(
-                    [self._with_position(agent.agent_id, one) for one in self._restored(agent.agent_id)]
+                    [self._with_position(agent.agent_id, message) for message in self._restored(agent.agent_id)]
                 )
 
     def append_message(self, message: Any, agent: Any, **kwargs: Any) -> None:
@@ -96,6 +96,7 @@ class VaultSessionManager(RepositorySessionManager):
                 self._turn_messages.setdefault(agent.agent_id, []).append(latest)
 
     def _turn_ended(self, event: AfterInvocationEvent) -> None:
+        """Record and write the messages of the turn; a failing write must not hide the error of a failed call."""
         self._record(event.agent.agent_id)
         with _log_if_failing(sys.exception()):
             self._repository.flush()
@@ -108,7 +109,7 @@ class VaultSessionManager(RepositorySessionManager):
     def _amend(self, agent_id: str, message: SessionMessage) -> None:
         """Replace a message wherever it waits to be distilled."""
         pending = self._turn_messages.get(agent_id, [])
-        pending[:] = [message if one.message_id == message.message_id else one for one in pending]
+        pending[:] = [message if old.message_id == message.message_id else old for old in pending]
         self._long_term.amend(agent_id, message.message_id, cast("Any", message.to_message()))
 
     def _restored(self, agent_id: str) -> list[SessionMessage]:
@@ -117,7 +118,7 @@ class VaultSessionManager(RepositorySessionManager):
         return restored[agent_id] if agent_id in restored else self._repository.list_messages(self.session_id, agent_id)
 
     def _with_position(self, agent_id: str, message: SessionMessage) -> Message:
-        """Return a message with its position in the session, as strategies receive it."""
+        """Return a message with its session, number and agent, from which strategies derive sources."""
         return with_position(cast("Any", message.to_message()), self.session_id, message.message_id, agent_id)
 
     # --- buffered messages
@@ -175,7 +176,7 @@ def _log_if_failing(error: BaseException | None) -> Iterator[None]:
 
 
 def as_memfs_model(model: Any) -> Any:
-    """Return an object as a Model of memfs; it may be a model of Strands."""
+    """Return a model of Strands, or any object that `as_model` accepts, as a Model of memfs."""
     return StrandsModel(model) if isinstance(model, StrandsBaseModel) else as_model(model)
 
 
@@ -192,5 +193,5 @@ async def _inject(retriever: Retriever, context: Any) -> Any:
 
 def _without_tools(messages: Sequence[Any]) -> list[Any]:
     """Return messages without tool calls and tool results; messages that become empty are left out."""
-    kept = ([block for block in one["content"] if not _TOOL_BLOCKS & block.keys()] for one in messages)
-    return [{**one, "content": blocks} for one, blocks in zip(messages, kept, strict=True) if blocks]
+    kept = ([block for block in message["content"] if not _TOOL_BLOCKS & block.keys()] for message in messages)
+    return [{**message, "content": blocks} for message, blocks in zip(messages, kept, strict=True) if blocks]

@@ -32,7 +32,7 @@ _STATE_KEYS = frozenset({"agent_id", "state", "conversation_manager_state", "cre
 
 
 class VaultSessionRepository(SessionRepository):
-    """Keeps the sessions of Strands as logs in a vault. Any number of agents and processes may share a session.
+    """Stores the sessions of Strands as logs in a vault. Any number of agents and processes may share a session.
 
     The number of a message is its position in the conversation as its writer saw it. If two processes wrote the same
     number, both messages are kept, and the later one gets the next number. With an `actor`, the logs of other actors
@@ -48,7 +48,7 @@ class VaultSessionRepository(SessionRepository):
         self._written: set[tuple[str, str, int, str]] = set()  # messages that this repository created
         self._created: dict[tuple[str, str], str] = {}  # creation times of agents
         self._states: dict[tuple[str, str], EventDraft] = {}  # the latest of each agent
-        self._missing: set[str] = set()  # sessions that did not exist when they were read
+        self._missing: set[str] = set()  # sessions that did not exist when read: their caller is about to create them
         self._mutex = Mutex()
 
     def __enter__(self) -> Self:
@@ -67,7 +67,10 @@ class VaultSessionRepository(SessionRepository):
     # --- sessions
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
-        """Create a session; if another process created it first, return that one."""
+        """Create a session; return the existing one if another process created it after it was read as missing.
+
+        SessionException if it exists, and was never missing.
+        """
         if existing := self.read_session(session.session_id):
             if session.session_id not in self._missing:
                 raise SessionException(f"Session {session.session_id} already exists")
@@ -89,7 +92,10 @@ class VaultSessionRepository(SessionRepository):
         return Session(session_id, SessionType.AGENT, created, created)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
-        """Delete a session with all its logs; OtherActorError if one of them belongs to another actor."""
+        """Delete a session with all its logs; OtherActorError if one of them belongs to another actor.
+
+        SessionException if there is no such session.
+        """
         try:
             for log in self._sessions.logs(session_id) if self._actor else ():
                 if not is_owned_by(log.owner, self._actor):
@@ -107,7 +113,10 @@ class VaultSessionRepository(SessionRepository):
     # --- agents
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Create the log of an agent in a session; if another process created it first, keep that one."""
+        """Create the log of an agent in a session; keep the existing one if another process created it meanwhile.
+
+        SessionException if the session does not exist, or if it existed from the start and has such an agent.
+        """
         self._require_session(session_id)
         if self._log(session_id, session_agent.agent_id).state(AGENT_STATE) is None:
             self._created[session_id, session_agent.agent_id] = session_agent.created_at
@@ -127,11 +136,11 @@ class VaultSessionRepository(SessionRepository):
             state = {**self._default_state(log), **state}
         agent = SessionAgent.from_dict(state)
         self._created[session_id, agent_id] = agent.created_at
-        self._draft_state(session_id, agent)
+        self._draft_state(session_id, agent)  # caches the state, for a log that has to be created again
         return agent
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Save a new state of an agent."""
+        """Save a new state of an agent; SessionException if the agent does not exist."""
         if not self._log(session_id, session_agent.agent_id).exists():
             raise SessionException(f"Agent {session_agent.agent_id} in session {session_id} does not exist")
         self._append(session_id, session_agent.agent_id, [self._draft_state(session_id, session_agent)])
@@ -155,7 +164,10 @@ class VaultSessionRepository(SessionRepository):
     # --- messages
 
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Append a message; durable when it returns."""
+        """Append a message, unless this repository has written it already; durable when it returns.
+
+        SessionException if the agent does not exist.
+        """
         number, created = _number(session_message.message_id), session_message.created_at
         key = (session_id, agent_id, number, created)
         if not self._log(session_id, agent_id).exists() and key[:2] not in self._states:
@@ -191,7 +203,10 @@ class VaultSessionRepository(SessionRepository):
         return _message(wanted, event) if event else None
 
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
-        """Replace a message; nothing of the original is left in the vault."""
+        """Replace a message; nothing of the original is left in the vault. SessionException if there is none.
+
+        If several processes wrote this number, the message with the same creation time is replaced.
+        """
         number, created = _number(session_message.message_id), session_message.created_at
         found = list(self._numbered(session_id, agent_id))
         own = [
@@ -207,7 +222,7 @@ class VaultSessionRepository(SessionRepository):
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
     ) -> list[SessionMessage]:
-        """Return the messages of an agent in order."""
+        """Return the messages of an agent in order, at most `limit`, without the first `offset` of the conversation."""
         with gc_paused():
             found = list(self._numbered(session_id, agent_id))
             first = found[0][0] if found else 0  # above 0 if the log was created again during the conversation
@@ -219,7 +234,7 @@ class VaultSessionRepository(SessionRepository):
     # --- several agents that work together
 
     def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
-        """Save the state of several agents."""
+        """Save the state of several agents; SessionException if the session does not exist."""
         self._require_session(session_id)
         self._log(session_id, multi_agent.id, MULTI_AGENT_LOG).set_state(multi_agent.serialize_state())
 
@@ -258,8 +273,8 @@ class VaultSessionRepository(SessionRepository):
                 if not is_message_content(content):
                     continue
                 event = _in_blocks(event)  # noqa: PLW2901  most messages are one block, and skip this
-            own = event.record.get("index")
-            last = own if type(own) is int and own > last else last + 1
+            index = event.record.get("index")
+            last = index if type(index) is int and index > last else last + 1
             yield last, event
 
 

@@ -8,7 +8,7 @@ from memfs.stores.agent.vault_store import VaultStore as PlainVaultStore
 
 
 class VaultStore(PlainVaultStore):
-    """A store over a vault, or over a subtree of it that no model and no ref can leave."""
+    """A store over a vault, or over a subtree of it; then no call of a model reaches memories outside of it."""
 
     if TYPE_CHECKING:
 

@@ -15,28 +15,30 @@ class StrandsTelemetry(Telemetry):
     def __init__(self, tracer: Callable[[], Any]) -> None:
         self._tracer = tracer
 
-    def start(self, kind: str, *, link: Any = None, content: str | None = None, **facts: Any) -> Any:
+    def start(self, kind: str, *, link: Any = None, content: str | None = None, **details: Any) -> Any:
+        """Start a span of Strands' tracer and return it."""
         tracer = self._tracer()
         match kind:
             case "search":
                 return tracer.start_memory_search_span(
-                    span_text(content), list(facts["stores"]), max_search_results=facts["limit"]
+                    span_text(content), list(details["stores"]), max_search_results=details["limit"]
                 )
             case "add":
                 return tracer.start_memory_add_span(
-                    span_text(content), list(facts["stores"]), force_root=facts["is_root"]
+                    span_text(content), list(details["stores"]), force_root=details["is_root"]
                 )
             case "inject":
-                return tracer.start_memory_inject_span(max_entries=facts["max_entries"])
-        return tracer.start_memory_extract_span(facts.pop("store"), agent_span_context=link, **facts)
+                return tracer.start_memory_inject_span(max_entries=details["max_entries"])
+        return tracer.start_memory_extract_span(details.pop("store"), agent_span_context=link, **details)
 
-    def end(self, kind: str, span: Any, *, error: BaseException | None = None, **facts: Any) -> None:
-        facts.pop("result_count", None)
-        if "entries" in facts:
-            facts["entries"] = list(_span_entries(facts["entries"]))
+    def end(self, kind: str, span: Any, *, error: BaseException | None = None, **details: Any) -> None:
+        """End a span of Strands' tracer with its outcome."""
+        details.pop("result_count", None)  # Strands' tracer counts the entries
+        if "entries" in details:
+            details["entries"] = list(_span_entries(details["entries"]))
         if error is not None:
-            facts["error"] = redact_error(error)
-        getattr(self._tracer(), f"end_memory_{kind}_span")(span, **facts)
+            details["error"] = redact_error(error)
+        getattr(self._tracer(), f"end_memory_{kind}_span")(span, **details)
 
 
 def span_text(text: str | None) -> str:

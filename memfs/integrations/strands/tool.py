@@ -39,6 +39,7 @@ class StrandsTool(AgentTool):
         return "function"
 
     async def __call__(self, **arguments: Any) -> Any:
+        """Call the tool; an empty `stores` is left out."""
         return await self.tool(**{key: value for key, value in arguments.items() if key != "stores" or value})
 
     async def stream(

@@ -12,6 +12,7 @@ from memfs.agent.extraction_queue.coordinator import Coordinator
 from memfs.integrations.strands.errors import AggregateMemoryError
 from memfs.integrations.strands.telemetry import StrandsTelemetry
 
+# The names of Strands' own module.
 SAVE_FAILURES_BEFORE_BACKOFF = FAILURES_BEFORE_BACKOFF
 BACKOFF_PROBE_INTERVAL = PROBE_INTERVAL
 _ExtractionBinding = Binding

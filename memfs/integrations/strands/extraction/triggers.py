@@ -21,12 +21,12 @@ class IntervalTrigger(triggers.IntervalTrigger, ExtractionTrigger):
 
 
 class EvictionTrigger(triggers.EvictionTrigger, ExtractionTrigger):
-    """Fires when the turns since the last extraction reach a number of tokens."""
+    """Fires when the turns since it last fired reach a number of tokens."""
 
     def attach(self, context: Any) -> None:
         super().attach(_with_callbacks(context))
 
 
 def _with_callbacks(context: Any) -> Any:
-    """Return a context that has the callback registrations which memfs's triggers use."""
+    """Return a context with `on_turn_end` and `on_message`, which memfs's triggers need and Strands' context lacks."""
     return context if hasattr(context, "on_turn_end") else ExtractionTriggerContext(context.agent, context.fire)

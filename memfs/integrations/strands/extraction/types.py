@@ -38,7 +38,7 @@ MemoryContentBlockType = Literal[
 
 @dataclass
 class ExtractionTriggerContext(TriggerContext):
-    """The context of a trigger; its callbacks are registered on the agent, unless other registrations are given."""
+    """The context of a trigger; callbacks are registered as hooks of the agent, unless other functions are given."""
 
     on_turn_end: Any = None
     on_message: Any = None
