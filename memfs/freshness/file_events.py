@@ -8,7 +8,7 @@ from memfs.namespace import SESSIONS, fold, is_utf8_encodable
 
 
 class FileEvents(NamedTuple):
-    """The paths to check again."""
+    """The paths to check again, relative to the root."""
 
     paths: Set[str]  # memory files that may have been changed, created or removed
     directories: Set[str]  # directories ("" is the root) that were created, removed or moved: check all below them
@@ -28,7 +28,7 @@ def is_namespace(path: str) -> bool:
 
 
 def is_memory_file(directory: str, name: str) -> bool:
-    """Return whether a scan takes a file of this name, in a directory that it enters, for a memory."""
+    """Return whether a scan takes a file with this name for a memory, in a directory that `is_namespace` accepts."""
     return (
         name.endswith(".md")
         and name[0] not in ".~#"
@@ -38,7 +38,7 @@ def is_memory_file(directory: str, name: str) -> bool:
 
 
 def root_identity(root: str) -> tuple[int, int] | None:
-    """Return device and inode of the root directory; None if there is none."""
+    """Return device and inode of the root directory; None if it does not exist or cannot be reached."""
     try:
         status = os.stat(root)
     except OSError:

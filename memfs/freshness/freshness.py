@@ -1,8 +1,8 @@
-"""Freshness: keep the known state of the memories equal to the files. The only module that knows both.
+"""Freshness: keep the known state of the memories equal to the files.
 
-The known state is the published index plus unpublished changes, which are searched at once and published when there are
-many. Changes are detected by the journal of our own writes, by events of the kernel or the journal of a watcher, and
-where none of these is available, by a scan of all files.
+The known state is the published index plus unpublished changes, which searches include, and which are published when
+there are many. Changes are detected by events of an event source, by the journal of writers and of a watcher, and if
+there is neither an event source nor a watcher, by a scan of all files.
 """
 
 import os
@@ -29,15 +29,15 @@ from memfs.storage.stat_scan import Changes, Scan, diff, is_memory, scan
 from memfs.storage.state_dir import record_scan
 
 MAX_UNPUBLISHED_BYTES = 1 << 26  # with more, a search publishes
-MIN_UNPUBLISHED = 20  # a search publishes more than this, and than the index has memories: their terms count too little
+MIN_UNPUBLISHED = 20  # a search publishes more changes than this if the index, whose terms rank them, is smaller
 PUBLISH_ON_CLOSE = 50  # unpublished changes with which closing a vault publishes
 MAX_EVENT_DIRECTORIES = 20  # with events for more directories, everything is scanned
-SCAN_SECONDS = 1.0  # between two scans where no changes are reported; half of it in a watcher
+SCAN_SECONDS = 1.0  # between two scans without an event source or a watcher; at least half of it in a watcher
 BACKGROUND_SCAN_SECONDS = 30.0  # at least, between two background scans of a watcher
-BACKGROUND_SCAN_FACTOR = 200.0  # and at least so many times the duration of one
-SOURCE_RETRY_SECONDS = 60.0  # until another event source is tried, after there were more directories than it can watch
-RECHECK_SECONDS = 5.0  # after we saw a change before the watcher: it may be undone before the watcher sees it at all
-IDLE_SECONDS_MANY, IDLE_SECONDS_FEW = 2.0, 10.0  # without a change, until a watcher publishes many or few of them
+BACKGROUND_SCAN_FACTOR = 200.0  # and at least this many times the duration of the last scan
+SOURCE_RETRY_SECONDS = 60.0  # until an event source is opened again, after one could not watch all directories
+RECHECK_SECONDS = 5.0  # after a change seen before the watcher: it may be undone before the watcher sees it at all
+IDLE_SECONDS_MANY, IDLE_SECONDS_FEW = 2.0, 10.0  # without a new change, until a watcher publishes many or few changes
 
 
 class Freshness:
@@ -55,6 +55,7 @@ class Freshness:
         self._start()
 
     def _start(self) -> None:
+        """Start without any known state; also in a forked process."""
         self._pid = os.getpid()
         self.published = Publisher(self._root, self._files.journal, language=self._language)
         self._known = KnownState(self.published, self.analyzer)
@@ -64,17 +65,18 @@ class Freshness:
         self.scanned_at = self.scan_seconds = 0.0  # monotonic time and duration of the last scan
         self._changed_at = self._source_retry_at = 0.0
         self._watched_index: TantivyIndex | None = None
-        self._recheck_until: dict[str, float] = {}  # changes seen before the watcher reported them
+        self._recheck_until: dict[str, float] = {}  # path -> end; of changes seen before the watcher reported them
 
     @property
     def index(self) -> TantivyIndex:
+        """The open index; there is one after `refresh`."""
         assert self.published.index is not None
         return self.published.index
 
     # --- detecting changes
 
     def refresh(self, progress: Progress | None = None) -> None:
-        """Detect changes, so that a search sees the current files."""
+        """Detect changes, so that a search sees the current files; publish many changes, and call subscribers."""
         if self._pid != os.getpid():
             self._start()
         if self.published.index is None:
@@ -84,7 +86,7 @@ class Freshness:
         is_quiet = events == NO_EVENTS and not self._known.unreadable and not self.published.is_retry_due()
         if is_quiet and is_current and not is_damaged:
             self._notify()
-            return  # the kernel reports our own writes too
+            return  # the journal is not read: an event source reports the writes of memfs too
         try:
             with self._files.opened() as root:
                 if not is_damaged or self.published.has_loaded_stamps:
@@ -95,8 +97,8 @@ class Freshness:
                     self._switch_index(root)
                 if self.published.index is None:
                     self._scan(root, progress)
-                few = min(PUBLISH_THRESHOLD, max(MIN_UNPUBLISHED, self.index.memory_count))
-                is_much = len(self.unpublished) > few or self.unpublished.total_bytes > MAX_UNPUBLISHED_BYTES
+                limit = min(PUBLISH_THRESHOLD, max(MIN_UNPUBLISHED, self.index.memory_count))
+                is_much = len(self.unpublished) > limit or self.unpublished.total_bytes > MAX_UNPUBLISHED_BYTES
                 if (is_much and time.monotonic() > self.published.retry_at) or self.published.is_retry_due():
                     self._publish_unpublished(root, progress)
             self._watch_open_index()
@@ -108,7 +110,7 @@ class Freshness:
         self._notify()
 
     def _watch_open_index(self) -> None:
-        """Watch the directory of the open index: a foreign write would corrupt our memory map."""
+        """Watch the directory of the open index: a write of another program would corrupt our memory map."""
         index = self.published.index
         if self.source and index and index.generation and self._watched_index is not index:
             self._watched_index = index
@@ -118,6 +120,7 @@ class Freshness:
                 self.refresh()
 
     def _open_current(self) -> None:
+        """Open the published index if it is not the one that is open."""
         if not self.published.is_current():
             self.published.open_published()
             self._drop_published()
@@ -138,7 +141,7 @@ class Freshness:
             self._recheck_later(paths)
 
     def _recheck_later(self, paths: Iterable[str]) -> None:
-        """Recheck memories for RECHECK_SECONDS that this process saw change, if it relies on a watcher."""
+        """If this process relies on a watcher, recheck memories that it saw change for RECHECK_SECONDS."""
         if self._known.follows_watcher:
             self._recheck_until |= dict.fromkeys(paths, time.monotonic() + RECHECK_SECONDS)
 
@@ -172,9 +175,7 @@ class Freshness:
 
     def _check(self, root: int, paths: set[str], progress: Progress | None) -> None:
         """Apply the changes of some memories, in the way that is fastest for their number."""
-        if len(paths) > max(
-            PUBLISH_THRESHOLD, self.index.memory_count // 2
-        ):  # a scan shows whether as many are removed
+        if len(paths) > max(PUBLISH_THRESHOLD, self.index.memory_count // 2):  # a scan detects a mass removal
             self._scan(root, progress)
         elif len(paths) > PUBLISH_THRESHOLD:
             self._publish_changes(root, [path for path in paths if is_memory(path)], progress)
@@ -182,7 +183,7 @@ class Freshness:
             self._recheck(root, paths)
 
     def _is_scan_due(self, root: int) -> bool:
-        """Return whether to scan all files, without an event source."""
+        """Return whether to scan all files, if there is no event source; a live watcher makes that unnecessary."""
         if self._known.follows_watcher:
             self._known.follows_watcher = self._files.journal.is_present and watcher_of(root) is not None
             return not self._known.follows_watcher
@@ -190,7 +191,7 @@ class Freshness:
         return self._scan_count < 2 or time.monotonic() - self.scanned_at >= interval
 
     def _scan(self, root: int, progress: Progress | None = None) -> tuple[Scan, Changes]:
-        """Scan all files and apply the changes. From the second scan on, this process uses an event source."""
+        """Scan all files and apply the changes. From the second scan on, this process tries to use an event source."""
         is_source_usable = self.source is not None and self.source.is_alive
         if self._scan_count and not is_source_usable and time.monotonic() > self._source_retry_at:
             self._close_source()
@@ -219,7 +220,7 @@ class Freshness:
         return found, changes
 
     def scan_in_background(self, every: float = BACKGROUND_SCAN_SECONDS) -> None:
-        """Scan all files now and then, in a watcher: for some changes there is no event.
+        """Scan all files if the last scan is long ago, in a watcher: for some changes there is no event.
 
         The lock is taken after the scan, so that searches do not wait for it.
         """
@@ -229,7 +230,7 @@ class Freshness:
         with self._files.opened() as root:
             found = scan(root)
         took = time.monotonic() - began
-        with self.lock, self._files.opened() as root:  # another vault may be at this path by now
+        with self.lock, self._files.opened() as root:  # opened again: another vault may be at this path by now
             self.scanned_at, self.scan_seconds, self.last_scan = time.monotonic(), took, self._clock()
             paths = {*self._known.changes_in(found).paths, *self._known.racy}
             if len(paths) > PUBLISH_THRESHOLD:
@@ -240,11 +241,11 @@ class Freshness:
             self._notify()
 
     def use_event_source(self) -> None:
-        """Use an event source from the first scan on."""
+        """Use an event source from the next scan on, instead of a watcher."""
         self._scan_count, self._known.follows_watcher = max(self._scan_count, 1), False
 
     def _paths_below(self, root: int, directory: str) -> set[str]:
-        """Return the paths of known and present memories below a directory."""
+        """Return the paths of the memories below a directory that are known or exist."""
         present = scan(root, directory, self.source.watch if self.source else None).stamps
         return self._known.paths_below(directory).union(present)
 
@@ -257,7 +258,7 @@ class Freshness:
     def _recheck(self, root: int, paths: Collection[str]) -> None:
         changed, linked = self._known.recheck(root, paths)
         self._report_changes(root, changed)
-        if linked:  # events name only one of the names of a hard-linked file
+        if linked:  # an event has only one of the names of a hard-linked file
             changed, _ = self._known.recheck(root, self._known.other_links(linked))
             self._report_changes(root, changed)
 
@@ -281,12 +282,13 @@ class Freshness:
             self._recheck(root, paths)
 
     def _publish_unpublished(self, root: int, progress: Progress | None = None, *, is_requested: bool = False) -> None:
+        """Publish the unpublished changes; a mass removal only if it `is_requested`."""
         if is_requested or not self._known.is_mass_removal(self._known.removed_count()):
             self.published.publish(root, [*self.unpublished.entries], progress, wait=is_requested)
             self._drop_published()
 
     def publish_when_idle(self) -> None:
-        """Publish unpublished changes once none came for a while, in the background of a watcher."""
+        """Publish unpublished changes, in a watcher, if no new change came for a while."""
         idle = IDLE_SECONDS_MANY if len(self.unpublished) >= PUBLISH_ON_CLOSE else IDLE_SECONDS_FEW
         due = max(self._changed_at + idle, self.published.retry_at)
         if (self.unpublished or self.published.is_purge_requested()) and time.monotonic() > due:
@@ -296,7 +298,7 @@ class Freshness:
     # --- subscriptions
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` with every change from now on."""
+        """Call `subscriber` with every change that is detected from now on."""
         self.use_event_source()
         self.refresh()
         self._subscriptions.subscribe(subscriber, self._known_stamps())
@@ -344,13 +346,13 @@ class Freshness:
         self.published.request_purge(path)
 
     def path_of(self, name: str) -> str | None:
-        """Return the path of a memory by its id, as published; no index is built for it."""
+        """Return the path of the memory with this id in the published index; None if it or the index does not exist."""
         self._open_intact()
         return self.published.path_by_id(name)
 
     def wait(self, timeout: float) -> bool:
-        """Wait until something may have changed. Return False if there was no event within the time."""
-        source = self.source  # without the lock, which must not be held for so long
+        """Wait until there are events; return False if none came in time. Without a source, sleep and return True."""
+        source = self.source  # without the lock, which must not be held for so long: another thread may replace it
         if source and source.is_alive:
             return source.wait(timeout)
         time.sleep(timeout)
@@ -381,7 +383,7 @@ class Freshness:
             self.source = None
 
     def close(self) -> None:
-        """Publish if there are enough changes, and release the event source."""
+        """Publish if there are enough changes or a purge is requested, and close the event source; not in a fork."""
         if self._pid == os.getpid() and self.published.index:
             if len(self.unpublished) >= PUBLISH_ON_CLOSE or self.published.is_purge_requested():
                 with self._files.opened() as root:

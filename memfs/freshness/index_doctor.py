@@ -1,4 +1,4 @@
-"""The doctor: compares the index with the files, byte by byte, and rebuilds it if it differs."""
+"""The doctor: compares the index with the digests of all files, and rebuilds it if it differs."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,10 @@ UNWRITABLE = "Make the vault writable, or free some space; until then searches u
 
 
 def examine(fresh: Freshness, files: MemoryFiles, *, repair: bool) -> list[Problem]:
-    """Return every fault of the index. With `repair` the index is made equal to the files, else nothing is written."""
+    """Return every fault of the index, and parts of `.memfs` that a later memfs wrote.
+
+    With `repair` the index is made equal to the files; otherwise nothing is written.
+    """
     # a repair shows whether the index can be written: earlier trouble is no fault then
     faults = list(find_faults(fresh, files, is_synced=False, with_trouble=not repair))
     hint = HINT
@@ -43,7 +46,7 @@ def examine(fresh: Freshness, files: MemoryFiles, *, repair: bool) -> list[Probl
 
 
 def _newer_parts(files: MemoryFiles) -> list[Problem]:
-    """Return a problem for each part of the state directory that a later memfs wrote; it is left alone."""
+    """Return a problem for each part of the state directory that a later memfs wrote; the part is not changed."""
     with files.opened() as root:
         return [
             Problem(error.place, 1, f"has format {error.found}, newer than this memfs ({error.known})", hint=error.hint)
@@ -52,7 +55,10 @@ def _newer_parts(files: MemoryFiles) -> list[Problem]:
 
 
 def find_faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_trouble: bool = True) -> Iterator[Fault]:
-    """Yield the faults of the index. One that is not synced may lack changes since it was published."""
+    """Yield the faults of the index; none if there is no index.
+
+    Unless it `is_synced`, the index may lack changes since it was published: these are no faults.
+    """
     directory = fresh.published.directory
     if with_trouble and fresh.published.trouble:
         yield "", fresh.published.trouble
@@ -79,12 +85,13 @@ def find_faults(fresh: Freshness, files: MemoryFiles, *, is_synced: bool, with_t
 def find_differences(
     index: TantivyIndex, rows: dict[str, int], files: MemoryFiles, *, is_synced: bool
 ) -> Iterator[Fault]:
+    """Yield the memories that differ between the index and the files; `rows` maps indexed paths to rows."""
     with files.opened() as root:
         found = scan(root)
         if is_synced:
             for path in sorted(rows.keys() ^ found.stamps.keys()):
                 if path in rows and not found.is_unreadable(path):
-                    yield path, "indexed and not there"
+                    yield path, "indexed, but there is no such file"
                 elif path not in rows and isinstance(read_one(root, path), Memory):
                     yield path, "not indexed"
         for path, memory in read_all(root, sorted(rows)):

@@ -14,7 +14,10 @@ from memfs.storage.state_dir import last_scan as recorded_scan
 def index_status(
     root: int, path: str, known: KnownState, source: str, *, last_scan: datetime | None, trouble: str
 ) -> IndexStatus:
-    """Return the status of a vault's index. `source` is the kind of this process's event source, or empty."""
+    """Return the status of the index of the vault at `path`.
+
+    `source` is the kind of this process's event source, or empty; `last_scan` is used if no process recorded a scan.
+    """
     published, index = known.published, known.published.index
     watcher = watcher_of(root) or ""
     return IndexStatus(
@@ -30,13 +33,15 @@ def index_status(
 
 
 def _mass_removal_warning(known: KnownState) -> str:
+    """Return a warning if so many memories are missing that they stay in the index; else an empty text."""
     removed, index = known.removed_count(), known.published.index
     if not index or not known.is_mass_removal(removed):
         return ""
-    return f"{removed} of {index.memory_count} memories are gone at once; `memfs sync` if that is right"
+    return f"{removed} of {index.memory_count} memories were removed at once; run `memfs sync` if that is right"
 
 
 def _unwritable_warning(published: Publisher, path: str) -> str:
+    """Return a warning if there is no index, and none can be written; else an empty text."""
     directories = (published.directory, os.path.join(path, STATE_DIR), path)
     directory = next(filter(os.path.exists, directories), path)
     if published.index or os.access(directory, os.W_OK | os.X_OK):

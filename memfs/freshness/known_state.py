@@ -10,7 +10,7 @@ from memfs.index.tantivy_analyzer import Analyzer
 from memfs.index.unpublished_changes import UnpublishedChange, UnpublishedChanges
 from memfs.storage.stat_scan import Changes, Scan, StampTuple, diff, is_memory, is_racy, read_all
 
-MASS_REMOVAL = 20  # with more removals at once, and half of all memories, the vault may be incomplete
+MASS_REMOVAL = 20  # if more memories than this, and more than half, are missing, the vault may be incomplete
 
 
 class KnownState:
@@ -24,11 +24,11 @@ class KnownState:
         self.racy: set[str] = set()  # unpublished memories that may have changed again with the same stamp
 
     def stamp(self, path: str) -> StampTuple | None:
-        """Return the known stamp of a memory; None if no memory is known there."""
+        """Return the known stamp of a memory; None if no memory is known there, () if that is not looked up."""
         if pending := self.unpublished.entries.get(path):
             return pending.memory.stamp if pending.memory else None
         if self.follows_watcher and not self.published.has_loaded_stamps:
-            return ()  # equal to no stamp: a change that a watcher reports is applied without reading the whole index
+            return ()  # equal to no stamp: what a watcher reports counts as changed, without reading the whole index
         return self.published.stamps().get(path)
 
     def stamps(self) -> Mapping[str, StampTuple]:
@@ -36,12 +36,12 @@ class KnownState:
         return self.unpublished.combined_stamps(self.published.stamps())
 
     def changes_in(self, found: Scan) -> Changes:
-        """Return the changes from the known state to a scan; an unreadable memory is not removed."""
+        """Return the changes from the known state to a scan; an unreadable memory does not count as removed."""
         changes = diff(found.stamps, self.unpublished.combined_stamps(self.published.stamps_outside(found.unchanged)))
         return changes._replace(removed=[path for path in changes.removed if not found.is_unreadable(path)])
 
     def paths_below(self, directory: str) -> set[str]:
-        """Return the paths of known memories below a directory, including removed ones not yet published."""
+        """Return the paths of known memories below a directory, including unpublished removals."""
         prefix = f"{directory}/" if directory else ""
         known = (self.published.stamps(), self.unpublished.entries)
         return {path for paths in known for path in paths if path.startswith(prefix)}
@@ -51,15 +51,15 @@ class KnownState:
         return self.unpublished.count_lost(self.published.stamps()) if self.unpublished else 0
 
     def is_mass_removal(self, removed: int) -> bool:
-        """Return whether so many memories are gone that the vault may be incomplete: only `sync` publishes that."""
+        """Return whether so many memories are missing that the vault may be incomplete: only `sync` publishes that."""
         return self.published.index is not None and removed > max(MASS_REMOVAL, self.published.index.memory_count // 2)
 
     def other_links(self, linked: Mapping[int, StampTuple]) -> list[str]:
-        """Return the known paths of hard-linked files, by inode, that are known with another stamp."""
+        """Return the paths of the files in `linked` (inode -> current stamp) that are known with another stamp."""
         return [path for path, stamp in self.stamps().items() if linked.get(stamp[3], stamp) != stamp]
 
     def recheck(self, root: int, paths: Collection[str]) -> tuple[list[str], Mapping[int, StampTuple]]:
-        """Read some memories and apply the changes.
+        """Read some memories, and those that were unreadable before, and add the changes to the unpublished ones.
 
         Return the changed paths, and the stamps of changed files with several hard links, by inode.
         """
@@ -84,7 +84,7 @@ class KnownState:
     def drop_published(self, root: int) -> list[str]:
         """Drop the unpublished changes that the index now has, and return the paths that turned out to be changed.
 
-        The index may have later versions than we know, so the files are read again.
+        Another process may have published later versions of them, so the files are read again.
         """
         stamps, changed = self.published.stamps(), list[str]()
         now = dict(read_all(root, sorted(self.unpublished.entries)))
@@ -101,6 +101,7 @@ class KnownState:
         return changed
 
     def _pending(self, path: str, memory: Memory | None) -> UnpublishedChange:
+        """Return a memory as an unpublished change; None is a removal."""
         if memory is None:
             return UnpublishedChange(None)
         is_new = not self.published.has_loaded_stamps or path not in self.published.stamps()
@@ -109,7 +110,7 @@ class KnownState:
         )
 
     def _is_changed(self, path: str, found: Memory | None) -> bool:
-        """Return whether a memory differs from the known one. Where times are coarse, stamps alone do not show it."""
+        """Return whether a memory differs from the known one. Stamps alone may not show it if timestamps are coarse."""
         pending = self.unpublished.entries.get(path)
         if pending and pending.memory and found and pending.memory.data != found.data:
             return True

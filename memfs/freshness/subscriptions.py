@@ -1,4 +1,4 @@
-"""Subscriptions: compare the known state with what subscribers last saw, and call them with Change events."""
+"""Subscriptions: compare the known state with the state last reported to subscribers, and call them with changes."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ StampChange = tuple[str, StampTuple | None, StampTuple | None]  # a path, the re
 class KnownStamps(NamedTuple):
     """The known stamps of the memories: the index they are based on, and functions for one stamp and for all."""
 
-    basis: object  # the index
+    basis: object  # the index; only its identity is compared
     stamp: Callable[[str], StampTuple | None]
     all: Callable[[], Mapping[str, StampTuple]]
 
@@ -32,13 +32,13 @@ class Subscriptions:
     def __init__(self) -> None:
         self.subscribers: list[Subscriber] = []
         self._reported: dict[str, StampTuple] = {}
-        self._index: object = None  # the index that was known when all of its stamps were reported
-        self._paths: set[str] = set()  # memories that may have changed since
+        self._index: object = None  # the basis of the stamps that were reported last
+        self._paths: set[str] = set()  # memories that may have changed since the last report
         self._queue: deque[tuple[Subscriber, Change]] = deque()  # calls to make
-        self._delivering_pid = 0  # the process that makes them
+        self._delivering_pid = 0  # the process that is making them; 0 if none is
 
     def subscribe(self, subscriber: Subscriber, known: KnownStamps) -> None:
-        """Report changes from now on to one more subscriber; earlier changes go to the earlier subscribers only."""
+        """Report changes from now on to one more subscriber; changes until now go only to the other subscribers."""
         if self.subscribers:
             self._enqueue_changes(known)
         else:
@@ -55,7 +55,7 @@ class Subscriptions:
         if self.subscribers:
             self._paths.update(paths)
         else:
-            self._reported = {}
+            self._reported = {}  # free the memory: the next subscriber starts with the stamps of that time
 
     def is_due(self, index: object) -> bool:
         """Return whether there may be changes to report."""
@@ -64,7 +64,7 @@ class Subscriptions:
     def notify(self, known: KnownStamps) -> None:
         """Report the changes: of all memories if the index is another one, else of the recorded paths."""
         self._enqueue_changes(known)
-        if self._delivering_pid != os.getpid():  # else a subscriber has searched: it first gets the rest of the queue
+        if self._delivering_pid != os.getpid():  # else a subscriber caused this call: the delivery in progress goes on
             self._delivering_pid = os.getpid()
             try:
                 self._deliver()
@@ -72,12 +72,13 @@ class Subscriptions:
                 self._delivering_pid = 0
 
     def _enqueue_changes(self, known: KnownStamps) -> None:
+        """Compare the known stamps with the reported ones, and queue a call for each change and subscriber."""
         if known.basis is self._index:
             changed = [(path, self._reported.get(path), known.stamp(path)) for path in self._paths]
         else:
             now, before = known.all(), self._reported
             changed = [(path, before.get(path), now.get(path)) for path in diff(now, before).paths]
-        changed = sorted(one for one in changed if one[1] != one[2])
+        changed = sorted((path, old, new) for path, old, new in changed if old != new)
         for path, _, new in changed:
             if new is None:
                 del self._reported[path]
@@ -97,12 +98,14 @@ class Subscriptions:
 
 
 def change_events(changed: Collection[StampChange]) -> list[Change]:
-    """Return the events for changed stamps. A file that is removed here and created elsewhere was moved."""
+    """Return the events for changed stamps. A file that is removed at one path and created at another was moved."""
     removed_files = {_file_identity(old): path for path, old, new in changed if old and new is None}
     events, moved = [], set()
     for path, old, new in changed:
         if new and old is None:
-            source = removed_files.pop(_file_identity(new), None)  # each of two hard links has one source
+            source = removed_files.pop(
+                _file_identity(new), None
+            )  # pop: of two new hard links, only one was moved from there
             moved.add(source)
             events.append(Change("moved", path, source) if source else Change("created", path))
         elif new:

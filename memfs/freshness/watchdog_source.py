@@ -1,4 +1,7 @@
-"""File events from the threads of watchdog, for systems without inotify. The only module that imports watchdog."""
+"""File events from the threads of watchdog, for systems without inotify. The only module that imports watchdog.
+
+The contracts of the public methods are in `event_source.EventSource`.
+"""
 
 import os
 import re
@@ -16,10 +19,10 @@ _EVENT_CLASSES = re.compile(
 
 
 class WatchdogSource:
-    """Collects events in threads of watchdog, which watch the whole tree: `watch` does nothing."""
+    """The events that threads of watchdog collect. They watch the whole tree, but not the index."""
 
     kind = "watchdog"
-    is_index_overwritten = False
+    is_index_overwritten = False  # the index is not watched
 
     def __init__(self, root: str) -> None:
         from watchdog import events
@@ -43,12 +46,13 @@ class WatchdogSource:
             raise
 
     def watch(self, directory: str) -> None:
-        pass
+        """Do nothing: the whole tree is watched."""
 
     def watch_index(self, directory: str) -> None:
-        pass
+        """Do nothing: the index is not watched."""
 
     def poll(self) -> FileEvents:
+        """Return the events since the last poll; they are incomplete if the source is dead."""
         if self._pid != os.getpid():
             return EVENTS_LOST
         with self._mutex:
@@ -59,9 +63,11 @@ class WatchdogSource:
         return FileEvents(paths, directories, not self.is_alive)
 
     def wait(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until there are events; return True at once if the source is dead."""
         return not self.is_alive or self._has_events.wait(timeout)
 
     def close(self) -> None:
+        """Stop the threads, and wake a thread in `wait`; in a forked process, which has none of them, do nothing."""
         if self._pid == os.getpid():
             self._observer.stop()
             self._observer.join()
@@ -69,11 +75,13 @@ class WatchdogSource:
 
     @property
     def is_alive(self) -> bool:
+        """Whether all threads run in this process, and the root is still the same directory."""
         threads = [*self._observer.emitters, self._observer]
         is_usable = self._pid == os.getpid() and not self._is_replaced
         return is_usable and len(threads) > 1 and all(thread.is_alive() for thread in threads)
 
     def _add(self, event: "FileSystemEvent") -> None:
+        """Record the paths of an event; called in a thread of watchdog."""
         for changed in (event.src_path, event.dest_path or event.src_path):
             path = os.fsdecode(changed)[len(self._real_root) :].replace(os.sep, "/").lstrip("/")
             if path.startswith(".memfs/"):

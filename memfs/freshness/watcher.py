@@ -1,7 +1,7 @@
 """A watcher: a thread that refreshes a vault whenever its files change.
 
 Its heartbeat is the file `.memfs/watcher`, locked as long as the thread lives and touched several times per second.
-While it is alive, other processes read changes from the journal and need not scan the files.
+While its heartbeat is recent, other processes read changes from the journal and need not scan the files.
 """
 
 import logging
@@ -17,14 +17,14 @@ from memfs.fs.locks import is_locked, try_lock
 from memfs.storage.state_dir import create_state_dir
 
 HEARTBEAT_FILE = "watcher"
-HEARTBEAT_SECONDS = 0.3
+HEARTBEAT_SECONDS = 0.3  # to wait for changes between two heartbeats
 HEARTBEAT_TIMEOUT = 0.9  # seconds without a heartbeat, after which a watcher counts as stopped
 BATCH_SECONDS = 0.05  # to wait for more changes after the first
 log = logging.getLogger("memfs")
 
 
 def watcher_of(root: int) -> str | None:
-    """Return the process id of the live watcher of a vault; None if there is none."""
+    """Return the process id of the watcher of a vault; None if no live watcher writes to the journal."""
     try:
         fd = os.open(f"{STATE_DIR}/{HEARTBEAT_FILE}", READ_FLAGS, dir_fd=root)
     except OSError:
@@ -42,7 +42,8 @@ def watcher_of(root: int) -> str | None:
 class Watcher:
     """The thread of a watcher.
 
-    `wait` waits for changes; `refresh` applies them, and returns whether they are in the journal.
+    `wait` waits up to some seconds, and returns whether there may be changes. `refresh` applies them, and returns
+    whether the journal has them: otherwise there is no heartbeat, so that other processes do not rely on this watcher.
     """
 
     def __init__(self, root: str, *, wait: Callable[[float], bool], refresh: Callable[[], bool]) -> None:
@@ -50,10 +51,11 @@ class Watcher:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memfs-watcher", daemon=True)
         self._heartbeat_fd, self._is_journaled = -1, False
-        self.trouble = ""
+        self.trouble = ""  # why the last refresh failed
 
     @property
     def is_alive(self) -> bool:
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -63,7 +65,7 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread; if a subscriber calls this in the thread, it ends when the subscriber returns."""
+        """Stop the thread and wait for its end; in the thread itself, called by a subscriber, do not wait."""
         self._stop.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
@@ -92,7 +94,10 @@ class Watcher:
             self._stop.wait(HEARTBEAT_SECONDS)
 
     def _beat(self) -> None:
-        """Touch the heartbeat file. If another watcher has it, or it cannot be written, this one works without it."""
+        """Touch the heartbeat file, or close it if changes are not in the journal.
+
+        If another watcher has locked it, or it cannot be written, this watcher works without it.
+        """
         with suppress(OSError, MemfsError):
             if self._heartbeat_fd >= 0 and not (self._is_journaled and os.fstat(self._heartbeat_fd).st_nlink):
                 os.close(self._heartbeat_fd)
@@ -103,6 +108,7 @@ class Watcher:
                 os.utime(self._heartbeat_fd)
 
     def _open_heartbeat(self) -> int:
+        """Lock the heartbeat file and return its descriptor; -1 if another watcher has locked it."""
         root = open_root(self._root)
         try:
             create_state_dir(root)

@@ -35,7 +35,7 @@ def test_the_doctor_finds_differences_between_index_and_files(engine_of: EngineO
     assert differences == {
         (kept.path, "indexed with another text"),
         (other.path, "not indexed"),
-        ("n/gone.md", "indexed and not there"),
+        ("n/gone.md", "indexed, but there is no such file"),
     }
     assert faults == [(kept.path, "indexed with another text")]
     assert [problem.path for problem in vault.doctor()] == [kept.path]
