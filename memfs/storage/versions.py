@@ -61,9 +61,7 @@ class Versions:
         is_git = os.path.isdir(git) and not os.path.islink(git)
         history = HandleCache(STATE_DIR, "history", check=format_check("history"))
         self._logs = HandleCache(*GIT_DIR, check=format_check("history", *GIT_DIR)) if is_git else history
-        self._earlier_logs = (
-            history if is_git else None
-        )  # of a vault that became a git work tree later: revised, but not read
+        self._earlier_logs = history if is_git else None  # from before `git init`: revised, but never read
         self._last_hashes: dict[str, str] = {}  # path -> hash of the version that this process kept last
 
     def keep(self, root: int, path: str, data: bytes) -> None:
