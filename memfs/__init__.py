@@ -53,7 +53,7 @@ __getattr__, __dir__ = lazy_attributes(
     __name__,
     {
         "MemfsError": "errors",
-        "__version__": "",
+        "__version__": "",  # only for dir(): it is defined above
         "errors": "",
         **dict.fromkeys(("Change", "Header", "Hit", "IndexStatus", "Memory", "Problem", "Reason"), "data_types"),
         **dict.fromkeys(("Stamp", "SyncReport", "Version", "Written"), "data_types"),

@@ -1,4 +1,4 @@
-"""python -m memfs"""
+"""Run the command line: `python -m memfs`."""
 
 import sys
 

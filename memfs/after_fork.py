@@ -10,20 +10,20 @@ _RLock: Any = type(threading.RLock())
 
 
 def after_fork(hook: Callable[[], None]) -> Callable[[], None]:
-    """Call `hook` in every child that this process forks. Usable as a decorator."""
+    """Call `hook` in every child that this process forks (never on systems without fork). Usable as a decorator."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=hook)
     return hook
 
 
 class Mutex(_RLock):  # type: ignore[misc]  # the C implementation: session logs take it once per message
-    """A reentrant lock for the threads of one process. A forked child starts with it unlocked."""
+    """A reentrant lock of one process's threads. A forked child has it unlocked unless the forking thread held it."""
 
     def __init__(self) -> None:
         _mutexes.add(self)
 
     def free(self) -> None:
-        """Unlock it unless this thread holds it."""
+        """Unlock it unless this thread, the only one in a forked child, holds it and will release it."""
         if not self._is_owned():
             self._at_fork_reinit()
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from memfs.errors import InvalidArgumentsError, InvalidSetupError, short_repr
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # the tool names that all model providers allow
-Toggle = Mapping[str, Any] | bool | None  # settings of a feature, True for its defaults, or off
+Toggle = Mapping[str, Any] | bool | None  # settings of a feature, True for its defaults, False or None to turn it off
 
 
 def check_list(subject: str, given: Any) -> list[Any]:
@@ -33,7 +33,7 @@ def check_keys(subject: str, config: Mapping[str, Any], *keys: str) -> None:
 
 
 def check_tool_config(subject: str, config: Mapping[str, Any], *keys: str) -> None:
-    """Raise InvalidSetupError if a tool's configuration has a key outside `keys`, or a wrong name or flag."""
+    """Raise InvalidSetupError if a tool's configuration has a key outside `keys`, or another value that is wrong."""
     check_keys(subject, config, *keys)
     if not isinstance(flag := config.get("wait_for_writes", True), bool):
         raise InvalidSetupError(subject, f"wait_for_writes: {short_repr(flag)} is not True or False")
@@ -43,7 +43,10 @@ def check_tool_config(subject: str, config: Mapping[str, Any], *keys: str) -> No
 
 
 def parse_tool_arguments(tool: str, given: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
-    """Return the arguments of a tool call, given as a mapping or as JSON. Raises InvalidArgumentsError."""
+    """Return the arguments of a tool call, given as a mapping or a JSON object; None and an empty text mean none.
+
+    Raises InvalidArgumentsError for anything else.
+    """
     try:
         arguments = json.loads(given or "{}") if isinstance(given, str) else given or {}
     except ValueError as error:
@@ -54,7 +57,7 @@ def parse_tool_arguments(tool: str, given: Mapping[str, Any] | str | None) -> Ma
 
 
 def check_options(subject: str, options: Mapping[str, Any] | None, *keys: str) -> Mapping[str, Any]:
-    """Return the options of a call. Raises InvalidArgumentsError if they are no mapping, or one is not in `keys`."""
+    """Return the options of a call; None means none. Raises InvalidArgumentsError for other types and other keys."""
     given = {} if options is None else options
     if not isinstance(given, Mapping):
         reason = f"options: {short_repr(given)} is not a mapping such as {{'stores': [...]}}"

@@ -60,7 +60,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the text that `str(stamp)` returned."""
+        """Parse the text that `str(stamp)` returned. Raises ValueError for any other text."""
         mtime, ctime, size, inode = (int(part, 16) for part in text.split("-"))
         return cls(mtime, ctime, size, inode)
 
@@ -90,7 +90,7 @@ _NO_TEXT: str | None = None
 
 
 def _header_property(name: str, default: T) -> T:
-    """Return a property of the header that has the value of a key, or a default."""
+    """Return a property of Header: the value of a key, or the default if the key is missing."""
     return cast("T", property(lambda self: self.values.get(name, default)))
 
 
@@ -142,11 +142,11 @@ class ParsedFile(NamedTuple):
     parse_header: Callable[[], tuple[Header, tuple[Problem, ...]]]
 
 
-class lazy(Generic[T]):  # noqa: N801  as `property` is
+class lazy(Generic[T]):  # noqa: N801  lower case, like `property`
     """A property that is computed on first use and cached in the instance.
 
-    `functools.cached_property` takes a lock in Python 3.11; after a fork it may be held by a thread that only the
-    parent process has.
+    `functools.cached_property` takes a lock in Python 3.11. In a forked child, that lock may be held by a thread that
+    exists only in the parent process, and is then never released.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -184,7 +184,7 @@ class Memory:
 
     @property
     def text(self) -> str:
-        """The text of the whole file."""
+        """The text of the whole file; read as Latin-1 if it is not valid UTF-8."""
         try:
             return self.data.decode()
         except UnicodeDecodeError:
@@ -232,15 +232,18 @@ class Memory:
 
     @lazy
     def title(self) -> str:
+        """Return the title in the header, else the first heading, else the file name without `.md`."""
         body = self.body
         head = self.data[: len(self.data) - len(body)]  # at least the whole header
+        # Parsing a header is slow: do it only if there may be a title, perhaps escaped with a backslash.
         if (b"title" in head or b"\\" in head) and (title := self.header.values.get("title")):
-            return ENCRYPTED_LABEL if is_encrypted_value(title) else str(title)  # parsing a header is slow
+            return ENCRYPTED_LABEL if is_encrypted_value(title) else str(title)
         heading = _HEADING.search(body) if "#" in body else None
         return heading[1].rstrip("\r #") if heading else self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
     def description(self) -> str:
+        """The description in the header, else the first sentence of the body; empty if there is none."""
         if description := self.header.description:
             return ENCRYPTED_LABEL if is_encrypted_value(description) else description
         sentence = _FIRST_SENTENCE.search(self.legible)
@@ -248,6 +251,7 @@ class Memory:
 
     @property
     def created(self) -> datetime:
+        """The time in the header, else the modification time of the file."""
         return self.header.created or modification_time(self.status)
 
     @property
@@ -260,17 +264,19 @@ Outcome = Literal[
     "encrypted", "decrypted", "rotated",
 ]  # fmt: skip
 ChangeKind = Literal["created", "updated", "moved", "removed"]
+Marks = tuple[tuple[int, int], ...]  # start and end of each query term in a snippet
+Reasons = tuple["Reason", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The result of a write, which is on disk when it is returned."""
+    """The result of a write. The write is durable on disk when the result is returned."""
 
     id: str
     path: str
     outcome: Outcome
-    stamp: Stamp | None = None
-    redacted: Mapping[str, int] = field(default_factory=dict, hash=False)  # kind -> number of passages left out
+    stamp: Stamp | None = None  # of the file; None if it was removed, or is not known
+    redacted: Mapping[str, int] = field(default_factory=dict, hash=False)  # kind -> number of redacted passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,17 +304,11 @@ class Hit:
     relevance: float
     rank: float
     snippet: str
-    marks: tuple[tuple[int, int], ...] = ()  # start and end of each query term in the snippet
-    why: tuple[Reason, ...] = ()
+    marks: Marks = ()
+    why: Reasons = ()  # only if the search was asked to explain
 
     def __init__(
-        self,
-        memory: Memory,
-        relevance: float,
-        rank: float,
-        snippet: str,
-        marks: tuple[tuple[int, int], ...] = (),
-        why: tuple[Reason, ...] = (),
+        self, memory: Memory, relevance: float, rank: float, snippet: str, marks: Marks = (), why: Reasons = ()
     ) -> None:
         values = self.__dict__  # faster than the generated constructor
         values["memory"], values["relevance"], values["rank"] = memory, relevance, rank
@@ -346,7 +346,7 @@ class IndexStatus:
     generation: str  # name of the published index; empty if there is none
     memories: int  # in the published index
     pending: int  # changes that are searched but not yet published
-    where: str  # disk, memory or none
+    where: str  # where the index is: disk, memory or none
     watcher: str  # process id of the live watcher of this vault, or empty
     notices: str  # how this process learns of changes: kernel, watcher, scan
     last_scan: datetime | None  # when a process last checked every file
@@ -369,7 +369,7 @@ def memory_id(path: str, values: Mapping[str, Any]) -> str:
 
 
 def as_time(value: object) -> date | datetime:
-    """Convert a date, a time, or a text of one; a time without a zone is UTC. Raises ValueError for anything else."""
+    """Return a date, or a time in UTC, from either or its ISO 8601 text; no zone means UTC. Raises ValueError."""
     if isinstance(value, datetime):
         if value.tzinfo is UTC:
             return value
@@ -382,7 +382,7 @@ def as_time(value: object) -> date | datetime:
 
 
 def modification_time(status: os.stat_result) -> datetime:
-    """Return the modification time of a file, cut to the years 1 to 9999."""
+    """Return the modification time of a file, limited to the years 1 to 9999."""
     seconds = min(max(status.st_mtime_ns / 1e9, -62_135_596_800), 253_402_300_799)
     return datetime.fromtimestamp(seconds, UTC)
 

@@ -43,7 +43,8 @@ def retention(
 ) -> float:
     """Return the retention of a memory, 0 to 1.
 
-    `basis` is the time of its last change or recall; like `now` it is in seconds.
+    `basis` is the time of its last change or recall; like `now`, it is in seconds. `days` is the half-life of a memory
+    of importance 1 without recalls.
     """
     if pinned or now <= basis:
         return 1.0
@@ -62,7 +63,7 @@ def memory_retention(
 
 
 def factor(retention: float, importance: int) -> float:
-    """Return the factor for the rank of a memory: from 0.7, of low retention and importance 1, to 1."""
+    """Return the factor for the rank of a memory: 0.7 for retention 0 and importance 1, up to 1 for 1 and 10."""
     return _FLOOR_SHARE + _RETENTION_SHARE * retention + _IMPORTANCE_SHARE * (importance - 1) / 9
 
 
@@ -73,7 +74,7 @@ def pack_decay_inputs(moments: Mapping[str, int], values: Mapping[str, Any]) -> 
 
 
 def packed_retention(packed: int, now: float, days: float, recalls: int = 0, last: float = 0.0) -> float:
-    """Return the retention of a memory from its packed decay inputs."""
+    """Return the retention of a memory from its packed decay inputs; `recalls` and `last` as in `memory_retention`."""
     basis, importance = packed >> 5, packed >> 1 & 15
     return retention(max(basis, last), importance, now, pinned=packed & 1 == 1, recalls=recalls, days=days)
 

@@ -34,7 +34,7 @@ class WordEmbedder:
     """An embedder whose vectors are the normalised mean of the word vectors; zero for a text without words."""
 
     name = f"{PACKAGE}/{MODEL_NAME}"
-    span = (0.0, 0.7)
+    span = (0.0, 0.7)  # see memfs.protocols.Embedder
 
     def __init__(self, directory: Path) -> None:
         from tokenizers import Tokenizer
@@ -45,7 +45,7 @@ class WordEmbedder:
         self._tokenizer.no_truncation()
 
     def embed(self, texts: "Sequence[str]") -> "Vectors":
-        """Return one vector per text."""
+        """Return one vector of length one per text; zero for a text without words."""
         import numpy as np
 
         vectors = np.zeros((len(texts), self._word_vectors.shape[1]), dtype=np.float32)
@@ -64,7 +64,7 @@ class WordEmbedder:
         return (self._tokenizer.encode(text, add_special_tokens=False) for text in texts)
 
     def embed_weighted(self, words: "Sequence[str]", weights: "Sequence[float]") -> "Vectors":
-        """Return one vector for words with these weights."""
+        """Return one vector of length one for words with these weights; zero if there are no words."""
         import numpy as np
 
         parts = [self._tokenizer.encode(word, add_special_tokens=False).ids for word in words]
@@ -94,9 +94,9 @@ def _read_weights(file: Path) -> Any:
     import numpy as np
 
     data = file.read_bytes()
-    end = 8 + int.from_bytes(data[:8], "little")
-    [(_, tensor)] = [item for item in json.loads(data[8:end]).items() if item[0] != "__metadata__"]
+    header_end = 8 + int.from_bytes(data[:8], "little")
+    [(_, tensor)] = [item for item in json.loads(data[8:header_end]).items() if item[0] != "__metadata__"]
     dtype = np.dtype({"F16": "<f2", "F32": "<f4"}[tensor["dtype"]])
-    first, last = tensor["data_offsets"]
-    numbers = np.frombuffer(data, dtype, count=(last - first) // dtype.itemsize, offset=end + first)
+    start, end = tensor["data_offsets"]
+    numbers = np.frombuffer(data, dtype, count=(end - start) // dtype.itemsize, offset=header_end + start)
     return numbers.reshape(tensor["shape"]).astype(np.float32)

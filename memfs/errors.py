@@ -73,7 +73,7 @@ class _SignatureOfFields:
 class MemfsError(Exception):
     """The base class of all errors of memfs.
 
-    The annotations of a subclass are its fields, as those of a dataclass are, unless it has a constructor of its own.
+    As in a dataclass, the annotations of a subclass are its fields, unless it has a constructor of its own.
     Fields are also the `args` of the exception, so errors can be pickled and copied.
     """
 
@@ -92,11 +92,11 @@ class MemfsError(Exception):
     def __init__(self, *values: object, **named: object) -> None:
         if fields := self._fields:
             given = dict(zip(fields, values, strict=False)) | named
-            facts = self._defaults | given
-            if len(given) < len(values) + len(named) or facts.keys() != set(fields):
+            by_name = self._defaults | given
+            if len(given) < len(values) + len(named) or by_name.keys() != set(fields):
                 raise TypeError(f"{type(self).__name__} takes the arguments {', '.join(fields)}")
-            values = tuple(facts[name] for name in fields)
-            vars(self).update(facts)
+            values = tuple(by_name[name] for name in fields)
+            vars(self).update(by_name)
         super().__init__(*values)
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ _BYTE_TO_BASE32 = (_BASE32 * 8).encode()  # maps a random byte to the digit of i
 
 
 def new_id(now: datetime, *, kind: str = "m", after: str = "") -> str:
-    """Return a new id that sorts behind the id `after`.
+    """Return a new id that sorts behind the id `after`, unless that is the greatest possible id.
 
     It is `m-` (or another `kind`) and a ULID: 48 bits of milliseconds and 80 random bits, in lower-case base32.
     """
@@ -36,7 +36,7 @@ def id_at_milliseconds(time: int, kind: str, after: str) -> str:
 def _next_id(previous: str) -> str:
     """Return the first id that sorts behind `previous`; empty if there is none."""
     head = previous.rstrip("z")
-    if head[2:] == "7":
+    if head[2:] == "7":  # the greatest ULID: 7 and then only z
         return ""
     return f"{head[:-1]}{_BASE32[_BASE32.index(head[-1]) + 1]}{'0' * (len(previous) - len(head))}"
 

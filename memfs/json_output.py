@@ -26,7 +26,7 @@ JsonObject = dict[str, Any]
 def dump_json(value: Any, *, ascii_only: bool = False) -> str:
     """Return a value as JSON text in which control and direction characters are escaped."""
     text = json.dumps(value, default=_to_jsonable, ensure_ascii=ascii_only)
-    return UNSAFE_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return UNSAFE_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _to_jsonable(value: Any) -> Any:
@@ -81,7 +81,7 @@ def written_json(written: Written) -> JsonObject:
 
 
 def change_json(change: Change, memory_id: str | None, time: datetime) -> JsonObject:
-    """Return a change event; the id is None if the memory is gone."""
+    """Return a change event; the id is None if the memory cannot be read any more."""
     return {
         "kind": change.kind, "path": change.path, "old_path": change.old_path, "id": memory_id, "time": time,
     }  # fmt: skip
@@ -92,10 +92,10 @@ def change_json(change: Change, memory_id: str | None, time: datetime) -> JsonOb
 
 def hit_json(hit: Hit, *, why: bool) -> JsonObject:
     """Return a hit: the keys of a listing, the scores and the snippet, and with `why` the reasons."""
-    found = memory_json(hit.memory) | {
+    result = memory_json(hit.memory) | {
         "date": hit.date, "relevance": hit.relevance, "rank": hit.rank, "snippet": hit.snippet, "marks": hit.marks,
     }  # fmt: skip
-    return found | {"why": reasons_json(hit.why)} if why else found
+    return result | {"why": reasons_json(hit.why)} if why else result
 
 
 def reasons_json(reasons: Iterable[Reason]) -> list[JsonObject]:
@@ -117,7 +117,7 @@ def problems_json(problems: Iterable[Problem]) -> list[JsonObject]:
 
 
 def check_json(memories: int, archived: int, problems: Iterable[Problem], orphans: int) -> JsonObject:
-    """Return the result of a check; all but the problems are numbers of memories."""
+    """Return the result of a check: numbers of memories, archived memories and orphans, and the problems."""
     return {"memories": memories, "archived": archived, "problems": problems_json(problems), "orphans": orphans}
 
 
@@ -160,7 +160,7 @@ def faded_json(faded: Any) -> JsonObject:
 
 
 def prune_json(found: Iterable[Any], below: float, archived: Mapping[str, str], *, moved: bool) -> JsonObject:
-    """Return the faded memories; `archived` has the new path of each that was moved, by id."""
+    """Return the faded memories; `archived` maps the ids of those that were moved to the archive to their new paths."""
     memories = [
         faded_json(one) | {"spared": one.spared, "archived": archived.get(one.memory.id)} for one in found
     ]  # fmt: skip

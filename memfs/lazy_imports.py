@@ -26,8 +26,8 @@ OLD_MODULES = {  # documented import paths of earlier versions -> the modules th
 def lazy_attributes(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose public names are imported on first use.
 
-    `homes` maps a name to its module inside the package: `module`, `module:attribute` for an alias, and an empty text
-    for a submodule.
+    `homes` maps each name to the module inside the package that defines it: `module`, `module:attribute` for an alias,
+    or an empty text if the name is a submodule.
     """
 
     def getattribute(name: str) -> Any:
@@ -44,7 +44,7 @@ def lazy_attributes(package: str, homes: Mapping[str, str]) -> tuple[Callable[[s
 
 
 class OldModuleFinder:
-    """A finder for the modules of OLD_MODULES. The last one: used only if no other finds the module."""
+    """A finder for the modules of OLD_MODULES, the last in `sys.meta_path`: used only if no other finds a module."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return the spec of an old import path, and None for any other name."""

@@ -15,14 +15,14 @@ SESSIONS = "sessions"
 MAX_DEPTH = 32
 _FORBIDDEN_CHARS = frozenset('<>:"|?*\\/{}')
 _WINDOWS_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?", re.IGNORECASE)
-_PLACEHOLDERS = {
+_PLACEHOLDERS = {  # name in a template -> parameter of `Template.render`
     "actorId": "actor", "actor_id": "actor",
     "sessionId": "session", "session_id": "session",
     "memoryStrategyId": "strategy", "memory_strategy_id": "strategy",
 }  # fmt: skip
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _CONFLICT_COPY = re.compile(r"\.conflict-\d{8}T\d{6}Z(-\d+)?\.md$")
-_WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")
+_WORD = re.compile(r"[^\x00-/:-`{-\x7f]+")  # digits, lower-case ASCII letters, and all other characters
 
 
 def fold(name: str) -> str:
@@ -50,7 +50,7 @@ def _name_fault(segment: str) -> str | None:
     if segment[0] in ".-~# " or segment[-1] in ". ":
         return f"a name that begins or ends with {segment[0] if segment[0] in '.-~# ' else segment[-1]!r}"
     if len(segment) > 4 and _PLAIN_NAME.fullmatch(segment):
-        return None
+        return None  # the fast path: longer than the names that Windows reserves
     for char in segment:
         if char in _FORBIDDEN_CHARS:
             return f"the character {char!r} in a name"
@@ -63,7 +63,7 @@ def _name_fault(segment: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A directory of the vault as a tuple of checked segments; `/` is the empty one."""
+    """A directory of the vault as a tuple of segments; `/` has none. `parse` checks them, the constructor does not."""
 
     segments: tuple[str, ...] = ()
 
@@ -74,13 +74,14 @@ class Namespace:
 
     @property
     def path(self) -> str:
+        """The path relative to the vault, without outer slashes; empty for `/`."""
         return "/".join(self.segments)
 
     def __str__(self) -> str:
         return "/" + self.path
 
     def holds(self, segments: tuple[str, ...]) -> bool:
-        """Return whether a path of these segments is in this subtree; whole segments are compared, without case."""
+        """Return whether a path of these segments is this namespace or below it; case is ignored."""
         return tuple(map(fold, segments[: len(self.segments)])) == tuple(map(fold, self.segments))
 
 
@@ -98,14 +99,14 @@ def _parse_segments(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A namespace with placeholders, checked when it is created."""
+    """A namespace with placeholders. A wrong text raises SettingsError or InvalidNamespaceError at creation."""
 
     text: str
 
     def __post_init__(self) -> None:
         filled = re.sub(r"\{(\w+)\}", self._sample_value, self.text)
         if "{" in filled or "}" in filled:
-            raise SettingsError(f"template {self.text!r}", "a brace that closes no placeholder")
+            raise SettingsError(f"template {self.text!r}", "a brace that is not part of a placeholder")
         Namespace.parse(filled)
 
     def _sample_value(self, match: re.Match[str]) -> str:
@@ -115,7 +116,7 @@ class Template:
         return "x"
 
     def render(self, *, actor: str = "", session: str = "", strategy: str = "") -> Namespace:
-        """Replace each placeholder by its value, encoded as one segment, in a single pass.
+        """Replace each placeholder by its value, encoded as one segment; braces in a value are not replaced again.
 
         Raises SettingsError if a placeholder has no value.
         """
@@ -131,7 +132,7 @@ class Template:
 
 
 def encode_segment(value: str) -> str:
-    """Percent-encode any text into one valid segment."""
+    """Percent-encode a text so that it is one valid segment; an empty or too long text stays invalid."""
     value = unicodedata.normalize("NFC", value)
     segment = "".join(
         char if _is_kept_unencoded(char) else quote(char, safe="", errors="surrogatepass") for char in value
@@ -155,7 +156,7 @@ def split_path(ref: str) -> tuple[str, ...] | None:
     """Split a vault-relative path into segments; None if no file of the vault can have this path."""
     segments = tuple(ref.removeprefix("/").split("/"))
     try:
-        if len(segments) > MAX_DEPTH + 2:
+        if len(segments) > MAX_DEPTH + 2:  # with `archive` and the file name
             return None
         if any(not part or part[0] == "." or "\0" in part or len(part.encode()) > 255 for part in segments):
             return None
@@ -177,7 +178,10 @@ def is_conflict_copy(path: str) -> bool:
 
 
 def slug(text: str) -> str:
-    """Return the words of `text` as a file name without suffix: at most 60 characters, cut at a word."""
+    """Return the words of `text` as a file name without suffix, of up to 60 characters, cut between words.
+
+    A result that is not a valid name, such as an empty one, gets `memory` in front.
+    """
     text = unicodedata.normalize("NFKC", text[:150]).lower().replace("'", "").replace("’", "")
     if not text.isascii():
         text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
@@ -191,5 +195,5 @@ def slug(text: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text that is not blank or only markup, without leading `#`."""
+    """Return the first line that is not blank or only markup, without leading `#`; empty if there is none."""
     return next((line.lstrip("# ") for line in text[:1000].splitlines() if line.strip("#- \t")), "")

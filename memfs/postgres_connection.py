@@ -76,10 +76,10 @@ class Session:
 
     def __init__(self, database: "Database", connection: "Connection") -> None:
         self._database, self._connection = database, connection
-        self.transaction = connection.transaction
+        self.transaction = connection.transaction  # a context manager: its statements are committed together
 
     def rows(self, statement: LiteralString, *values: Any) -> Rows:
-        """Run a statement and return its rows; none if it returns nothing."""
+        """Run a statement and return its rows; an empty list if it is not a query."""
         cursor = self._connection.execute(statement, values or None, binary=True)
         rows = cursor.fetchall() if cursor.description else []
         self._database.statements_sent += 1
@@ -106,7 +106,7 @@ class Database:
             raise _role_error(tenant)
         self.user = str(self._options.get("user") or "")
         self.tenant = tenant
-        self.statements_sent = self.rows_received = 0
+        self.statements_sent = self.rows_received = 0  # counted since this object was created
         self._idle: list[Connection] = []
         self._inherited: list[Connection] = []  # after a fork: the parent still uses them, so they are never closed
         self._mutex = Mutex()
@@ -122,13 +122,16 @@ class Database:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Yield a session that commits each statement; with a tenant, all of them are one transaction."""
+        """Yield a session that commits each statement by itself; with a tenant, all statements together at the end."""
         with self.transaction() if self.tenant is not None else self._session() as session:
             yield session
 
     @contextmanager
     def transaction(self, *, as_tenant: bool = True) -> Iterator[Session]:
-        """Yield a session whose statements are committed together at the end, or not at all."""
+        """Yield a session whose statements are committed together at the end, or not at all.
+
+        They run with the role of the tenant, if there is one and `as_tenant` is true.
+        """
         with self._session() as session, session.transaction():
             session.rows(
                 CONFIGURE_TRANSACTION, LOCK_TIMEOUT_SECONDS, LOCK_TIMEOUT_SECONDS, self.tenant if as_tenant else None
@@ -158,7 +161,7 @@ class Database:
                 raise translate_error(self.address, error) from error
             finally:
                 self._return_connection(connection)
-        except psycopg.Error as error:
+        except psycopg.Error as error:  # connecting failed
             raise translate_error(self.address, error) from error
 
     def _take_connection(self) -> "Connection":
@@ -198,8 +201,9 @@ def _has_unread_data(fd: int) -> bool:
 
 
 def migrate(database: Database, part: str, steps: Sequence[LiteralString]) -> None:
-    """Bring the tables of a part up to date: run the missing steps, in order, in one transaction.
+    """Bring a set of tables up to date: run the missing steps, in order, in one transaction.
 
+    `part` names the set, such as "store"; its schema version is the number of steps that were run.
     Raises NewerSchemaError if the tables were created by a later version of memfs.
     """
     if _schema_version(database, part) == len(steps):
@@ -220,7 +224,7 @@ def migrate(database: Database, part: str, steps: Sequence[LiteralString]) -> No
 
 
 def _schema_version(database: Database, part: str) -> int:
-    """Return the version of the tables of a part; 0 if there are none."""
+    """Return the schema version of a set of tables; 0 if there are none."""
     try:
         found = database.rows("SELECT version FROM memfs.schema_versions WHERE part = %s", part)
     except MissingTablesError:
@@ -249,7 +253,7 @@ def _parse_url(url: str) -> tuple[dict[str, Any], str]:
         raise MissingExtraError("PostgreSQL", "postgres") from None
     if not isinstance(url, str) or not url.startswith(SCHEMES):
         raise _url_error(f"does not begin with {SCHEMES[0]}")
-    if _has_unescaped_password(url.partition("://")[2]):
+    if _has_unescaped_slash(url.partition("://")[2]):
         raise _url_error("has an @ after the host; the password probably contains a / that is not escaped")
     try:
         options = dict(conninfo_to_dict(url))
@@ -265,7 +269,7 @@ def _parse_url(url: str) -> tuple[dict[str, Any], str]:
 
 
 def _is_role_name(tenant: object) -> bool:
-    """Return whether a role can have this name: PostgreSQL cuts longer ones, and reserves `none`."""
+    """Return whether a role can have this name: PostgreSQL cuts names of more than 63 bytes, and reserves `none`."""
     is_name = isinstance(tenant, str) and tenant.isprintable() and tenant != "none"
     return is_name and 0 < len(str(tenant).encode()) <= MAX_ROLE_BYTES
 
@@ -276,8 +280,8 @@ def _role_error(tenant: object) -> SettingsError:
     return error
 
 
-def _has_unescaped_password(rest: str) -> bool:
-    """Return whether a part of the password would be parsed as the database name, because it contains a `/`."""
+def _has_unescaped_slash(rest: str) -> bool:
+    """Return whether the password has a `/`, after which it would be parsed as the database name. `rest` is after `://`."""
     authority, _, path = rest.partition("/")
     return "@" in path.partition("?")[0] or ("@" in path and "@" not in authority)
 
@@ -289,7 +293,7 @@ def _url_error(reason: str) -> SettingsError:
 
 
 def translate_error(address: str, error: "psycopg.Error") -> StoreUnavailableError:
-    """Return our error for one of psycopg, with the server's message on one line and without values of a statement."""
+    """Return the memfs error for an error of psycopg: with the message of the server, but no values of a statement."""
     if error.sqlstate is None:
         message = str(error).partition("\n")[0]
         message = message.rpartition(" failed: ")[2].removeprefix("FATAL: ").strip()
@@ -299,7 +303,8 @@ def translate_error(address: str, error: "psycopg.Error") -> StoreUnavailableErr
         kind = next(kind for code, kind in _SQLSTATE_ERRORS if error.sqlstate.startswith(code))
         if _UNKNOWN_EXTENSION.search(message):
             kind = MissingExtensionError
-    is_name = message[1:].partition(" ")[0] != message[1:].partition(" ")[0].lower()
+    first_word = message[1:].partition(" ")[0]
+    is_name = first_word != first_word.lower()  # such as SSL: it keeps its first letter
     translated = kind(address, (message if is_name else message[:1].lower() + message[1:]) or "no answer")
     if error.sqlstate and _UNKNOWN_ROLE.search(message):
         translated = AccessRefusedError(translated.place, translated.reason)

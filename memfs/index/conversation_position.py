@@ -18,9 +18,10 @@ IS_QUESTION = "%asks"
 MESSAGES_PER_SESSION = 1 << 20  # distinct message numbers of a session
 MAX_NAME_WORDS = 3
 _SOURCE = re.compile(r"session (\S.{0,200}), messages? (\d{1,6})(?!\d)")
-_SPEAKER = re.compile(
+_SPEAKER = re.compile(  # a name before a colon, such as `Alice:`, `**Bob:**` or `Carol (Monday):`
     r"\s*\**([^\W\d_][\w.'’ -]{0,40}?)\**(?:, [^:\n]{1,40}(?::\d\d[^:\n]{0,40})?| ?\([^)\n]{1,40}\))?:\**\s"
 )
+# A question mark, perhaps followed by closing marks and a note in brackets.
 _QUESTION_END = re.compile(r"[?？؟][\"'”’»)*_]*\s*(?:\[[^\[\]]*\]\s*)?\Z")
 _WORD = re.compile(r"[^\W_]{2,}")
 

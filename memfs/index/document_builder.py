@@ -16,7 +16,7 @@ from memfs.storage.recall_log import id_hash
 from memfs.storage.stat_scan import StampTuple, stamp_of
 
 MAX_INDEXED_CHARS = 1 << 20  # of a body
-_COUNTER = re.compile(r"-\d+\Z")  # of a file name that was already taken
+_COUNTER = re.compile(r"-\d+\Z")  # appended to a file name that was already taken
 
 
 class Document(NamedTuple):
@@ -29,7 +29,7 @@ class Document(NamedTuple):
 
 
 def build_document(memory: Memory, stamp: StampTuple | None = None) -> Document:
-    """Return the index document of a memory, with its own stamp unless another one is given."""
+    """Return the index document of a memory; `stamp` replaces the stamp of its file."""
     path, data, status = memory.path, memory.data, memory.status
     header, body = split_canonical_layout(data)
     parsed = parse_keywords(path, header) if header else None
@@ -54,7 +54,7 @@ def build_document(memory: Memory, stamp: StampTuple | None = None) -> Document:
 
 
 def indexed_text(memory: Memory) -> str:
-    """Return the text of a memory that is searched."""
+    """Return the text of a memory that the index searches, without encrypted parts."""
     return compose_text(memory.path, memory.header.values, replace_encrypted_lines(memory.body))
 
 

@@ -1,7 +1,7 @@
 """Generations: one directory per published index, and the file `current` that names the valid one.
 
-A generation does not change once it is published: the next one hard-links the files that it keeps. A file is verified
-by size, inode and times, and where these differ, as in a copy of the vault, by its checksum.
+A generation does not change once it is published: the next one hard-links the files that stay the same. A file is
+verified by size, inode and times, and if these differ, as in a copy of the vault, by its checksum.
 """
 
 import json
@@ -22,7 +22,7 @@ from memfs.index.row_table import Chunk, ChunkBuilder, IndexDamagedError, RowTab
 CURRENT = "current"
 PURGE_MARKER = "purge"
 MAX_CHUNKS = 16
-TANTIVY_LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # tantivy opens them, and would block on a pipe for ever
+TANTIVY_LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")  # tantivy opens them; a pipe would block it
 MAX_FILE_BYTES = 1 << 40
 DESCRIPTORS = "/proc/self/fd"
 _NAME = re.compile(r"\.?[\w-][\w.-]*", re.ASCII)
@@ -33,7 +33,7 @@ PublishedFiles = dict[str, tuple[FileState, int]]  # name -> state and checksum
 class Generation(NamedTuple):
     """A published index, as `current` describes it."""
 
-    directory: str  # the directory of all generations
+    directory: str  # with all generations
     name: str
     index_format: str  # schema, version of tantivy and language
     journal_cursor: str  # the index has all changes up to this cursor of the journal
@@ -90,7 +90,7 @@ class Generation(NamedTuple):
 
 
 class Draft:
-    """A new generation before it is published."""
+    """A new generation before it is published. Creating one creates its directory."""
 
     def __init__(self, directory: str, base: Generation | None) -> None:
         self._directory, self._base = directory, base
@@ -99,11 +99,11 @@ class Draft:
         os.mkdir(self.path)
 
     def link_base_files(self) -> None:
-        """Link the files of the base generation, or copy those that are rewritten."""
+        """Link the files of the base generation, if there is one; copy those that Tantivy rewrites."""
         base = self._base
         for file in base.files if base else ():
             old, new = os.path.join(base.path, file) if base else "", os.path.join(self.path, file)
-            if file.endswith(".json"):  # these are rewritten
+            if file.endswith(".json"):  # Tantivy rewrites them
                 shutil.copyfile(old, new)
             else:
                 link_or_copy(old, new)
@@ -165,6 +165,7 @@ def _read(path: str) -> bytes:
 
 
 def link_or_copy(old: str, new: str) -> None:
+    """Hard-link a file, or copy it if that fails."""
     try:
         os.link(old, new)
     except FileNotFoundError:
@@ -174,7 +175,7 @@ def link_or_copy(old: str, new: str) -> None:
 
 
 def _map(path: str) -> mmap.mmap:
-    """Return a memory map of a file of rows: a search needs only a few of them."""
+    """Return a memory map of a file of rows: a search reads only a few rows of it."""
     fd = os.open(path, READ_FLAGS)
     try:
         return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
@@ -183,6 +184,7 @@ def _map(path: str) -> mmap.mmap:
 
 
 def _replace(path: str, data: bytes) -> None:
+    """Replace a file or a directory atomically, without fsync: an index that is lost in a crash is rebuilt."""
     with open(path + ".new", "wb") as file:
         file.write(data)
     try:
@@ -193,16 +195,16 @@ def _replace(path: str, data: bytes) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a file or a directory, if it is there."""
+    """Remove a file or a directory, if it exists and can be removed."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
         os.unlink(path)
 
 
 def _close_inherited_locks() -> None:
-    """Close the lock files of indexes that threads of the parent had open.
+    """Close the lock files of indexes that threads of the parent had open when it forked.
 
-    A forked process would keep them locked, for itself and for all others.
+    The child would keep them locked, for itself and for all other processes.
     """
     with suppress(OSError):
         for fd in os.listdir(DESCRIPTORS):

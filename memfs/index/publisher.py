@@ -1,7 +1,7 @@
 """Publishing: the published index that this process has open, and building the next one from it.
 
-One process publishes at a time. Where the disk takes no index, because it is full or read-only, this process keeps an
-index in memory.
+One process publishes at a time. If no index can be written, because the disk is full or read-only, this process keeps
+an index in memory.
 """
 
 import errno
@@ -47,9 +47,9 @@ class Publisher:
     def __init__(self, root: str, journal: ChangeJournal, *, language: str) -> None:
         self.directory = os.path.join(root, STATE_DIR, INDEX_DIR)
         self._current_path = os.path.join(self.directory, CURRENT)
-        self.index: TantivyIndex | None = None
+        self.index: TantivyIndex | None = None  # the open index, on disk or in memory
         self.trouble = ""  # why the index could not be written, empty if it could
-        self.retry_at = 0.0
+        self.retry_at = 0.0  # monotonic time from which a failed write is tried again
         self._retry_delay = RETRY_SECONDS
         self._had_index = False  # this process has opened or published an index of its own format
         self._is_incompatible = False  # the published index has another format
@@ -65,7 +65,7 @@ class Publisher:
         return self._stamps
 
     def stamps_outside(self, directories: Collection[str]) -> dict[str, StampTuple]:
-        """Return the stamps of the memories in all other directories."""
+        """Return the stamps of the memories that are not directly in one of these directories."""
         if not directories or self.index is None:
             return self.stamps()
         table = self.index.row_table
@@ -74,7 +74,7 @@ class Publisher:
 
     @property
     def has_loaded_stamps(self) -> bool:
-        """Whether the stamps are in memory; reading them takes a while."""
+        """Whether the stamps are in memory; reading them is slow."""
         return self._stamps is not None
 
     def is_damaged(self) -> bool:
@@ -87,7 +87,7 @@ class Publisher:
         return False
 
     def is_current(self) -> bool:
-        """Return whether the open index is the published one."""
+        """Return whether an index is open, and it is the last one that was published."""
         return self.index is not None and self._stat_current() == self._opened_current
 
     def open_published(self) -> None:
@@ -152,8 +152,11 @@ class Publisher:
         """Publish the index with the memories of these paths as they are now.
 
         With `rebuild`, or if there is no index, it is built from all memories. `is_complete` means that `paths` are all
-        memories of the vault. Return False if another process is publishing (with `wait`, wait for it first) or the
-        index cannot be written; `trouble` then has the reason.
+        memories of the vault. With `wait`, or if no index is open, wait for another process that publishes.
+
+        Return False, with the open index unchanged, if another process is still publishing, or if the index cannot be
+        written. If it cannot be written and none is open, or the changes are very many, build an index in memory and
+        return True. Whenever it cannot be written, `trouble` has the reason.
         """
         try:
             with self._lock(root, wait=wait or self.index is None):
@@ -228,6 +231,7 @@ class Publisher:
     def _edits(
         self, root: int, base: TantivyIndex | None, paths: list[str], progress: Progress | None
     ) -> Iterator[Edit]:
+        """Yield the edits that update `base`, or fill a new index, with the memories of these paths as they are now."""
         rows, stamps = (base.row_table.rows_by_path(), base.row_table.stamps()) if base else ({}, {})
         fine_device = fine_timestamp_device(self.directory)  # of the vault; another device may be mounted in it
         began = time.time_ns()
@@ -250,7 +254,7 @@ class Publisher:
             progress(len(paths), len(paths))
 
     def _report_progress(self, done: int, total: int, progress: Progress | None) -> None:
-        """Call `progress`, and touch the directory for processes that wait for the lock."""
+        """Call `progress`, and touch the directory, so that processes that wait for the lock see progress."""
         with suppress(OSError):
             os.utime(self.directory)
         if progress:
@@ -268,7 +272,7 @@ class Publisher:
 
     @contextmanager
     def _lock(self, root: int, *, wait: bool) -> Iterator[None]:
-        """Hold the lock of publishing; raise BlockingIOError if another process has it."""
+        """Hold the lock of publishing; raise BlockingIOError if another process has it (with `wait`: for too long)."""
         deadline = time.monotonic() + (LOCK_TIMEOUT if wait else 0)
         create_state_dir(root)
         with open_directory(root, (STATE_DIR, INDEX_DIR), create=True) as fd:
@@ -285,7 +289,7 @@ class Publisher:
     # --- removing all traces of a memory
 
     def request_purge(self, path: str | None) -> None:
-        """Request that the next index is built from nothing, if this one has a row of that path; None is any path."""
+        """Request that the next index is built from nothing if this one has a row of the path; in any case for None."""
         if self.index and self.index.generation and (path is None or self.index.row_table.has_path(path)):
             self._write_purge_marker()
 
@@ -294,6 +298,7 @@ class Publisher:
             pass
 
     def is_purge_requested(self) -> bool:
+        """Return whether the next index must be built from nothing, by a request of any process."""
         return os.path.exists(os.path.join(self.directory, PURGE_MARKER))
 
     def _needs_rebuild(self, index: TantivyIndex) -> bool:
@@ -302,7 +307,7 @@ class Publisher:
 
 
 def _batched(items: Iterator[T]) -> Iterator[T]:
-    """Yield the same items, taken in batches: doing the same work repeatedly without other work between is faster."""
+    """Yield the same items, produced in batches: it is faster to read many and then index many than to alternate."""
     while batch := [*islice(items, BATCH_SIZE)]:
         yield from batch
 

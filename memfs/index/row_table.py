@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from memfs.data_types import lazy
 
-_HEAD = struct.Struct("<8s5q")  # magic, first row, number of rows, of dead rows, of runs, bytes of paths
+_HEAD = struct.Struct("<8s5q")  # magic, first row; numbers of rows, dead rows, runs, path bytes
 _MAGIC = b"memfsrow"
 _STAMP = struct.Struct("<4q")
 _DIGEST_BYTES = 8
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     path: str
     stamp: tuple[int, ...]  # the fields of a `Stamp`
     digest: bytes  # of its content
-    decay_input: int = 2  # newest time, importance and pin, packed by `decay`
+    decay_input: int = 2  # packed by `decay`; the default is importance 1 without a time
     id_hash: int = 0  # hash of the memory's id, as `recall_log` counts by it
 
 
@@ -52,7 +52,7 @@ class ChunkBuilder:
         self._stamps, self._digests = bytearray(), bytearray()
         self._decay_fields = array("q")  # two numbers per row
         self._paths: list[str] = []
-        self._runs: list[int] = []
+        self._runs: list[int] = []  # the first row of each run of rows in one directory
         self._directory: str | None = None
 
     def append(self, row: RowTuple) -> None:
@@ -102,7 +102,7 @@ class Chunk:
             raise ValueError("not a chunk of rows")
         self._data = data
         starts = accumulate(sizes[:-1], initial=0)
-        _, self._stamps, self._digests, decay_fields, ends, dead_rows, run_rows, self._paths = starts
+        _, self._stamps, self._digests, decay_fields, ends, dead_rows, run_rows, self._paths = starts  # offsets
         self._decay_fields = memoryview(data)[decay_fields:ends].cast("q")
         self._ends = memoryview(data)[ends:dead_rows].cast("q")
         self.dead = memoryview(data)[dead_rows:run_rows].cast("q")
@@ -124,15 +124,16 @@ class Chunk:
 
     def decay_fields(self, number: int) -> tuple[int, int]:
         """Return the decay input and the id hash of a row."""
-        at = 2 * (number - self.first)
-        return self._decay_fields[at], self._decay_fields[at + 1]
+        index = 2 * (number - self.first)
+        return self._decay_fields[index], self._decay_fields[index + 1]
 
     def path_and_stamp(self, number: int) -> tuple[str, tuple[int, ...]]:
         """Return the path and the stamp of one row."""
-        at = number - self.first
+        index = number - self.first
         ends, paths = self._ends, self._paths
-        start = paths + ends[at - 1] + 1 if at else paths
-        return self._data[start : paths + ends[at]].decode(), _STAMP.unpack_from(self._data, self._stamps + at * 32)
+        start = paths + ends[index - 1] + 1 if index else paths
+        stamp = _STAMP.unpack_from(self._data, self._stamps + index * 32)  # 32 is the size of a stamp
+        return self._data[start : paths + ends[index]].decode(), stamp
 
     def paths(self) -> list[str]:
         """Return the paths of all rows."""
@@ -215,6 +216,7 @@ class RowTable:
 
     @property
     def next_row(self) -> int:
+        """The number of the next row that is added."""
         return self.chunks[-1].first + self.chunks[-1].count
 
     @property
@@ -231,7 +233,7 @@ class RowTable:
 
     def row(self, number: int) -> Row:
         """Return one row; raise IndexDamagedError if it cannot be read."""
-        self.path_and_stamp(number)
+        self.path_and_stamp(number)  # raises the error
         return self.chunks[bisect_right(self._firsts, number) - 1].row(number)
 
     def has_path(self, path: str) -> bool:
@@ -286,7 +288,7 @@ class RowTable:
             raise IndexDamagedError("its rows cannot be read") from error
 
     def directory(self, path: str) -> DirectoryRows:
-        """Return the rows of the files directly in a directory."""
+        """Return the live rows of the files directly in a directory."""
         try:
             return DirectoryRows(path, self._runs_by_directory.get(path, ()), self.dead_rows)
         except DECODE_ERRORS as error:

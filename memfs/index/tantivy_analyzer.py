@@ -26,7 +26,7 @@ class Analyzer:
         return self._full.analyze(normalize_text(text))
 
     def question_terms(self, question: str) -> list[str]:
-        """Return the terms of a question: its words, else its emoji, else its stop words."""
+        """Return the terms of a question: its words without stop words, else its emoji, else its stop words."""
         text = normalize_text(question, is_question=True)
         return self._without_stop_words.analyze(text) or self._full.analyze(emoji_terms(question) or text)
 
@@ -45,7 +45,7 @@ class Analyzer:
 
 
 def text_analyzer(language: str, *, without_stop_words: bool = False) -> tantivy.TextAnalyzer:
-    """Return Tantivy's analyzer for a language."""
+    """Return Tantivy's analyzer for a language; it keeps stop words if Tantivy does not know those of the language."""
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     builder = builder.filter(TokenFilter.remove_long(MAX_TERM_BYTES)).filter(TokenFilter.lowercase())
     if without_stop_words and language == "english":

@@ -80,7 +80,7 @@ class TantivyIndex:
 
     @lazy
     def mean_length(self) -> float:
-        """Return the mean number of terms of a memory, as Tantivy computes it; 0 if there are no memories."""
+        """Return the mean number of terms of a memory, from Tantivy's explanation of a score; 0 without memories."""
         with _translating_errors():
             some = self._searcher.terms_with_prefix("text", "", limit=1)
             query = self._term("text", some[0][0]) if some else Query.empty_query()
@@ -171,12 +171,12 @@ class TantivyIndex:
         return Query.term_query(self._schema, field, number, "basic")
 
     def newest(self, clauses: Sequence[Clause], limit: int) -> list[tuple[float, int]]:
-        """Return the most recently updated memories as (time, row)."""
+        """Return the most recently updated memories as (moment, row), newest first."""
         with _translating_errors():
             return self._run(self._restrict(Query.all_query(), clauses), limit, by="updated")
 
     def rows_with_keyword(self, keyword: str) -> list[int]:
-        """Return the rows that have a keyword."""
+        """Return the rows of the memories that have a keyword."""
         with _translating_errors():
             return [row for _, row in self._run(self._keyword(keyword), self.memory_count)]
 
@@ -293,7 +293,7 @@ def publish(
 ) -> TantivyIndex:
     """Publish an index: `base` with the edits applied. The caller holds the lock of publishing.
 
-    If that raises OSError or IndexDamagedError, the previous index stays published.
+    If it raises OSError or IndexDamagedError, the previous index stays published.
     """
     draft = Draft(directory, base.generation if base else None)
     chunks = base.row_table.chunks if base else ()
@@ -314,7 +314,7 @@ def publish(
 
 
 def index_in_memory(edits: Iterable[Edit], language: str) -> TantivyIndex:
-    """Return an index in memory, for a vault whose disk takes none."""
+    """Return an index in memory, for a vault in which no index can be written."""
     analyzer = Analyzer(language)
     rows = ChunkBuilder()
     with _translating_errors():

@@ -30,7 +30,7 @@ class UnpublishedChanges:
 
     def __init__(self) -> None:
         self.entries: dict[str, UnpublishedChange] = {}
-        self.version = 0
+        self.version = 0  # increases with every change of the entries
         self.positions: dict[int, set[str]] = {}  # position -> paths
         self._counts: dict[str, Counter[str]] = {}  # path -> term -> occurrences
         self._postings: dict[str, dict[str, int]] = {}  # term -> path -> occurrences
@@ -63,7 +63,7 @@ class UnpublishedChanges:
             self.positions.setdefault(change.position, set()).add(path)
 
     def drop(self, path: str) -> None:
-        """Remove the change of a path, if there is one: it is published."""
+        """Remove the change of a path, if there is one, because it is published or replaced."""
         if (old := self.entries.pop(path, None)) is None:
             return
         self.version += 1
@@ -120,7 +120,7 @@ class UnpublishedChanges:
         return published or self._term_total / max(len(self.entries) - self._removed, 1) or 1.0
 
     def count_lost(self, published: Container[str]) -> int:
-        """Return how many fewer memories there are than in the index, which has these paths; a move loses none."""
+        """Return how many fewer memories there are than in the index, whose paths these are; negative if more."""
         added = sum(change.memory is not None and path not in published for path, change in self.entries.items())
         return self._removed - added
 

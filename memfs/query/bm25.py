@@ -8,7 +8,7 @@ B = 0.75
 
 
 def bm25(count: int, length: int, mean_length: float, weight: float) -> float:
-    """Return the score of a term that occurs `count` times in a text of `length` terms."""
+    """Return the score of a term that occurs `count` times in a text of `length` terms; `weight` is its idf."""
     return weight * (K1 + 1) * count / (count + K1 * (1 - B + B * length / mean_length))
 
 
@@ -23,9 +23,9 @@ def idf_or_zero(frequency: int, total: int) -> float:
 
 
 def has_phrase(terms: Sequence[str], phrase: Sequence[str]) -> bool:
-    """Return whether the terms of the phrase are adjacent in a text."""
+    """Return whether a text has the terms of a phrase, which is not empty, one after the other."""
     first, size = phrase[0], len(phrase)
-    return any(term == first and list(terms[at : at + size]) == list(phrase) for at, term in enumerate(terms))
+    return any(term == first and list(terms[start : start + size]) == list(phrase) for start, term in enumerate(terms))
 
 
 def has_all_phrases(terms: Sequence[str], phrases: Iterable[Sequence[str]]) -> bool:

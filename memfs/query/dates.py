@@ -31,7 +31,9 @@ def moment_range(value: object, subject: str = "") -> tuple[int, int] | None:
     """
     with suppress(ValueError, OverflowError):
         if not isinstance(value, str) or value[4:5] == "-":  # some long numbers parse as times
-            time = as_time(value.upper() if isinstance(value, str) else value)  # tags are indexed in lower case
+            time = as_time(
+                value.upper() if isinstance(value, str) else value
+            )  # a tag is indexed with a lower-case t and z
             return to_moment(time), to_moment(time) + (0 if isinstance(time, datetime) else DAY_MICROSECONDS - 1)
     if subject:
         allowed = "a date or a time such as 2026-11-15 or 2026-11-15T10:30:00Z"
@@ -40,7 +42,10 @@ def moment_range(value: object, subject: str = "") -> tuple[int, int] | None:
 
 
 def parse_span(subject: str, value: TimeSpan) -> tuple[int | None, int | None, str]:
-    """Parse "A..B", "A..", "..B", "A" or a pair: return the first moment, the last moment and a text for messages."""
+    """Parse "A..B", "A..", "..B", "A" or a pair: return the first moment, the last moment and a text for messages.
+
+    An open end is None; so are both ends of None. Raises InvalidSearchError about `subject`.
+    """
     low: Any = value
     high: Any = value
     if isinstance(value, str) and ".." in value:

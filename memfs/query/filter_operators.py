@@ -25,18 +25,24 @@ OPERATORS = ("EQUALS", "EXISTS", "NOT_EXISTS", "BEFORE", "AFTER", "CONTAINS", ">
 EXISTENCE = ("EXISTS", "NOT_EXISTS")
 _ORDER: Mapping[str, Any] = {">": gt, ">=": ge, "<": lt, "<=": le}
 _DEFAULTS = {"type": "note", "status": "stable", "importance": 1, "pinned": False}
-_ATTRIBUTE_KEYS = frozenset({"id", "title", "path", "namespace", "created", "updated"})  # known without a header
+_ATTRIBUTE_KEYS = frozenset(
+    {"id", "title", "path", "namespace", "created", "updated"}
+)  # memories without the key have them too
 
 
 class Condition(NamedTuple):
-    """One condition of `where`: compares values by their `forms`, and times by the `window` in which they start."""
+    """One condition of `where` on a header key.
+
+    Values are compared in the kinds of `forms` that both have. A time, however, must start in the `window`, if there is
+    one.
+    """
 
     key: str
     operator: str
     value: Any = None
     forms: Mapping[str, Any] = MappingProxyType({})
     window: Between | None = None
-    items: tuple["Condition", ...] | None = None  # of a list: an equal list meets all of these and has no other item
+    items: tuple["Condition", ...] | None = None  # one per item of a list; an equal list meets each of them
 
     @classmethod
     def make(cls, given: object) -> "Condition":
@@ -68,13 +74,14 @@ class Condition(NamedTuple):
 
     @classmethod
     def _comparison(cls, key: str, operator: str, value: object) -> "Condition":
+        """Return a condition with a scalar value; raise InvalidSearchError if the operator does not allow the value."""
         subject, is_dated = f"where {key} {operator}", operator in ("BEFORE", "AFTER")
         moments = moment_range(value, subject if is_dated else "")
         forms = _comparable_forms(value, fold if operator == "CONTAINS" else nfc)
         if not forms or not is_utf8_encodable(forms.get("text", "")) or (operator in _ORDER and "flag" in forms):
             allowed = "a text, a number or a time" if operator in _ORDER else "a text, a number, a time, true or false"
             raise InvalidSearchError(subject, f"{shown_value(value)} is not {allowed}")
-        first, last = moments or (0, 0)
+        first, last = moments or (0, 0)  # a date covers its whole day
         low = {">": last + 1, "AFTER": last + 1, "<": None, "<=": None, "BEFORE": None}.get(operator, first)
         high = {"<": first - 1, "BEFORE": first - 1, "<=": last, ">": None, ">=": None, "AFTER": None}.get(
             operator, first
@@ -105,7 +112,10 @@ class Condition(NamedTuple):
         return found is not None and self.matches(found)
 
     def matches(self, value: object) -> bool:
-        """Return whether a value meets this condition; an encrypted one never does: the index lacks it."""
+        """Return whether a value meets this condition; an encrypted value never does, because the index lacks it.
+
+        A list meets EQUALS or CONTAINS if one of its items does; compared with a list, it must have the same items.
+        """
         if isinstance(value, list | tuple):
             if self.items is None:
                 return self.operator in ("EQUALS", "CONTAINS") and any(self.matches_scalar(item) for item in value)
@@ -116,7 +126,7 @@ class Condition(NamedTuple):
         return self.matches_scalar(value)
 
     def matches_scalar(self, value: object) -> bool:
-        """Return whether a scalar as a whole meets this condition: CONTAINS means equality here."""
+        """Return whether a scalar as a whole meets this condition: CONTAINS means equality here, without case."""
         if is_encrypted_value(value):
             return False
         forms = _comparable_forms(value, fold if self.operator == "CONTAINS" else nfc)
@@ -135,11 +145,11 @@ class Condition(NamedTuple):
         if self.window and key in ("created", "updated"):
             return (self.window,)
         if key in ("title", "path", "namespace", "created", "updated"):
-            return ()
+            return ()  # a memory may have these without a keyword
         if key in NAME_ONLY_KEYS:
             return (AnyOf((escaped,)),)
         if key in ("importance", "pinned") and self.matches(_DEFAULTS[key]):
-            return ()
+            return ()  # a memory without the key meets the condition too
         if self.items is not None:
             has_key = () if self.key in VALUE_ONLY_KEYS else (AnyOf((escaped,)),)
             return (*has_key, *[clause for one in self.items for clause in one.clauses()])

@@ -1,7 +1,7 @@
 """Filters: which memories a search may return. Pure: no disk, and the caller passes the current time.
 
-A filter decides in two ways with one meaning: on a memory (`matches`), and as clauses for an index of keywords and
-moments (`clauses`). The clauses accept every memory that matches; where the filter `is_exact`, they accept no other.
+A filter can be applied in two ways: to a memory (`matches`), and as clauses to an index of keywords and moments
+(`clauses`). The clauses accept every memory that matches; if the filter `is_exact`, they accept no other.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -56,6 +56,7 @@ class Rule(NamedTuple):
     reason: Callable[[Memory], str]
 
     def passes(self, keywords: frozenset[str], moments: Mapping[str, int]) -> bool:
+        """Return whether a memory with these keywords and moments passes."""
         if isinstance(self.clause, Between):
             return self.clause.field not in moments or self.clause.contains(moments[self.clause.field])
         return keywords.isdisjoint(self.clause.terms) == isinstance(self.clause, NoneOf)
@@ -63,7 +64,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Filter:
-    """The conditions of a search besides its question; `include` names the excluded kinds that it lets in."""
+    """The conditions of a search besides its question; `include` names the kinds of INCLUDES that it lets through."""
 
     rules: tuple[Rule, ...]
     where: tuple[Condition, ...]
@@ -87,7 +88,7 @@ class Filter:
         where: Where = (),
         include: Texts = (),
     ) -> Self:
-        """Return the filter of these arguments; raise InvalidSearchError if one is not valid."""
+        """Return the filter of these arguments; no namespace means the scope. Raises InvalidSearchError."""
         subtree = namespace if namespace and namespace.segments else scope
         include_words, statuses = _texts("include", include), _texts("status", status)
         requested = (
@@ -125,7 +126,7 @@ class Filter:
         return next(self._mismatches(memory, now), None) is None
 
     def mismatches(self, memory: Memory, now: datetime) -> list[str]:
-        """Return every reason why a search may not return this memory; none if it may."""
+        """Return every reason why a search may not return this memory; an empty list if it may."""
         return [*self._mismatches(memory, now)]
 
     def _all_rules(self, now: datetime) -> Iterator[Rule]:
@@ -140,17 +141,20 @@ class Filter:
 
 
 def _check_comparable(condition: Condition) -> Condition:
-    """Return the condition; raise InvalidSearchError if it orders by a text where the key holds numbers or times."""
+    """Return the condition.
+
+    Raises InvalidSearchError if it compares, with < or >, a key of times with no time, or `importance` with no number.
+    """
     key, operator, value = condition[:3]
     if operator[0] in "<>" and key in TIME_KEYS and condition.window is None:
-        moment_range(value, f"where {key} {operator}")
+        moment_range(value, f"where {key} {operator}")  # raises the error
     if operator[0] in "<>" and key == "importance" and "number" not in condition.forms:
         raise InvalidSearchError(f"where {key} {operator}", f"{shown_value(value)} is not a number")
     return condition
 
 
 def _included(words: tuple[str, ...], subtree: Namespace, statuses: tuple[str, ...]) -> frozenset[str]:
-    """Return the kinds that a search lets in: those named in `include`, and those that its other arguments name."""
+    """Return the kinds that a search does not exclude: those in `include`, and those that its other arguments imply."""
     if unknown := [word for word in words if word not in (*INCLUDES, "all")]:
         raise InvalidSearchError("include", f"{short_repr(unknown[0])} is none of {', '.join(INCLUDES)}, all")
     implied = {"archived": _is_archived(subtree), "deprecated": "deprecated" in statuses}
@@ -171,7 +175,10 @@ def _is_archived(namespace: Namespace) -> bool:
 
 
 def _below(subtree: Namespace, relation: str, unless: Namespace = _ROOT) -> list[Rule]:
-    """Return the rule that a memory is in a namespace, or was before it was moved to the archive."""
+    """Return the rule that a memory is, or was before it was archived, in a namespace; no rule for `unless`.
+
+    `relation` is for the reason, which is "is in ..., <relation> ...".
+    """
     name = fold(str(subtree))
     terms = (f"in={name}",) if _is_archived(subtree) else (f"in={name}", f"in=/{ARCHIVE}{name}")
     rule = Rule(AnyOf(terms), lambda memory: f"is in {memory.namespace}, {relation} {subtree}")
@@ -217,7 +224,10 @@ def _during(field: str, given: TimeSpan) -> list[Rule]:
 
 
 def _texts(subject: str, given: Texts, normalize: Callable[[str], str] = nfc) -> tuple[str, ...]:
-    """Return one text or several, normalized; raise InvalidSearchError for one that the index would have to cut."""
+    """Return one text or several, normalized.
+
+    Raises InvalidSearchError for a text that is blank, not encodable, or so long that the index has it only in part.
+    """
     if given is not None and not isinstance(given, Iterable):
         raise InvalidSearchError(subject, f"{shown_value(given)} is not a text or a list of texts")
     texts = [given] if isinstance(given, str) else [*(given or ())]
@@ -235,7 +245,7 @@ def _texts(subject: str, given: Texts, normalize: Callable[[str], str] = nfc) ->
 
 
 def _where_list(where: Where) -> list[object]:
-    """Return the conditions of `where`, which is a mapping, one condition or several."""
+    """Return the conditions of `where`, which is a mapping, one condition or several. `Condition.make` checks each."""
     if isinstance(where, Mapping):
         return [(key, "EQUALS", value) for key, value in where.items()]
     if isinstance(where, str) or not isinstance(where, Iterable | None):

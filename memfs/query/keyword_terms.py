@@ -1,7 +1,7 @@
-"""Keywords: the exact terms that an index holds of a memory besides its words, and clauses over them. Pure.
+"""Keywords: the exact terms that an index stores for a memory besides its words, and clauses over them. Pure.
 
 A keyword is `key` (the header has the key), `key=value`, or `in=/facts/alice` for each directory above a memory. An
-index also holds the times of a memory as moments (see `dates`).
+index also stores the times of a memory as moments (see `dates`).
 """
 
 import os
@@ -28,19 +28,19 @@ _entry_cache: dict[str, tuple[str, Any, str]] = {}  # header entry -> key, value
 
 
 class AnyOf(NamedTuple):
-    """At least one of these keywords."""
+    """Accepts a memory that has at least one of these keywords."""
 
     terms: tuple[str, ...]
 
 
 class NoneOf(NamedTuple):
-    """None of these keywords."""
+    """Accepts a memory that has none of these keywords."""
 
     terms: tuple[str, ...]
 
 
 class Between(NamedTuple):
-    """A moment from `low` to `high`, both included; a memory without the field passes."""
+    """Accepts a memory whose moment is from `low` to `high`, both included, or that lacks the field."""
 
     field: str
     low: int | None
@@ -51,7 +51,7 @@ class Between(NamedTuple):
 
 
 class MatchingValue(NamedTuple):
-    """A keyword `key=text` whose text is accepted; `key` is escaped as in the keywords."""
+    """Accepts a memory with a keyword `key=text` whose text `accepts` returns True for; `key` is escaped."""
 
     key: str
     accepts: Callable[[str], bool]
@@ -77,7 +77,7 @@ def header_keywords(path: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def _default_keywords(path: str, values: Mapping[str, Any]) -> list[str]:
-    """Return the keywords of the keys that every memory has, as far as the header lacks them."""
+    """Return the keywords of the default type, status and id, for those keys that the header lacks."""
     keywords = [] if "type" in values else ["type=note"]
     if "status" not in values:
         keywords.append("status=stable")
@@ -90,7 +90,7 @@ def _entry_keywords(key: str, value: object) -> Iterable[str]:
     """Return the keywords of a key and its value."""
     if key in NAME_ONLY_KEYS:
         return (key,)
-    if key == "id" and isinstance(value, str) and value.isascii():
+    if key == "id" and isinstance(value, str) and value.isascii():  # unique, so not worth caching
         return ("id=" + value[:MAX_KEYWORD_CHARS],)
     if key == "tags" and isinstance(value, tuple):
         return filter(None, map(_tag_keyword, value))
@@ -100,8 +100,8 @@ def _entry_keywords(key: str, value: object) -> Iterable[str]:
 def parse_keywords(path: str, header: str) -> tuple[dict[str, Any], list[str]] | None:
     """Parse a flat header: return its values, and the keywords of a memory with this path and header.
 
-    The keywords are escaped and joined as `join_keywords` does, so one text may hold several. Return None for a header
-    that is not flat.
+    The keywords are escaped and joined as `join_keywords` does, so one text may be several keywords. Return None for a
+    header that is not flat.
     """
     entries = split_entries(header)
     if entries is None:
@@ -115,16 +115,16 @@ def parse_keywords(path: str, header: str) -> tuple[dict[str, Any], list[str]] |
             keywords.append(joined)
     except PARSE_ERRORS:
         return None
-    if len(values) != len(entries):
+    if len(values) != len(entries):  # a key occurs twice
         return None
-    if "" in keywords:
+    if "" in keywords:  # a value is null, or the memory is in the root directory
         values, keywords = without_nulls(values), [*filter(None, keywords)]
     keywords += map(escape_keyword, _default_keywords(path, values))
     return values, keywords
 
 
 def _parse_entry(entry: str) -> tuple[str, Any, str]:
-    """Return the key, the value and the joined keywords of a header entry, and cache them where they may recur."""
+    """Return the key, the value and the joined keywords of a header entry, cached if others may share it."""
     key, value = parse_entry(entry)
     if key in NAME_ONLY_KEYS:
         return key, value, "" if value is None else key
@@ -182,11 +182,11 @@ def memory_moments(memory: Memory) -> dict[str, int]:
 def header_moments(values: Mapping[str, Any], status: os.stat_result) -> dict[str, int]:
     """Return the moments of a memory with these header values and this file status."""
     created = to_moment(values["created"] if "created" in values else modification_time(status))
-    found = {"created": created, "updated": to_moment(values["updated"]) if "updated" in values else created}
+    moments = {"created": created, "updated": to_moment(values["updated"]) if "updated" in values else created}
     for key in _OPTIONAL_TIME_KEYS:
         if key in values:
-            found[key] = to_moment(getattr(Header(values), key))
-    return found
+            moments[key] = to_moment(getattr(Header(values), key))
+    return moments
 
 
 # --- keywords as the index spells them ----------------------------------------------------------------
@@ -194,7 +194,7 @@ def header_moments(values: Mapping[str, Any], status: os.stat_result) -> dict[st
 
 @lru_cache(maxsize=4096)
 def escape_key(key: str) -> str:
-    """Return a key as keywords spell it: without `=`, and never `in`."""
+    """Return a key as keywords spell it: without `=`, and never `in`, which is for directories."""
     return "%in" if key == "in" else key.replace("%", "%25").replace("=", "%3D")[:MAX_KEYWORD_CHARS]
 
 
@@ -207,9 +207,9 @@ def join_keywords(keywords: list[str]) -> str:
 @lru_cache(maxsize=4096)
 def escape_keyword(keyword: str) -> str:
     """Return a keyword without white space; `unescape_keyword` is the inverse."""
-    return _SPACE.sub(lambda found: _ESCAPES[found[0]], keyword)
+    return _SPACE.sub(lambda match: _ESCAPES[match[0]], keyword)
 
 
 def unescape_keyword(escaped: str) -> str:
-    """Return the keyword of which `escape_keyword` made this text."""
-    return _ESCAPED.sub(lambda found: _UNESCAPES[found[0]], escaped)
+    """Return the keyword that `escape_keyword` turned into this text."""
+    return _ESCAPED.sub(lambda match: _UNESCAPES[match[0]], escaped)

@@ -49,6 +49,7 @@ class Question(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
+        """Return whether the question has nothing to search for."""
         return not (self.terms or self.phrases or self.prefixes)
 
     @property
@@ -69,25 +70,25 @@ class Question(NamedTuple):
 
 
 def parse_question(text: str, tokenizer: Tokenizer) -> Question:
-    """Parse a question; any text is a valid one, and InvalidSearchError is raised for anything but a text."""
+    """Parse a question; any text is valid. Raises InvalidSearchError for anything but a text."""
     if not isinstance(text, str):
         raise InvalidSearchError("question", f"{short_repr(text)} is not a text")
     encoded = text if text.isascii() else text.encode("utf-8", "replace").decode()
-    words, quoted, starts = (
+    words, quoted, raw_prefixes = (
         (encoded[:MAX_QUESTION_CHARS], (), ()) if is_plain_question(encoded) else split_question(encoded)
     )
     terms = tuple(dict.fromkeys(tokenizer.question_terms(words)))[:MAX_TERMS]
-    if not quoted and not starts:
+    if not quoted and not raw_prefixes:
         return Question(terms, (), (), (), text)
     phrases = tuple(filter(None, (tokenizer.phrase_terms(phrase)[:MAX_TERMS] for phrase in quoted[:MAX_PHRASES])))
-    prefixes = tuple(dict.fromkeys(normalize_text(prefix, is_question=True).strip().lower() for prefix in starts))
+    prefixes = tuple(dict.fromkeys(normalize_text(prefix, is_question=True).strip().lower() for prefix in raw_prefixes))
     return Question(terms, phrases, prefixes[:MAX_PREFIXES], text=text)
 
 
 class Weights(NamedTuple):
-    """The weight of each known term of a question, and the information of the whole question.
+    """The weight of each known term of a question, and the information of the whole question: the sum of its weights.
 
-    A group is the terms that stand for one word of the question; it counts by the best of them.
+    A group is the terms that represent one word of the question; it counts by the best of them.
     """
 
     by_term: Mapping[str, float]
@@ -95,13 +96,13 @@ class Weights(NamedTuple):
     groups: Sequence[Sequence[str]] = ()
 
     def score(self, counts: Mapping[str, int], length: int, mean_length: float) -> float:
-        """Return the BM25 score of a memory of `length` terms, of which `counts` has the occurrences."""
+        """Return the BM25 score of a memory of `length` terms; `counts` has the number of occurrences of each."""
         return sum(self.best_term(group, counts, length, mean_length)[1] for group in self.groups)
 
     def best_term(
         self, group: Sequence[str], counts: Mapping[str, int], length: int, mean_length: float
     ) -> tuple[str, float]:
-        """Return the term of a group that scores best in a memory, and its score."""
+        """Return the term of a group that scores best in a memory, and its score: 0 if the memory has none of them."""
         found = [
             (bm25(counts[term], length, mean_length, self.by_term[term]), term)
             for term in group
@@ -139,7 +140,7 @@ def compute_weights(groups: Sequence[Sequence[str]], term_idf: Callable[[str], f
 
 
 def term_groups(question: Question) -> list[tuple[str, ...]]:
-    """Return the words of a question, each as the terms that stand for it."""
+    """Return the words of a question, each as a group of the terms that represent it."""
     groups: list[tuple[str, ...]] = [(term,) for term in question.all_terms]
     if not question.prefixes:
         return groups
@@ -178,7 +179,7 @@ class Page(NamedTuple):
 
 
 def check_page(limit: int | None, offset: int, min_relevance: float) -> Page:
-    """Return the page with these bounds; raise InvalidSearchError for bounds that the index must not get."""
+    """Return the page with these bounds; None is the default limit. Raises InvalidSearchError for wrong bounds."""
     limit = DEFAULT_LIMIT if limit is None else limit
     if not _is_whole(limit) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidSearchError("limit", f"{short_repr(limit)} is not a whole number from 1 to {MAX_LIMIT}")

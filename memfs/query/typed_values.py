@@ -19,7 +19,8 @@ def nfc(text: str) -> str:
 def value_text(value: str | float | date) -> str:
     """Return the text of a scalar in a keyword.
 
-    Equal values have the same text, except strings that read as times.
+    Values that a condition treats as equal have the same text, except strings that spell times: a time has several
+    spellings.
     """
     if isinstance(value, str):
         return nfc(value)[:MAX_KEYWORD_CHARS]
@@ -35,7 +36,10 @@ def value_text(value: str | float | date) -> str:
 
 
 def values_with_text(text: str) -> Iterator[object]:
-    """Yield the values that `value_text` turns into this text: the string, a boolean and numbers."""
+    """Yield the values that `value_text` may have turned into this text: the string, a boolean and numbers.
+
+    A date is not among them: a condition treats the string like the date that it spells.
+    """
     yield text
     if text in ("true", "false"):
         yield text == "true"

@@ -28,8 +28,8 @@ WINDOW = 12  # candidates that are sorted by rank at a time
 DECAY_CACHE_SECONDS = 3600  # decay factors hardly change within this time
 
 Candidate = tuple[float, str, StampTuple, float, Features | None, int | None]
-"""A memory that may be a hit: negative rank, path, stamp, score, re-ranking features if it was re-ranked, and its row
-in the index (None if it is unpublished). Candidates sort best first."""
+"""A memory that may be a hit: negative rank (negative score before ranks are computed), path, stamp, score, features if
+it was re-ranked, and its row in the index (None if it is unpublished). Candidates sort best first."""
 
 
 class DecayFactors(dict[int, float]):
@@ -62,9 +62,12 @@ class CandidateFinder:
         self._factors: tuple[tuple[object, ...], DecayFactors] | None = None  # with the state that they are for
 
     def find(self, request: SearchRequest, page: Page, now: datetime) -> Iterator[Candidate]:
-        """Yield the candidates that are relevant enough by rank, which is relevance times decay factor."""
+        """Yield the candidates that are relevant enough, best first; for a blank question, the newest first.
+
+        They are sorted by score, and then, within each window, by rank, which is relevance times decay factor.
+        """
         index, is_reranked = self._freshness.index, self._is_reranked(request.question)
-        wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW
+        wanted = -(-(page.offset + page.limit) // WINDOW) * WINDOW  # rounded up to whole windows
         if request.question.is_empty or not self._decay.enabled:
             return _relevant(self._by_score(request, wanted), request.weights, page.min_relevance)
         if not self._freshness.unpublished.entries and not is_reranked:
@@ -73,7 +76,7 @@ class CandidateFinder:
         return self._by_rank(found, request.weights.information or 1.0, now)
 
     def is_single_window(self, question: Question, page: Page) -> bool:
-        """Return whether the hits of a page are in the first window of the published index, if that has enough."""
+        """Return whether the first window of the published index is enough for a page, if it has that many hits."""
         fits = page.limit <= WINDOW and not page.offset and not page.min_relevance and self._decay.enabled
         return fits and not (self._freshness.unpublished.entries or question.is_empty or self._is_reranked(question))
 
@@ -91,15 +94,16 @@ class CandidateFinder:
     # --- by rank
 
     def _by_rank(self, found: Iterator[Candidate], information: float, now: datetime) -> Iterator[Candidate]:
+        """Yield candidates that are sorted by score, each window of them sorted by rank."""
         factors = self.decay_factors(self._freshness.index, now)
         while window := [*islice(found, WINDOW)]:
-            of_window = [
+            window_factors = [
                 factors.compute(*self._decay_inputs(one[1], None)) if one[5] is None else factors[one[5]]
                 for one in window
             ]
             ranked = [
                 (-((-order / information) ** RELEVANCE_EXPONENT) * factor, path, stamp, score, features, row)
-                for (order, path, stamp, score, features, row), factor in zip(window, of_window, strict=True)
+                for (order, path, stamp, score, features, row), factor in zip(window, window_factors, strict=True)
             ]
             ranked.sort(key=itemgetter(0, 1))
             yield from ranked
@@ -107,7 +111,7 @@ class CandidateFinder:
     def _published_by_rank(
         self, index: TantivyIndex, request: SearchRequest, wanted: int, min_relevance: float, now: datetime
     ) -> Iterator[Candidate]:
-        """Yield the candidates by rank without unpublished changes and re-ranking; looks rows up one by one."""
+        """Yield the same without unpublished changes and re-ranking; a row is looked up only when it is needed."""
         factors, weights = self.decay_factors(index, now), request.weights
         information, path_and_stamp = weights.information or 1.0, index.row_table.path_and_stamp
         for found in _match_batches(index, request.question, request.clauses, wanted):
@@ -145,7 +149,7 @@ class CandidateFinder:
         return bool(has_positions or self._semantic_index is not None) and question.is_plain
 
     def _by_score(self, request: SearchRequest, wanted: int) -> Iterator[Candidate]:
-        """Yield the candidates by score, after those that were re-ranked."""
+        """Yield the re-ranked candidates, then the others by score."""
         (question, weights, clauses, *_), unpublished = request, self._freshness.unpublished
         if unpublished and not question.is_empty:
             question = question._replace(boosts=self._term_boosts(weights))
@@ -167,7 +171,8 @@ class CandidateFinder:
 
     def _published_matches(self, question: Question, clauses: Sequence[Clause], wanted: int) -> Iterator[Candidate]:
         index, unpublished = self._freshness.index, self._freshness.unpublished.entries
-        path_and_stamp, limit = index.row_table.path_and_stamp, wanted + (8 if unpublished else 0)
+        path_and_stamp = index.row_table.path_and_stamp
+        limit = wanted + (8 if unpublished else 0)  # some matches have unpublished changes, and are skipped
         for score, row in chain.from_iterable(_match_batches(index, question, clauses, limit)):
             path, stamp = path_and_stamp(row)
             if path not in unpublished:

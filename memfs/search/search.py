@@ -42,14 +42,14 @@ from memfs.storage.stat_scan import read_one
 if TYPE_CHECKING:
     from memfs.search.semantic.semantic_index import SemanticIndex
 
-ATTEMPTS = (False, False, False, False, True)  # each is whether it is the last one
+ATTEMPTS = (False, False, False, False, True)  # per attempt: whether it is the last
 NO_TARGETS: frozenset[str] = frozenset()
 WITHDRAWN_KEYWORDS = (f"in=/{ARCHIVE}", "status=deprecated")  # memories that supersede nothing
 FoundMemory = tuple[Candidate, CachedMemory]
 
 
 class StaleCandidatesError(Exception):
-    """Files of candidates, named by path, differ from the known state; the search is repeated."""
+    """Files of candidates differ from the known state, so the search is repeated; `args` are their paths."""
 
 
 class Searcher:
@@ -71,7 +71,10 @@ class Searcher:
         self._stem = lru_cache(maxsize=5000)(freshness.analyzer.terms)
 
     def search(self, text: str, filter_: Filter, page: Page, now: datetime, *, with_reasons: bool = False) -> list[Hit]:
-        """Return the hits of a question, best first, as they are on disk now. A blank question lists the newest."""
+        """Return the hits of a question, best first, as they are on disk now. A blank question lists the newest.
+
+        Words in quotes are required, unless no memory has them.
+        """
         question = parse_question(text, self._freshness.analyzer)
         if question.is_empty and text.strip():
             return []
@@ -82,8 +85,8 @@ class Searcher:
                     self._freshness.refresh()
                     question = self._expanded(question) if question.prefixes else question
                     hits = self._search_once(question, filter_, page, now, with_reasons=with_reasons, is_last=is_last)
-                    has_none = not hits and question.phrases
-                    if has_none and not self._has_hits(question, filter_, page, now, is_last=is_last):
+                    may_relax = not hits and question.phrases
+                    if may_relax and not self._has_hits(question, filter_, page, now, is_last=is_last):
                         loose = question.without_phrases()
                         hits = self._search_once(loose, filter_, page, now, with_reasons=with_reasons, is_last=is_last)
                     break
@@ -125,8 +128,8 @@ class Searcher:
     ) -> list[Hit] | None:
         """Return the hits of a page from the first window of the published index: the fast path of most searches.
 
-        None if these candidates are too few, or a file differs from the known state. One function, because each call
-        takes time.
+        None if these candidates are too few, or a file differs from the known state. It is one long function because
+        each call takes time.
         """
         index, cache, information = self._freshness.index, self._read_cache, weights.information or 1.0
         targets, clauses = self._superseded_targets(filter_, now), self._clauses(filter_, now)
@@ -161,8 +164,8 @@ class Searcher:
     ) -> list[FoundMemory]:
         """Return the candidates of a page with their memories as they are on disk now.
 
-        Raises StaleCandidatesError if files differ from the known state; the last attempt passes over them, or takes
-        them as they are if they still match.
+        Raises StaleCandidatesError if files differ from the known state. The last attempt does not: it takes those that
+        still match as they are, and skips the others.
         """
         unpublished = self._freshness.unpublished.entries
         targets = self._superseded_targets(filter_, now)
@@ -236,7 +239,7 @@ class Searcher:
         return compute_weights(term_groups(question), idf, total)
 
     def _clauses(self, filter_: Filter, now: datetime) -> Sequence[Clause]:
-        """Return the clauses of a filter for the index; that on `expires` only where some memory has the key."""
+        """Return the clauses of a filter for the index; the clause on `expires` only if some memory has the key."""
         return filter_.clauses(now) if self._freshness.index.has_expiring else filter_.lasting_clauses
 
     def _superseded_targets(self, filter_: Filter, now: datetime) -> frozenset[str]:
@@ -253,6 +256,7 @@ class Searcher:
             paths = [index.row_table.path_and_stamp(row)[0] for row in rows]
             superseding = [path for path in paths if scope.holds(tuple(path.split("/")))]
             links = index.values("supersedes", without=WITHDRAWN_KEYWORDS) if superseding else []
+            # The links in the index are complete unless a scope, cut values, expiry or unpublished changes matter.
             is_simple = not scope.segments and all(len(link) < MAX_KEYWORD_CHARS for link in links)
             can_expire = bool(set(rows) & set(index.rows_with_keyword("expires")))
             if not is_simple or can_expire or any(path in unpublished for path in paths):
@@ -302,12 +306,12 @@ class Searcher:
                 Reason(f"its relevance {weights.relevance(score):.2f} is below {page.min_relevance:.2f}", score)
             )
         elif not reasons:
-            everything = self.search(text, filter_, Page(MAX_LIMIT), now)
-            numbers = [number for number, hit in enumerate(everything, 1) if hit.memory.path == memory.path]
-            best_terms = [self._freshness.analyzer.terms(indexed_text(hit.memory)) for hit in everything[:1]]
+            all_hits = self.search(text, filter_, Page(MAX_LIMIT), now)
+            numbers = [number for number, hit in enumerate(all_hits, 1) if hit.memory.path == memory.path]
+            best_terms = [self._freshness.analyzer.terms(indexed_text(hit.memory)) for hit in all_hits[:1]]
             best_has_phrases = any(has_all_phrases(other, question.phrases) for other in best_terms)
             if best_has_phrases and not has_all_phrases(terms, question.phrases):
-                return [Reason("a phrase of the question is not in it, and in another memory it is"), *parts]
+                return [Reason("a phrase of the question is not in it, but in another memory"), *parts]
             place = f"it is hit {numbers[0]}" if numbers else f"it is not among the first {MAX_LIMIT} hits"
             reasons.append(Reason(f"{place}: others have more of the question, or rarer words of it", score))
         return [*reasons, *parts]
@@ -315,5 +319,5 @@ class Searcher:
 
 def _links(memory: Memory, scope: Namespace, now: datetime) -> Sequence[str]:
     """Return the `supersedes` links of a memory if it is in the scope and not withdrawn."""
-    counts = scope.holds(tuple(memory.path.split("/"))) and not is_withdrawn(memory, now)
-    return memory.header.supersedes if counts else ()
+    is_counted = scope.holds(tuple(memory.path.split("/"))) and not is_withdrawn(memory, now)
+    return memory.header.supersedes if is_counted else ()

@@ -9,7 +9,7 @@ from memfs.query.tokens import EMOJI_PREFIX, UNSPACED, emoji_from_term, strip_ac
 SNIPPET_CHARS = 200
 LEAD_CHARS = 40  # of a snippet, before the first marked word
 REACH_CHARS = SNIPPET_CHARS - LEAD_CHARS
-MIN_SHARED_CHARS = 2  # that a word and its stem begin with; mostly only the last character of a stem differs
+MIN_SHARED_CHARS = 2  # of a word and its stem; of a longer stem, only the last character may differ from the word
 MAX_TEXT_CHARS = 100_000
 MAX_MATCHES = 200
 MAX_WORD_CHARS = 80
@@ -68,7 +68,7 @@ class SnippetMarker:
         self._prefixes_with_ligatures: list[str] | None = None
 
     def snippet(self, line: Line) -> Snippet:
-        """Return about 200 characters from where most of the terms are, and the offsets of the words."""
+        """Return about 200 characters around the part with the most terms, and the offsets of the marked words."""
         text, folded = line
         found = self._find_matches(folded)
         if len(text) <= SNIPPET_CHARS:
@@ -102,7 +102,7 @@ class SnippetMarker:
         return found
 
     def _with_ligatures(self) -> list[str]:
-        """Return the prefixes, and those in which a ligature stands for two letters of a term."""
+        """Return the prefixes, and also those in which a ligature replaces two letters of a term."""
         if self._prefixes_with_ligatures is None:
             found = [
                 term[: match.start()] + sign
@@ -115,14 +115,14 @@ class SnippetMarker:
 
 
 def _shortest(prefixes: list[str]) -> list[str]:
-    """Return the prefixes that begin with no other one: the shorter one finds the same words and more."""
+    """Return the prefixes that do not begin with another prefix: the shorter prefix finds the same words and more."""
     last = " "
     prefixes.sort()
     return [last := prefix for prefix in prefixes if not prefix.startswith(last)]
 
 
 def _is_literal(term: str) -> bool:
-    """Return whether a term is searched as it is: a character pair, or one with characters outside Python's words."""
+    """Return whether a term is searched as it is: a pair of characters, or a term that is not one `_WORD`."""
     return bool(UNSPACED.match(term)) or not term.isalnum()
 
 

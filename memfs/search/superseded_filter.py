@@ -10,8 +10,8 @@ from memfs.namespace import ARCHIVE, fold
 def is_withdrawn(memory: Memory, now: datetime) -> bool:
     """Return whether a memory is archived, deprecated or expired; such a memory supersedes nothing."""
     expires = memory.header.expires
-    is_out = memory.header.status == "deprecated" or fold(memory.path).startswith(f"{ARCHIVE}/")
-    return is_out or (expires is not None and expires < now)
+    is_inactive = memory.header.status == "deprecated" or fold(memory.path).startswith(f"{ARCHIVE}/")
+    return is_inactive or (expires is not None and expires < now)
 
 
 def target_of(link: str) -> str:
@@ -33,7 +33,9 @@ def is_superseded(memory: Memory, targets: Collection[str]) -> bool:
 def _is_target(memory: Memory, targets: Collection[str]) -> bool:
     if not targets:
         return False
-    has_ids = any(target.startswith("m-") for target in targets)  # parsing a header for its id takes a while
+    has_ids = any(
+        target.startswith("m-") for target in targets
+    )  # else do not parse the header for the id: that is slow
     return any(name in targets for name in _path_and_file_name(memory)) or (has_ids and fold(memory.id) in targets)
 
 

@@ -49,7 +49,7 @@ def test_only_the_keys_that_are_set_are_returned() -> None:
         ("namespaces:\n  facts: 7\n", "namespaces.facts: "),
         ("namespaces:\n  facts: /facts/{actor}\n", "unknown placeholder {actor}"),
         ("namespaces:\n  facts: /../{actorId}\n", "'/../x': a name that leaves the tree"),
-        ("namespaces:\n  facts: '/{'\n", "a brace that closes no placeholder"),
+        ("namespaces:\n  facts: '/{'\n", "a brace that is not part of a placeholder"),
         ("forgetting: 3\n", "forgetting: "),
         ("forgetting:\n  half_life: 3\n", "unknown key 'forgetting.half_life'; known keys: enabled, half_life_days, "),
         ("forgetting:\n  half_life_days: 0\n", "forgetting.half_life_days: Input should be greater than 0"),

@@ -32,13 +32,13 @@ FILTERED_FACTOR = 6  # times as many nearest neighbours are taken if a filter le
 
 
 class QueryTerms(NamedTuple):
-    """What the index looks up in each candidate: the rarest terms of the question, and speakers that it names."""
+    """The terms to look up in each candidate: the rarest terms of the question, and the speakers that it names."""
 
     term_weights: dict[str, float]
     speakers: list[str]  # keywords of the index
 
     def split_bits(self, bits: int) -> tuple[int, bool, bool]:
-        """Return the term bits, whether the speaker is named, and whether the memory is a question itself."""
+        """Split bits of the index: the term bits, whether the speaker is named, whether it is a question itself."""
         terms, speakers = len(self.term_weights), len(self.speakers)
         rest = bits >> terms
         return bits & ((1 << terms) - 1), rest & ((1 << speakers) - 1) > 0, rest >> speakers > 0
@@ -95,7 +95,7 @@ def query_terms_of(index: TantivyIndex, unpublished: UnpublishedChanges, request
 def gather(
     index: TantivyIndex, unpublished: UnpublishedChanges, request: SearchRequest, terms: QueryTerms
 ) -> list[RerankCandidate]:
-    """Return the candidates, in no order."""
+    """Return the candidates, in no order; none without semantic search if no match comes from a conversation."""
     clauses, semantic = request.clauses, request.semantic
     path_and_stamp = index.row_table.path_and_stamp
     mean_length = unpublished.combined_mean_length(index.mean_length)
@@ -133,9 +133,9 @@ def gather(
             candidates.append(
                 RerankCandidate(path, stamp, score, position, term_bits, is_speaker_named, is_question, row)
             )
-    there = {one.path for one in candidates}
+    gathered = {one.path for one in candidates}
     nearby = {path for position in positions for path in unpublished.positions.get(position, ())}
-    nearby = nearby.union(similar.paths) - there
+    nearby = nearby.union(similar.paths) - gathered
     candidates += _unpublished_candidates(unpublished, nearby, request, terms, mean_length)
     return candidates if semantic is None else semantic.with_similarities(candidates)
 
@@ -170,8 +170,8 @@ def _best_unpublished(
     """Return the best matches among the unpublished memories."""
     scores = unpublished.scores(request.weights.groups, request.weights.by_term, mean_length)
     found = sorted((-score, path) for path, score in scores.items())
-    made = (_unpublished_candidates(unpublished, [path], request, terms, mean_length) for _, path in found)
-    return list(islice(chain.from_iterable(made), MAX_MATCHES))
+    candidates = (_unpublished_candidates(unpublished, [path], request, terms, mean_length) for _, path in found)
+    return list(islice(chain.from_iterable(candidates), MAX_MATCHES))
 
 
 def _unpublished_candidates(

@@ -18,7 +18,7 @@ MAX_SIMILAR = 20  # nearest neighbours that are re-ranked too
 MAX_WITH_CONTEXT = 10  # matches, and nearest neighbours, whose surrounding messages are gathered
 CONTEXT_OFFSETS = (-2, -1, 1, 2)  # from a message to those around it
 SHORT_BYTES = 600  # the conversation counts less for a longer memory, which is clearer by itself
-MAX_TERMS, MAX_SPEAKERS = 20, 3  # one bit each, in a number that a float holds exactly
+MAX_TERMS, MAX_SPEAKERS = 20, 3  # one bit each, and one more, in a 32-bit float, which has 24
 CONTEXT_SHARES = {-2: 0.25, -1: 0.5, 1: 0.5, 2: 0.25}  # of the vectors around a message in its own vector, by offset
 MIN_SIMILARITY = 0.2  # from which on a memory without any term of the question is a hit
 ANSWER_SHARE = 0.5  # of the terms asked right before a message that count for its relevance
@@ -88,12 +88,13 @@ class ConversationContext:
         self._term_weights, self._information = term_weights, information or 1.0
         self._shares: dict[int, float] = {}  # term bits -> share of the question, computed once
         self._terms_at: dict[int, int] = {}  # position -> term bits
-        self._asked_at: dict[int, int] = {}  # the same, of messages that are questions
+        self._question_terms_at: dict[int, int] = {}  # the same, of messages that are questions
         for one in candidates:
             if one.position is not None:
                 self._terms_at[one.position] = self._terms_at.get(one.position, 0) | one.term_bits
                 if one.is_question:
-                    self._asked_at[one.position] = self._asked_at.get(one.position, 0) | one.term_bits
+                    asked = self._question_terms_at.get(one.position, 0)
+                    self._question_terms_at[one.position] = asked | one.term_bits
 
     def features(self, candidate: RerankCandidate) -> Features:
         """Return the features of a candidate; the longer it is, the less its conversation counts."""
@@ -105,7 +106,7 @@ class ConversationContext:
             nearby_bits |= self._terms_at.get(position + offset, 0)
         factor = min(1.0, SHORT_BYTES / max(candidate.stamp[2], 1)) ** 2
         own, nearby = self._share(candidate.term_bits), self._share(nearby_bits & ~candidate.term_bits)
-        answered = self._share(self._asked_at.get(position - 1, 0))
+        answered = self._share(self._question_terms_at.get(position - 1, 0))
         covered = max(0.0, own - candidate.score / self._information)
         speaker = factor * candidate.is_speaker_named
         if similarity is None:

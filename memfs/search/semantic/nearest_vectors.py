@@ -14,7 +14,7 @@ from memfs.index.row_table import RowTable
 from memfs.search.semantic.vector_file import BLOCK_RECORDS, Flags, Floats, Keys, VectorFile, keys_of, vector_files
 
 EXACT_MAX_ROWS = 20_000  # `benchmarks.semantic` measures the cost of both ways
-# So many of the rows with the most similar signs are compared exactly: the largest of these three.
+# Rows with the most similar signs that are compared exactly: a minimum, a divisor of all rows, a multiple of the limit.
 MIN_COMPARED, COMPARED_DIVISOR, COMPARED_PER_RESULT = 2_000, 50, 16
 Rows = NDArray[np.int64]
 
@@ -29,13 +29,16 @@ def unit_vectors(vectors: Any) -> Floats:
 
 
 def cosines(units: Floats, question: Floats) -> Floats:
-    """Return the cosines of unit vectors and a question's; not as a matrix product, whose threads start too slowly."""
+    """Return the cosines of unit vectors with a question's. A matrix product would start threads, which is slower."""
     found: Floats = np.vecdot(units, question)
     return found
 
 
 def blend(vectors: Floats, shares: Iterable[tuple[float, Sequence[int]]]) -> Floats:
-    """Add shares of other vectors to each vector; for each share, the number of the other vector or -1."""
+    """Add shares of other vectors to each vector, and scale the sums to length one.
+
+    `shares` has pairs of a share and, for each vector, the number of the other vector; -1 for none.
+    """
     padded, sums = np.concatenate((vectors, np.zeros_like(vectors[:1]))), vectors.copy()
     for share, others in shares:
         sums += share * padded[others]
@@ -43,7 +46,7 @@ def blend(vectors: Floats, shares: Iterable[tuple[float, Sequence[int]]]) -> Flo
 
 
 def live_rows(table: RowTable) -> tuple[Rows, Keys]:
-    """Return the rows of an index that are in use, ascending, and the keys of their vectors."""
+    """Return the live rows of an index, ascending, and the keys of their vectors."""
     keys = np.concatenate([keys_of(paths, digests) for _, paths, digests in table.paths_and_digests()])
     rows = np.delete(np.arange(len(keys)), table.dead_rows)
     return rows, keys[rows]
@@ -69,7 +72,7 @@ class NearestVectors:
             starts = range(0, len(keys), BLOCK_RECORDS)
             units = (unit_vectors(vectors.take(keys[start : start + BLOCK_RECORDS])) for start in starts)
             signs = np.concatenate([_pack_signs(block - self._mean) for block in units])
-            self._signs = np.ascontiguousarray(signs.T)  # one line per word: a comparison reads whole lines
+            self._signs = np.ascontiguousarray(signs.T)  # one line per word of all rows: a comparison reads whole lines
 
     def __len__(self) -> int:
         return len(self._rows)

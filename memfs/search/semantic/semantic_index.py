@@ -45,7 +45,7 @@ class SemanticIndex:
     """The vectors of one vault's memories. The caller of any method holds the lock of freshness."""
 
     def __init__(self, files: MemoryFiles, freshness: Freshness, load_embedder: Callable[[], Embedder]) -> None:
-        self.trouble = ""
+        self.trouble = ""  # why the embedder failed the last time; empty if it did not
         self._files, self._freshness, self._load_embedder = files, freshness, load_embedder
         self._loaded: tuple[Embedder, VectorFile] | None = None
         self._nearest: tuple[object, NearestVectors] | None = None  # with the index and file version that it is for
@@ -149,7 +149,7 @@ class SemanticIndex:
         memories = [entry.memory for entry in changes.entries.values() if entry.memory]
         keys = key_array([_key(memory) for memory in memories])
         has_vector = vectors.contains(root, keys).tolist()
-        missing = [memory for memory, is_there in zip(memories, has_vector, strict=True) if not is_there]
+        missing = [memory for memory, is_embedded in zip(memories, has_vector, strict=True) if not is_embedded]
         self._embed_memories(root, vectors, missing)
         return UnpublishedVectors(memories, unit_vectors(vectors.take(keys)))
 
@@ -175,7 +175,7 @@ class EmbeddedQuestion:
         return min(max((cosine - self._low) / (self._high - self._low), 0.0), 1.0)
 
     def nearest_rows(self, limit: int, among: Sequence[int] | None = None) -> list[int]:
-        """Return the nearest rows of the index, of all or of some, nearest first; none below the least similarity."""
+        """Return the nearest rows of the index, of all or of some, nearest first; none below MIN_SIMILARITY."""
         return self._nearest.nearest(self.vector, limit, self._min_cosine, among)
 
     def nearest_unpublished(self) -> list[str]:

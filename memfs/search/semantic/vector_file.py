@@ -34,7 +34,7 @@ MAX_FILES = 3  # one per model; the ones that were written last stay
 MAX_DIMENSIONS = 1 << 16
 MAX_RECORDS = 1 << 24  # that are read
 ABANDONED_SECONDS = 3600.0  # after which a temporary file is removed
-_MASK, _ODD, _SALT = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0x6D656D6673
+_MASK, _ODD, _SALT = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0x6D656D6673  # with the salt, zeros are no valid record
 _APPEND_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | FILE_FLAGS
 Keys = NDArray[np.uint64]
 Quantized = NDArray[np.int8]
@@ -76,7 +76,7 @@ class VectorFile:
         self._odd = (2 * np.arange(self._words + 1, dtype=np.uint64) + np.uint64(1)) * np.uint64(_ODD)
         self._added: dict[int, Quantized] = {}  # vectors of this process that were not read from the file yet
         self._stat: tuple[int, ...] | None = None  # of the file as it was last seen
-        self._has_unread = False
+        self._has_unread = False  # the file has records that were not read yet
         self._clear()
 
     @property
@@ -102,7 +102,7 @@ class VectorFile:
     # --- reading
 
     def refresh(self, root: int) -> None:
-        """Notice changes by other processes; a file that is gone or replaced is dropped from memory."""
+        """Check whether others changed the file; drop its records from memory if it was removed or replaced."""
         found = self._stat_file(root)
         if found == self._stat:
             return
@@ -156,9 +156,9 @@ class VectorFile:
         """Return which of the keys have a record, and the numbers of those records."""
         if not len(self._keys):
             return np.zeros(len(keys), np.bool_), np.empty(0, np.int64)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        found: Flags = self._keys[at] == keys
-        return found, self._record_of[at[found]]
+        indices = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        found: Flags = self._keys[indices] == keys
+        return found, self._record_of[indices[found]]
 
     def contains(self, root: int, keys: Keys) -> Flags:
         """Return which of the keys have a vector; reads new records if some have none."""
@@ -186,7 +186,7 @@ class VectorFile:
     # --- writing
 
     def add(self, root: int, keys: Sequence[int], vectors: Floats) -> None:
-        """Keep vectors, and append them to the file for other processes if it can be written."""
+        """Store vectors in memory, and append them to the file, for other processes, if it can be written."""
         quantized = np.zeros((len(keys), 8 * self._words), np.int8)
         largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
         quantized[:, : self.size] = np.rint(vectors * (127 / np.where(largest > 0, largest, 1)))
@@ -247,7 +247,7 @@ class VectorFile:
                 write_all(fd, table.tobytes(), durable=False)
             try:
                 os.rename(temporary, self.name, src_dir_fd=parent, dst_dir_fd=parent)
-            except IsADirectoryError:
+            except IsADirectoryError:  # a directory has the name of the file: move it aside
                 os.rename(self.name, f"{temporary}.aside", src_dir_fd=parent, dst_dir_fd=parent)
                 os.rename(temporary, self.name, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
@@ -258,7 +258,7 @@ class VectorFile:
 
 
 def vector_files(root: int) -> list[tuple[str, int]]:
-    """Return the names of the vector files, and the number of dimensions in each."""
+    """Return the names of the vector files, and the number of dimensions in each; none if they cannot be listed."""
     try:
         with open_directory(root, (STATE_DIR, VECTORS_DIR)) as parent:
             found = [(name, name.rpartition("-")[2]) for name in os.listdir(parent) if not name.startswith(".")]
@@ -269,7 +269,7 @@ def vector_files(root: int) -> list[tuple[str, int]]:
 
 @contextmanager
 def _locked_directory(root: int) -> Iterator[int]:
-    """Yield a descriptor of the directory, locked against other writers; BlockingIOError after the lock timeout."""
+    """Yield a descriptor of the directory, locked against other writers. Raises BlockingIOError after the timeout."""
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     create_state_dir(root)
     check_format(root, VECTORS_DIR)
