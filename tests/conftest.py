@@ -17,12 +17,13 @@ from support.files import Snapshot
 from support.hostile_files import make_traps
 from support.postgres_server import postgres, postgres_url
 from support.processes import WorkerPool
+from support.redis_server import redis_server, redis_url
 
 from memfs import Vault
 from memfs.cli.main import main
 from memfs.vault import vault as vault_module
 
-__all__ = ["postgres", "postgres_url"]  # fixtures
+__all__ = ["postgres", "postgres_url", "redis_server", "redis_url"]  # fixtures
 
 settings.register_profile(
     "memfs",

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 from support.commands import REPOSITORY
-from support.redis_server import redis_server, redis_url
 
 from memfs import Vault, open_store
 from memfs.errors import InvalidSetupError, MemfsError, SettingsError, UnknownStoreError
 from memfs.stores import keyed
 from memfs.stores.keyed import InMemoryKeyedStore, RedisStore, SqliteStore, VaultKeyedStore, VectorStore
 from memfs.stores.keyed.registry import BUILT_IN_STORES, without_password
-
-__all__ = ["redis_server", "redis_url"]
 
 
 @pytest.fixture

@@ -14,13 +14,12 @@ import pytest
 import redis as client
 from support.commands import Script
 from support.people import facts
-from support.redis_server import TIMEOUT, RedisServer, redis_server, redis_url
+from support.redis_server import TIMEOUT, RedisServer
 
 from memfs.errors import InvalidSetupError, StoreDamagedError, StoreUnavailableError
 from memfs.stores.keyed import InMemoryKeyedStore, KeyedStore, RedisStore
 from memfs.testing import StoreContract
 
-__all__ = ["redis_server", "redis_url"]
 LONG_TTL = 600.0  # seconds: longer than any test
 
 
