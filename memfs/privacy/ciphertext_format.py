@@ -20,6 +20,7 @@ from memfs.privacy.keys import Keys, find_key
 
 BODY = "body"
 MAX_HINT_KEYS = 10  # keys of a header that a hint lists
+# header keys that cannot be encrypted, because memfs reads their values
 READ_BY_MEMFS = TIME_KEYS | {"id", "type", "status", "importance", "pinned", "supersedes"}
 WRONG_KEY_OR_PLACE = "another key, or it was altered, or it comes from another memory or field"
 _ONLY_BODY = "Its header has no key that can be encrypted; name body."
@@ -35,7 +36,8 @@ class FieldLocation(NamedTuple):
     field: str
 
     def associated_data(self, key: str) -> bytes:
-        """Return the data that a value is bound to; only an id may contain a zero byte, so it is unambiguous."""
+        """Return the data that a value is bound to. Of its parts only the id may contain the zero byte that separates
+        them, so no two locations have the same data."""
         return "\0".join((ENCRYPTED_PREFIX.rstrip(":"), self.id, self.field, key)).encode()
 
 
@@ -58,7 +60,10 @@ class FieldCipher:
         return f"{ENCRYPTED_PREFIX}{key}:{base64.urlsafe_b64encode(data).decode().rstrip('=')}"
 
     def decrypt(self, encrypted: str, location: FieldLocation) -> str:
-        """Return the text of an encrypted value; raise DecryptionError if it cannot be decrypted."""
+        """Return the text of an encrypted value. Raise DecryptionError if it cannot be decrypted here.
+
+        Raise InvalidKeyError if there is no such key.
+        """
         key, data = _parse_token(encrypted, location)
         text = self.cipher(key).decrypt(data, location.associated_data(key)) if location.id else None
         if text is None:
@@ -68,7 +73,7 @@ class FieldCipher:
 
 
 def _parse_token(encrypted: str, location: FieldLocation) -> tuple[str, bytes]:
-    """Return the key name and the data of an encrypted value."""
+    """Return the key name and the data of an encrypted value; raise DecryptionError if its format is wrong."""
     found = _TOKEN.fullmatch(encrypted)
     if found and len(found[2]) % 4 != 1:
         data = base64.urlsafe_b64decode(found[2] + "=" * (-len(found[2]) % 4))
@@ -78,7 +83,7 @@ def _parse_token(encrypted: str, location: FieldLocation) -> tuple[str, bytes]:
 
 
 def key_name_of(encrypted: str) -> str:
-    """Return the name of the key in an encrypted value."""
+    """Return the name of the key in an encrypted value, unchecked, and cut because it may be damaged."""
     return encrypted.removeprefix(ENCRYPTED_PREFIX).partition(":")[0][:40]
 
 
@@ -94,7 +99,7 @@ def encrypted_values(parsed: ParsedText, field: str) -> list[str]:
 
 
 def encrypted_fields(parsed: ParsedText) -> Iterator[str]:
-    """Yield the fields that contain encrypted values, the body last."""
+    """Yield the fields that contain encrypted values, the body last. A header key named `body` is not a field."""
     yield from [field for field in (*parsed.values, BODY) if field != BODY and encrypted_values(parsed, field)]
     if encrypted_values(parsed, BODY):
         yield BODY
@@ -125,7 +130,7 @@ def replace_encrypted_values(parsed: ParsedText, field: str, replace: Replace) -
 
 
 def decrypt_field(parsed: ParsedText, field: str, cipher: FieldCipher, path: str) -> Any:
-    """Return the value of a field with every encrypted value in it decrypted."""
+    """Return the value of a field with its encrypted values decrypted; raise DecryptionError if one cannot be."""
     location = field_location(parsed, field, path)
 
     def decrypt(encrypted: str) -> Any:
@@ -136,7 +141,7 @@ def decrypt_field(parsed: ParsedText, field: str, cipher: FieldCipher, path: str
 
 
 def field_location(parsed: ParsedText, field: str, path: str) -> FieldLocation:
-    """Return the location of a field."""
+    """Return the location of a field; its id is empty if the memory has none."""
     return FieldLocation(path, str(parsed.values.get("id") or ""), field)
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-Span = tuple[int, int]
+Span = tuple[int, int]  # start and end offset
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-FindSpans = Callable[[str], Iterable[Span]]
+FindSpans = Callable[[str], Iterable[Span]]  # the matches in a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,21 @@ class Finding:
 
 
 class CharRun(NamedTuple):
-    """A run of a number of characters of a class. Translating a text and searching it is faster than a regex."""
+    """A prefilter: a number of successive characters of one class.
 
-    table: bytes  # for bytes.translate: characters of the class become `a`
-    run: bytes
+    It translates all characters of the class to `a` and searches a run of `a`, which is faster than a regex.
+    """
+
+    table: bytes  # for bytes.translate: characters of the class become `a`, all others `~`
+    run: bytes  # `a`, as often as characters are required
 
     @classmethod
     def of(cls, chars: bytes, length: int) -> "CharRun":
+        """Return the prefilter for `length` successive bytes of `chars`."""
         return cls(bytes(b"~a"[byte in chars] for byte in range(256)), b"a" * length)
 
     def is_in(self, data: bytes) -> bool:
+        """Return whether some bytes contain such a run."""
         return self.run in data.translate(self.table)
 
 
@@ -105,7 +110,7 @@ def build_prefilter(detectors: Iterable[Detector]) -> Callable[[str], bool]:
     """Return a function that returns whether a text passes the prefilter of any detector; most texts pass none."""
     active = tuple(detectors)
     if any(one.is_unfiltered for one in active):
-        return bool
+        return bool  # every text but the empty one
     words = tuple(dict.fromkeys(word for one in active for word in one.words))
     plain, searches = _anchors_and_searches(one for one in active if not one.required_run)
     runs = dict.fromkeys(one.required_run for one in active if one.required_run)
@@ -141,7 +146,7 @@ def _anchors_and_searches(detectors: Iterable[Detector]) -> tuple[tuple[str, ...
 
 
 def _merge_overlaps(spans: Iterable[tuple[int, int, int, str]]) -> list[tuple[int, int, str]]:
-    """Return sorted spans with overlapping ones merged."""
+    """Merge overlapping spans, which are sorted; a merged span has the kind of the lowest rank."""
     merged: list[tuple[int, int, int, str]] = []
     for span in spans:
         if merged and span[0] < merged[-1][1]:
@@ -154,6 +159,7 @@ def _merge_overlaps(spans: Iterable[tuple[int, int, int, str]]) -> list[tuple[in
 
 
 def _with_lines(spans: Iterable[tuple[int, int, str]], text: str) -> list[Finding]:
+    """Return the spans, which are sorted, as findings with their lines."""
     findings, line, before = [], 1, 0
     for start, end, kind in spans:
         line += text.count("\n", before, start)

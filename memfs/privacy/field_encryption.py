@@ -46,8 +46,8 @@ from memfs.protocols import system_clock
 from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
-MAX_WRITE_ATTEMPTS = 5  # on a memory that others keep saving
-MIN_WORD_LETTERS = 4  # of a word in a file name that reveals something
+MAX_WRITE_ATTEMPTS = 5  # on a memory that others save at the same time
+MIN_WORD_LETTERS = 4  # shorter words in a file name do not reveal the text
 LEFT_IN_FILE_NAME = "its file name contains words of the encrypted text"
 LEFT_IN_OPEN_FILE = "a program has the unencrypted file open"
 LEFT_IN_GIT = "git keeps the committed versions"
@@ -59,7 +59,10 @@ Fields = Iterable[str]
 
 @dataclass(frozen=True, slots=True)
 class Encrypted(Written):
-    """The result of an encryption: `outcome` is encrypted or unchanged; `left` lists where plain text may remain."""
+    """The result of an encryption: `outcome` is encrypted or unchanged; `left` lists where plain text may remain.
+
+    The items of `left` are LEFT_IN_FILE_NAME, LEFT_IN_OPEN_FILE and LEFT_IN_GIT.
+    """
 
     left: tuple[str, ...] = ()
 
@@ -94,7 +97,11 @@ class Encryption:
         rename: bool = False,
         progress: Progress | None = None,
     ) -> Results:
-        """Encrypt fields of memories; return one result or error per memory, in order."""
+        """Encrypt fields of memories; return one result or error per memory, in order.
+
+        Raise InvalidKeyError if there is no such key. Kept versions with plain text are dropped at the end, for the
+        memories encrypted so far also if an unexpected error occurs.
+        """
         wanted, results, done = _field_names(fields), Results(), _EncryptedMemories(self._vault.root)
         self._cipher.cipher(key)
         try:
@@ -112,6 +119,7 @@ class Encryption:
     def _encrypt(
         self, ref: str, fields: tuple[str, ...], key: str, done: "_EncryptedMemories", *, rename: bool
     ) -> Encrypted:
+        """Encrypt one memory, and add it to `done`. A field is left as it is if all of it is encrypted with the key."""
         plaintexts: dict[str, str] = {}
         id_if_missing = new_id(system_clock())
 
@@ -135,8 +143,8 @@ class Encryption:
         written = self._rewrite(ref, change, "encrypted")
         done.add(written, plaintexts.get(BODY, ""))
         if rename and written.path.rpartition("/")[2] != f"{written.id}.md":
-            folder = written.path.rpartition("/")[0]
-            moved = self._vault.move(written.path, f"{folder}/{written.id}.md")
+            directory = written.path.rpartition("/")[0]
+            moved = self._vault.move(written.path, f"{directory}/{written.id}.md")
             written = Written(moved.id, moved.path, "encrypted", moved.stamp)
         left = self._remaining_places(written.path, plaintexts)
         return Encrypted(written.id, written.path, written.outcome, written.stamp, left=left)
@@ -145,13 +153,13 @@ class Encryption:
         """Return where plain text may remain that memfs cannot remove: in the file name, in git."""
         words = {word for text in plaintexts.values() for word in name_words(text) if len(word) >= MIN_WORD_LETTERS}
         is_in_name = not words.isdisjoint(name_words(path.rpartition("/")[2].removesuffix(".md")))
-        is_in_git = any((folder / ".git").exists() for folder in (self._vault.root, *self._vault.root.parents))
+        is_in_git = any((directory / ".git").exists() for directory in (self._vault.root, *self._vault.root.parents))
         return (*([LEFT_IN_FILE_NAME] if is_in_name else []), *([LEFT_IN_GIT] if is_in_git else []))
 
     # --- decrypting
 
     def decrypt(self, ref: str, *, fields: Fields | None = None) -> Written:
-        """Decrypt fields of a memory, by default all, and write them back."""
+        """Decrypt fields of a memory, by default all, and write them back; the outcome is decrypted or unchanged."""
         wanted = None if fields is None else _field_names(fields)
         return self._rewrite(ref, lambda memory, _: self.reveal(memory, fields=wanted).text, "decrypted")
 
@@ -235,7 +243,10 @@ class Encryption:
     # --- writing
 
     def _rewrite(self, ref: str, change: Callable[[Memory, ParsedText], str], outcome: Outcome) -> Written:
-        """Write the changed text of a memory; read it again and retry if it was saved meanwhile."""
+        """Write the text that `change` returns for a memory; read it again and retry if it was saved meanwhile.
+
+        Raise MemoryChangedError after MAX_WRITE_ATTEMPTS. If the text is the same, nothing is written: unchanged.
+        """
         attempts = MAX_WRITE_ATTEMPTS
         while True:
             memory = self._vault.read(ref)
@@ -267,10 +278,10 @@ class _EncryptedMemories:
         self._bodies |= {body.strip()} - {""}
 
     def purge_version(self, path: str, data: bytes, fields: Sequence[str]) -> bytes | None:
-        """Return a kept version unchanged, or None if it has plain text of the fields of one of these memories."""
+        """Return the bytes of a kept version, or None (drop it) if it has plain text of a field that was encrypted."""
         id_line = _ID_LINE.search(data)
         if path not in self._paths and id_line and id_line[1].decode(errors="replace") not in self.ids:
-            return data  # most versions; parsing a header is slow
+            return data  # the version of another memory, as most are: not parsed, because parsing a header is slow
         parts, values, faults = parsed = parse(data.decode("utf-8", "replace"))
         memory_id = values.get("id")
         is_without_id = memory_id is None and (path in self._paths or self._is_moved_version(path, parts.body.strip()))
@@ -280,8 +291,8 @@ class _EncryptedMemories:
         return None if is_unreadable or not all(is_fully_encrypted(parsed, field) for field in fields) else data
 
     def _is_moved_version(self, path: str, body: str) -> bool:
-        """Return whether a version without an id is of a file that was moved by hand: the path is gone, the text is
-        the same."""
+        """Return whether a version without an id is of a file that was moved by hand: no file has its path any more,
+        and its text contains that of an encrypted memory, or is contained in it."""
         is_same = any(body and (body in other or other in body) for other in self._bodies)
         return is_same and not os.path.lexists(self._root / path)
 
@@ -292,7 +303,7 @@ def _field_names(fields: Fields) -> tuple[str, ...]:
 
 
 def _with_open_file(result: Encrypted | MemfsError, in_use: Sequence[str]) -> Encrypted | MemfsError:
-    """Return a result that reports a program which has the file open."""
+    """Return a result, with LEFT_IN_OPEN_FILE added if a program has its file open."""
     if isinstance(result, MemfsError) or result.path not in in_use:
         return result
     return replace(result, left=(*result.left, LEFT_IN_OPEN_FILE))

@@ -54,7 +54,10 @@ def _cards(text: str) -> Iterator[Span]:
 
 
 def _card_end(found: re.Match[str]) -> int:
-    """Return where a card number at the start of a match ends; 0 if there is none. The last group may be the month."""
+    """Return the end offset of the card number at the start of a match; 0 if there is none.
+
+    The last groups of a match may not belong to the number, but be the month of expiry: then fewer groups are tried.
+    """
     groups = re.split(_SEPARATOR, found[0])
     for count in range(len(groups), 0, -1):
         if is_card("".join(groups[:count])):
@@ -92,7 +95,8 @@ def _ibans(text: str) -> Iterator[Span]:
 
 
 def _without_separators(text: str, at: int, length: int) -> tuple[int, str]:
-    """Return the end of an account number of this length and its characters without separators; "" if it is none."""
+    """Return the end of an account number that starts at an offset and has this length, and its characters without
+    separators; "" instead of them if there is no such number."""
     chars: list[str] = []
     while len(chars) < length and at < len(text):
         char = text[at]
@@ -126,8 +130,8 @@ _PHONES = (
 )
 _DATE = re.compile(r"(?:19|20)[0-9]{2}([./ -])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./ -])[0-9]{1,2}\2(?:19|20)[0-9]{2}")
 _LIKE_PHONE = re.compile("[0-9][0-9 .()/\u00a0-]{4}")
-_BYTE = "(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})"
-_IPV4 = re.compile(rf"(?<![\w.-])(?:{_BYTE}\.){{3}}{_BYTE}(?![\w-]|\.\w)")
+_DECIMAL_BYTE = "(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})"
+_IPV4 = re.compile(rf"(?<![\w.-])(?:{_DECIMAL_BYTE}\.){{3}}{_DECIMAL_BYTE}(?![\w-]|\.\w)")
 _IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{3,45}+(?:(?<=:[0-9])[0-9]{0,2}+(?:\.[0-9]{1,3}+){3})?(?!\w)")
 _LIKE_IP = re.compile(r"[0-9]\.[0-9]{1,3}\.[0-9]|:[0-9A-Fa-f]{0,4}:")
 _BEFORE_VERSION = re.compile(r"(?i:\bv|version|release)[ :=]{0,3}$")

@@ -35,11 +35,11 @@ DEFAULT_ACTIONS: Mapping[str, Action] = MappingProxyType(
     }
 )
 MAX_ROUNDS = 8  # over one text: a replacement may uncover another finding
-MIN_FINDING_CHARS = 6  # of the built-in detectors
+MIN_FINDING_CHARS = 6  # length of the shortest finding of the built-in detectors
 MIN_CARD_INTEGER = 10**12  # a smaller whole number is not a card number
-_SKIPPED_TYPES = (bool, float, date, type(None))  # contain nothing that a detector finds
+_SKIPPED_TYPES = (bool, float, date, type(None))  # never contain a finding
 _BYTES = (bytes, bytearray)  # of a picture, for example; a store would write them as text
-_WRAPPER_KEYS = frozenset({"value", "stringvalue"})  # the name of such a value is in a sibling key, or one level up
+_WRAPPER_KEYS = frozenset({"value", "stringvalue"})  # keys that do not name their value: see _value_name
 
 
 def scan_text(text: str) -> list[Finding]:
@@ -83,11 +83,14 @@ class Policy:
 
     @classmethod
     def of(cls, vault: "Vault") -> "Policy":
-        """Return the policy that `memfs.yaml` of a vault sets."""
+        """Return the policy in `memfs.yaml` of a vault; the default policy if it sets none."""
         return _cached_policy(tuple((vault.settings.get("redaction") or {}).items()))
 
     def with_detector(self, kind: str, find: FindSpans, action: Action = "redact") -> "Policy":
-        """Return the policy with a custom detector: a function that returns the start and end of each match."""
+        """Return the policy with a custom detector: a function that returns the start and end of each match.
+
+        Raise InvalidSetupError for a kind that exists already, or an unknown action.
+        """
         if not callable(find) or not isinstance(kind, str) or not kind.strip() or kind in (*DEFAULT_ACTIONS, "secrets"):
             raise InvalidSetupError("redaction", f"{short_repr(kind)}: a detector needs a new name and a function")
         return replace(
@@ -102,7 +105,7 @@ class Policy:
         return 0 if self.custom_detectors else MIN_FINDING_CHARS
 
     def action(self, kind: str) -> str:
-        """Return the action for a kind: off, redact or reject."""
+        """Return the action for a kind: off, redact or reject. Raise KeyError for an unknown kind."""
         return self._actions[kind]
 
     def findings(self, text: str) -> list[Finding]:
@@ -112,7 +115,8 @@ class Policy:
     def admit(self, value: T, subject: str = "text", *, known: str = "") -> Redacted[T]:
         """Return a text, or any JSON value, redacted; raise SecretRefusedError if it contains a rejected kind.
 
-        Findings that are also in `known`, the text that a new one replaces, stay.
+        `known` is the text that the new one replaces: findings that it has too are neither redacted nor refused.
+        `subject` names the value in the error.
         """
         return self._apply(value, _Redactor(self, subject=subject, known=known))
 
@@ -162,7 +166,7 @@ class _Redactor:
 
     @lazy
     def _known_findings(self) -> set[str]:
-        """Return the findings in the known text, which stay."""
+        """Return the findings in the known text, which are not redacted."""
         known = self._known_text
         return {known[one.start : one.end] for one in self._policy.findings(known)}
 
@@ -173,43 +177,47 @@ class _Redactor:
         return marker(kind)
 
     def redact_value(self, value: Any) -> Any:
-        """Return a copy of a value with its texts redacted, keys included; a key may also make its value a secret."""
+        """Return a copy of a value with its texts redacted, keys included; a key may also make its value a secret.
+
+        It does not recurse, because a value may be deeply nested.
+        """
         top = [value]
         pending: list[tuple[Any, Any, str]] = [(top, 0, "")]
         copies: dict[int, Any] = {}  # by id of the original, which may be shared or recursive
         while pending:
             parent, key, name = pending.pop()
-            held = parent[key]
-            if id(held) in copies:
-                parent[key] = copies[id(held)]
-            elif isinstance(held, Mapping):
-                parent[key] = copies[id(held)] = copy = self._redact_keys(held)
-                pending += [(copy, new, _value_name(held, old, name)) for new, old in zip(copy, held, strict=True)]
-            elif isinstance(held, list | tuple):
-                parent[key] = copies[id(held)] = items = list(held)
+            item = parent[key]
+            if id(item) in copies:
+                parent[key] = copies[id(item)]
+            elif isinstance(item, Mapping):
+                parent[key] = copies[id(item)] = copy = self._redact_keys(item)
+                pending += [(copy, new, _value_name(item, old, name)) for new, old in zip(copy, item, strict=True)]
+            elif isinstance(item, list | tuple):
+                parent[key] = copies[id(item)] = items = list(item)
                 pending += [(items, at, name) for at in range(len(items))]
             else:
-                parent[key] = self._redact_leaf(held, name)
+                parent[key] = self._redact_leaf(item, name)
         return top[0]
 
-    def _redact_keys(self, held: Mapping[Any, Any]) -> dict[Any, Any]:
+    def _redact_keys(self, item: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return a mapping with its keys redacted and still distinct."""
         copy: dict[Any, Any] = {}
-        for key, value in held.items():
+        for key, value in item.items():
             new = self.redact_text(key) if isinstance(key, str) else key
             while new in copy:
                 new = f"{new} "
             copy[new] = value
         return copy
 
-    def _redact_leaf(self, held: Any, name: str) -> Any:
-        if (text := _text(held, reads_bytes=self.reads_bytes)) is None:
-            return held
+    def _redact_leaf(self, item: Any, name: str) -> Any:
+        """Return a scalar redacted, by its text and by its name."""
+        if (text := _text(item, reads_bytes=self.reads_bytes)) is None:
+            return item
         redacted = self.redact_text(text)
         kind = secret_kind_by_name(name, redacted) if name and redacted.strip() else None
         if kind and self._policy.action(kind) != "off":
             return self._replacement(kind, 1)
-        return held if redacted == text else redacted
+        return item if redacted == text else redacted
 
 
 def log_redactions(where: str, counts: Mapping[str, int]) -> None:
@@ -230,12 +238,13 @@ def _resolve_actions(given: Mapping[str, str], custom_kinds: Iterable[str]) -> M
     return {**DEFAULT_ACTIONS, **secrets, **{kind: action for kind, action in given.items() if kind != "secrets"}}
 
 
-def _value_name(held: Mapping[Any, Any], key: object, parent_name: str) -> str:
-    """Return the name of a value in a mapping: its key, or for `value` that of a sibling key or one level up."""
+def _value_name(item: Mapping[Any, Any], key: object, parent_name: str) -> str:
+    """Return the name of a value in a mapping: its key, but in `{name: password, value: x}` the text of `name` (or of
+    `key`), and in `{password: {value: x}}` the key of the outer mapping."""
     name = str(key)
     if name.lower() not in _WRAPPER_KEYS:
         return name
-    sibling = held.get("name") or held.get("key")
+    sibling = item.get("name") or item.get("key")
     return sibling if isinstance(sibling, str) else parent_name or name
 
 
@@ -244,27 +253,27 @@ def _texts(value: Any, *, reads_bytes: bool) -> list[str]:
     found: list[str] = []
     pending, seen = [value], set()
     while pending:
-        held = pending.pop()
-        if isinstance(held, str):
-            found.append(held)
-        elif isinstance(held, Mapping | list | tuple):
-            if id(held) not in seen:
-                seen.add(id(held))
-                pending += [*held.keys(), *held.values()] if isinstance(held, Mapping) else held
-        elif (text := _text(held, reads_bytes=reads_bytes)) is not None:
+        item = pending.pop()
+        if isinstance(item, str):
+            found.append(item)
+        elif isinstance(item, Mapping | list | tuple):
+            if id(item) not in seen:
+                seen.add(id(item))
+                pending += [*item.keys(), *item.values()] if isinstance(item, Mapping) else item
+        elif (text := _text(item, reads_bytes=reads_bytes)) is not None:
             found.append(text)
     return found
 
 
-def _text(held: Any, *, reads_bytes: bool) -> str | None:
+def _text(item: Any, *, reads_bytes: bool) -> str | None:
     """Return the text of a scalar for the detectors; None if it contains nothing for them."""
-    if isinstance(held, str):
-        return held
-    if isinstance(held, _BYTES):
-        return str(bytes(held)) if reads_bytes else None
-    if isinstance(held, _SKIPPED_TYPES) or (isinstance(held, int) and abs(held) < MIN_CARD_INTEGER):
+    if isinstance(item, str):
+        return item
+    if isinstance(item, _BYTES):
+        return str(bytes(item)) if reads_bytes else None
+    if isinstance(item, _SKIPPED_TYPES) or (isinstance(item, int) and abs(item) < MIN_CARD_INTEGER):
         return None
-    return str(held)
+    return str(item)
 
 
 DEFAULT_POLICY = Policy()

@@ -13,7 +13,7 @@ from functools import cache
 from memfs.privacy.detectors import GROUPED_RUN, TOKEN_RUN, Detector, FindSpans, Span, lower
 
 _WORD = "[A-Za-z0-9]"
-_LOOSE = "[A-Za-z0-9_-]"
+_LOOSE = "[A-Za-z0-9_-]"  # the characters of a word, and those of base64url
 _MIN_DISTINCT_CHARS = 6  # fewer mean a placeholder
 
 
@@ -35,7 +35,7 @@ TOKENS = {  # kind -> prefix -> regex of the rest
         "hooks.slack.com/": "(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,255}+",
     },
     "stripe-key": {
-        **{f"{who}_{mode}_": f"{_WORD}{{16,255}}+" for who in ("sk", "rk") for mode in ("live", "test")},
+        **{f"{key}_{mode}_": f"{_WORD}{{16,255}}+" for key in ("sk", "rk") for mode in ("live", "test")},
         "whsec_": "[A-Za-z0-9+/=]{24,255}+",
     },
     "anthropic-key": {"sk-ant-": f"{_LOOSE}{{20,255}}+"},
@@ -138,7 +138,8 @@ def _aws_secrets(text: str) -> Iterator[Span]:
 
 
 def _is_dense(value: str) -> bool:
-    """Return whether a value is neither a hash (fewer distinct characters) nor a path (more repeated ones)."""
+    """Return whether a value mixes cases and digits with high entropy. The entropy of a hash in hex and of a path is
+    lower: the hash has few distinct characters, the path repeats letters."""
     is_mixed = value not in (value.lower(), value.upper()) and any(map(str.isdigit, value))
     return is_mixed and entropy(value) >= 4.3
 
@@ -158,7 +159,8 @@ def _url_passwords(text: str) -> Iterator[Span]:
 
 _QUOTE = r"""\\{0,3}["'`]"""
 _OF = r"(?:[ \t]++(?:for|of|on|to|at)(?:[ \t]++[\w.@/'-]{1,64}+){1,5}?)?"
-_STRONG = r"(?:\*\*|__)?"
+_STRONG = r"(?:\*\*|__)?"  # bold in markdown
+# `password for the server is ...`, `password: ...`
 _SENTENCE = rf"(?i:{_OF}(?:[ \t]++(?:is|was|to)(?=[:\s]):?|:(?=\s)))"
 _BREAK = r"(?:\\{1,3}[nrt]|\s)"
 # `name: password, value: ...`
@@ -190,8 +192,8 @@ _NOT_SECRET_PREFIX = re.compile(
     "(?:public.?key|next|page|continuation|sync|cursor|csrf|idempotency|client|pagination)[ _-]?$"
 )
 _VALUE_END = re.compile(r"[;&](?=[ \w]{1,40}=)")  # ends a value in a URL or a connection string
-_TRAILING = ".,;:!?)]}*_"
-_CODE = re.compile(
+_TRAILING = ".,;:!?)]}*_"  # characters at the end of a value that belong to the sentence
+_CODE = re.compile(  # a call, an attribute, a variable, a URL, a path or an address instead of the value itself
     r"[A-Za-z_][\w.]*[(\[{]|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+$|[$%&*{\[(.=!|-]|https?:|/\w+/|[\w.+-]+@[\w-]+\.[\w.-]+$"
 )
 _TECHNICAL = re.compile(  # technical terms after the word `password`
@@ -243,7 +245,8 @@ def _assigned_values(names: re.Pattern[str], text: str) -> Iterator[tuple[str, i
 
 
 def _is_secret_name(name: re.Match[str], lowered: str) -> bool:
-    """Return whether a name is that of a secret; a key may be that of a table, a token that of the next page."""
+    """Return whether a name is that of a secret, judged by the word before it: `key` may also be that of a table, and
+    `token` that of the next page."""
     before = lowered[max(0, name.start() - 14) : name.start()]
     return (
         bool(_KEY_QUALIFIER.search(before))
@@ -253,6 +256,7 @@ def _is_secret_name(name: re.Match[str], lowered: str) -> bool:
 
 
 def _headers(text: str) -> Iterator[Span]:
+    """Yield the tokens of Authorization headers, and those that follow the word `bearer` if they look like a key."""
     for name in re.finditer("bearer[ \t]|authorization", lower(text)):
         header = _HEADER.match(text, name.end()) if name[0] == "authorization" else None
         if header is None and name[0] == "authorization":

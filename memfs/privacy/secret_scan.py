@@ -49,22 +49,26 @@ def scan_file(source: ScannedFile, policy: Policy | None = None) -> list[ScanFin
 def paths_below(root: Path, path: str = "") -> list[str]:
     """Return the files at or below a path of a vault, sorted, without names that begin with a dot.
 
-    A directory that cannot be listed is included, so that reading it reports the reason.
+    A path that is not a directory is returned as it is, even if nothing exists there. A directory that cannot be listed
+    is included, so that reading it reports the reason.
     """
     top = os.path.join(root, path)
     if not os.path.isdir(top) or os.path.islink(top):
         return [path]
     found: list[str] = []
     errors: list[OSError] = []
-    for here, folders, names in os.walk(top, onerror=errors.append):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    for here, directories, names in os.walk(top, onerror=errors.append):
+        directories[:] = [name for name in directories if not name.startswith(".")]
         found += [os.path.join(here, name) for name in names if not name.startswith(".")]
     found += [error.filename for error in errors]
     return sorted(os.path.relpath(one, root).replace(os.sep, "/") for one in found)
 
 
 def resolve_path(root: Path, word: str) -> str:
-    """Return the vault path of a file or directory, given as that path, a namespace, or a file system path."""
+    """Return the vault path of a file or directory, given as that path, a namespace, or a file system path.
+
+    It is "" for the whole vault. Raise InvalidNamespaceError for a path outside, PlaceNotFoundError for a missing one.
+    """
     absolute = os.path.abspath(word)
     inside = f"{root}{os.sep}"
     if absolute == str(root) or word.strip("/") == "":
@@ -104,12 +108,14 @@ def _read_file(root: int, path: str) -> ScannedFile:
 
 
 def _check_text(path: str, data: bytes) -> ScannedFile:
+    """Return a file to scan; one that is binary has no data, but a reason."""
     if b"\0" in data[:BINARY_CHECK_BYTES] and not data.startswith(_UTF16_BOMS):
         return ScannedFile(path, None, "not a text file")
     return ScannedFile(path, data)
 
 
 def _text(data: bytes) -> str:
+    """Decode the bytes of a file: UTF-16 with a byte order mark, else UTF-8, else Latin-1, which decodes any bytes."""
     if data.startswith(_UTF16_BOMS):
         return data.decode("utf-16", errors="replace")
     try:
@@ -147,7 +153,10 @@ def _split_batch(contents: bytes) -> Iterator[bytes]:
 
 
 def _run_git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
-    """Return the output of git. It uses the index that the environment of a hook names: that of the current commit."""
+    """Return the output of git; raise StorageError if it fails.
+
+    In a git hook, the environment names the index of the commit that is being made, and git uses that.
+    """
     try:
         done = subprocess.run(
             [*_GIT, *words], cwd=root, env=_environment(os.environ), input=stdin, capture_output=True, check=False

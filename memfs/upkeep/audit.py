@@ -50,7 +50,10 @@ def audit(
     now: datetime | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Finding]:
-    """Return the findings of these kinds, sorted by kind and path; `progress` is called with the kinds done and all."""
+    """Return the findings of these kinds, in the order of KINDS and then by path. Unknown kinds are ignored.
+
+    `progress` is called before each kind, with the numbers of kinds done and in total.
+    """
     run = _AuditRun(vault, namespace, now or system_clock())
     checks: Mapping[str, Callable[[], Iterator[Finding]]] = {
         "secret": run.secrets, "contradiction": run.contradictions, "duplicate": run.duplicates,
@@ -75,14 +78,17 @@ class _AuditRun:
 
     @lazy
     def memories(self) -> list[Memory]:
+        """Read the memories of the namespace, without archived ones and conflict copies."""
         return [memory for memory in self.vault.list(self.namespace) if not is_conflict_copy(memory.path)]
 
     @lazy
     def chains(self) -> SupersessionChains:
+        """Return the chains of the whole vault: a memory elsewhere may supersede one of the namespace."""
         return SupersessionChains(self.memories if self.namespace is None else self.vault.list(), self.now)
 
     @lazy
     def in_force(self) -> list[Memory]:
+        """Return the memories of the namespace that are valid and not superseded."""
         return [memory for memory in self.memories if self.chains.is_in_force(memory)]
 
     # --- secrets
@@ -244,7 +250,7 @@ def _keep_order(memory: Memory) -> tuple[object, ...]:
 
 
 def _validity_overlaps(one: Memory, other: Memory) -> bool:
-    """Return whether the validity periods of two memories overlap; an open end does."""
+    """Return whether the validity periods of two memories overlap; without a date there is no limit."""
     for first, second in ((one.header, other.header), (other.header, one.header)):
         if first.valid_until and second.valid_from and first.valid_until < second.valid_from:
             return False
@@ -252,7 +258,7 @@ def _validity_overlaps(one: Memory, other: Memory) -> bool:
 
 
 def _line_at(memory: Memory, offset: int) -> int:
-    """Return the line in the file of an offset in the body."""
+    """Return the line of the file at which an offset in the body is, from 1."""
     return memory.text.count("\n", 0, memory.text.rfind(memory.body) + offset) + 1
 
 

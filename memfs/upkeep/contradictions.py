@@ -26,7 +26,7 @@ SINGLE_VALUE_PHRASES = tuple(
         "moved to", "is led by", "is due on", "is due in",
     )
 )  # fmt: skip
-CONTINUATIONS = frozenset("since now and with near from until again".split())  # may follow such a value
+CONTINUATIONS = frozenset("since now and with near from until again".split())  # may follow the value of such a phrase
 PAST_VERBS = frozenset(
     "told,went,had,met,led,took,made,saw,came,bought,got,said,found,ran,gave,held,spoke,wrote,flew,ate,won,lost,sent,"
     "left,began,slept,rode,swam,sang,drove,spent,paid,sold,kept,felt,heard".split(",")
@@ -37,9 +37,9 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _NOT_PROSE = re.compile(r"^\s*(?:#|>|\||[-*+]\s+\w+\s+\[\[).*$", re.MULTILINE)  # headings, quotes, tables, relations
 _NO_LONGER = re.compile(r"\bno longer\b", re.IGNORECASE)
 _NEGATIONS = {"not", "never"}
-_HELPERS = {"do", "does", "did", "any", "more", "anymore"}
+_HELPERS = {"do", "does", "did", "any", "more", "anymore"}  # words that come and go with a negation
 _CONTRACTED = {"cannot": "can", "can't": "can", "won't": "will", "shan't": "shall"}
-_VALUE = "\0"
+_VALUE = "\0"  # stands for a value in the form of a statement
 
 Words = tuple[str, ...]
 
@@ -61,7 +61,7 @@ class Contradiction(NamedTuple):
 
 
 def statements(name: str, text: str) -> list[Statement]:
-    """Return the statements in the prose of a text."""
+    """Return the first MAX_STATEMENTS_PER_TEXT statements in the prose of a text, without code, headings and tables."""
     prose = _NOT_PROSE.sub(_blanked, _CODE.sub(_blanked, text))
     found, start = [], 0
     for gap in (*_CLAUSE.finditer(prose), None):
@@ -76,7 +76,7 @@ def statements(name: str, text: str) -> list[Statement]:
 
 
 def find_contradictions(found: Sequence[Statement]) -> Iterator[Contradiction]:
-    """Yield the statements that may contradict an earlier one, once per pair of texts."""
+    """Yield the statements that may contradict one before them in the sequence, once per pair of texts."""
     seen: set[tuple[str, str]] = set()
     for contradiction in (*_different_values(found), *_negations(found)):
         pair = (contradiction.statement.name, contradiction.earlier.name)
@@ -117,24 +117,28 @@ def _form_and_values(words: Words) -> tuple[Words, list[Words]]:
     """Return the form of a statement, with a marker for each run of numbers or names, and these values."""
     form: list[str] = []
     values: list[Words] = []
-    before = ""
-    for place, word in enumerate(words):
-        kind = "number" if _is_number(word) else "name" if place and word[0].isupper() else ""
+    previous_kind = ""
+    for position, word in enumerate(words):
+        # the first word is capitalized in any case, so it is never taken for a name
+        kind = "number" if _is_number(word) else "name" if position and word[0].isupper() else ""
         if not kind:
             form.append(word.lower())
-        elif kind == before:
+        elif kind == previous_kind:
             values[-1] = (*values[-1], word)
         else:
             form.append(_VALUE)
             values.append((word,))
-        before = kind
+        previous_kind = kind
     return tuple(form), values
 
 
 def _claim(form: Words, values: Sequence[Words], number: int) -> object:
-    """Return a key for a statement without one value, if a thing has only one such value; else None."""
-    place = [at for at, word in enumerate(form) if word == _VALUE][number]
-    before, after = form[:place], form[place + 1 :]
+    """Return a key for a statement without one of its values; None if a thing may have several such values.
+
+    Two statements with the same key claim the same thing, so that different values contradict each other.
+    """
+    position = [index for index, word in enumerate(form) if word == _VALUE][number]
+    before, after = form[:position], form[position + 1 :]
     if len(before) < 2 or before[-1] == _VALUE:
         return None
     if any(before[-len(words) :] == words for words in SINGLE_VALUE_PHRASES) and (
@@ -169,5 +173,5 @@ def _folded(words: Words) -> Words:
 
 
 def _blanked(found: re.Match[str]) -> str:
-    """Return as many newlines, so that offsets stay valid."""
+    """Return one newline per character of a match, so that offsets stay valid."""
     return "\n" * len(found[0])

@@ -70,7 +70,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results of all questions, in order; the metrics are means over the questions."""
+    """The results of all questions, in order; the metrics are means over the questions, 0 if there are none."""
 
     outcomes: tuple[Outcome, ...]
     problems: tuple[Problem, ...] = ()  # expected memories that do not exist or cannot be read
@@ -114,7 +114,10 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     timer: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
-    """Run every question against a vault; `k` overrides that of each question. Changes no memory."""
+    """Run every question against a vault; `k` overrides that of each question. Changes no memory.
+
+    Raise InvalidQueriesError, with the line of the question, if the search refuses its filters.
+    """
     all_queries = [*queries]
     vault.sync()  # so that the durations do not include an index update
     outcomes: list[Outcome] = []
@@ -129,6 +132,7 @@ def evaluate(
 
 
 def _run_query(vault: Vault, query: Query, k: int, timer: Callable[[], float]) -> tuple[Outcome, list[Problem]]:
+    """Return the result of a question, and a problem for each expected memory that cannot be read."""
     started = timer()
     try:
         hits = vault.search(query.question, limit=k, **query.options)
@@ -194,7 +198,7 @@ def queries_of(vault: Vault) -> tuple[Query, ...]:
 
 
 def read_queries(data: bytes, name: str = QUERIES_FILE) -> tuple[Query, ...]:
-    """Parse questions; raise InvalidQueriesError for the first thing that is not valid."""
+    """Parse the bytes of a file of questions; raise InvalidQueriesError, with its line, for the first mistake."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -21,9 +21,9 @@ from memfs.upkeep.link_resolver import LinkResolver, Node, is_archived, is_attac
 from memfs.upkeep.supersession_chains import superseded_since
 from memfs.vault.vault import Vault
 
-MAX_SHOWN_CANDIDATES = 3  # for an ambiguous link
+MAX_SHOWN_CANDIDATES = 3  # memories that the problem of an ambiguous link lists
 GENERIC_RELATIONS = (MENTIONS, EMBEDS)  # of links without a named relation
-When = str | date | None
+When = str | date | None  # a date or a time, as a text or a value; None is any time
 Progress = Callable[[int, int], None]
 _MICROSECOND = timedelta(microseconds=1)
 _MIN_TIME = datetime.min.replace(tzinfo=UTC)
@@ -70,7 +70,10 @@ class Neighbour(NamedTuple):
 
 
 class Graph:
-    """The links between the memories of a vault."""
+    """The links between the memories of a vault. `unknown` are links to no memory or several, without an object.
+
+    Methods that take a `ref` find it as `find` does, and raise the same errors.
+    """
 
     def __init__(
         self,
@@ -96,16 +99,19 @@ class Graph:
         Archived memories have no links of their own, but can be linked to. `progress` is called with the number of
         memories read and the total.
         """
-        place = vault.namespace if namespace is None else Namespace.parse(namespace)
-        if not vault.namespace.holds(place.segments):
-            raise InvalidNamespaceError(str(place), f"outside the scope {vault.namespace}")
-        return cls.from_memories(vault.list(archived=True), vault.namespace, place, progress=progress)
+        subtree = vault.namespace if namespace is None else Namespace.parse(namespace)
+        if not vault.namespace.holds(subtree.segments):
+            raise InvalidNamespaceError(str(subtree), f"outside the scope {vault.namespace}")
+        return cls.from_memories(vault.list(archived=True), vault.namespace, subtree, progress=progress)
 
     @classmethod
     def from_memories(
-        cls, listed: Iterable[Memory], scope: Namespace, place: Namespace, *, progress: Progress | None = None
+        cls, listed: Iterable[Memory], scope: Namespace, subtree: Namespace, *, progress: Progress | None = None
     ) -> Self:
-        """Return the graph of the links in memories below `place`; `listed` has all that a handle can reach."""
+        """Return the graph of the links in memories below `subtree`.
+
+        `listed` has all memories that a handle with this `scope` can reach, archived ones too.
+        """
         memories = [one for one in listed if not is_conflict_copy(one.path)]
         nodes = {one.path: Node(one.path, one.id, one.title) for one in memories}
         resolver = LinkResolver()
@@ -117,7 +123,7 @@ class Graph:
             builder.add_links(memory)
             if progress:
                 progress(number, len(live))
-        within = {memory.path for memory in live if place.holds(tuple(memory.path.split("/")))}
+        within = {memory.path for memory in live if subtree.holds(tuple(memory.path.split("/")))}
         return cls(
             nodes,
             resolver,
@@ -128,7 +134,10 @@ class Graph:
         )
 
     def find(self, ref: str) -> str:
-        """Return the path of a memory by path, id, file name, title or alias; raise if none or several match."""
+        """Return the path of a memory by path, id, file name, title or alias.
+
+        Raise MemoryNotFoundError if none matches, AmbiguousNameError if several do.
+        """
         for path in (ref, f"{ref}.md"):
             if path in self.nodes:
                 return path
@@ -156,7 +165,8 @@ class Graph:
         return [*_matching(found, relation, moment_of(as_of))]
 
     def unknown(self, subject: str, relation: str | None = None, *, as_of: When = None) -> list[Triple]:
-        """Return the links of a memory to no memory that this handle can reach: triples without an object."""
+        """Return the links of a memory that lead to no memory this handle can reach, or to several: they are triples
+        without an object."""
         source = self.find(subject)
         found = [one for one in self._unknown if one.subject == source]
         return [*_matching(found, relation, moment_of(as_of))]
@@ -170,7 +180,10 @@ class Graph:
         return [*self._breadth_first(self.find(ref), depth, relation, moment_of(as_of))]
 
     def path(self, start: str, end: str, *, as_of: When = None, relation: str | None = None) -> list[Triple] | None:
-        """Return a shortest list of triples between two memories, in either direction; None if there is none."""
+        """Return a shortest list of triples that connects two memories, whatever the direction of each link.
+
+        It is [] for twice the same memory, and None if they are not connected.
+        """
         first, last = self.find(start), self.find(end)
         if first == last:
             return []
@@ -190,6 +203,7 @@ class Graph:
     def _breadth_first(
         self, start: str, depth: int, relation: str | None, moment: datetime | None
     ) -> Iterator[Neighbour]:
+        """Yield the memories up to `depth` links away, the nearest first; named relations before generic ones."""
         seen, queue = {start}, deque([(start, 0)])
         while queue:
             here, distance = queue.popleft()
@@ -213,7 +227,10 @@ class Graph:
 
 
 def moment_of(when: When) -> datetime | None:
-    """Return the moment of a date or a time: for a day, its last microsecond."""
+    """Return the moment of a date or a time: for a day, its last microsecond; None for None.
+
+    Raise InvalidArgumentsError for anything else.
+    """
     if when is None:
         return None
     ends = moment_range(when)
@@ -224,6 +241,7 @@ def moment_of(when: When) -> datetime | None:
 
 
 def _matching(triples: Sequence[Triple], relation: str | None, moment: datetime | None) -> Iterator[Triple]:
+    """Yield the triples with a relation that hold at a moment; None for either is no condition."""
     wanted = None if relation is None else fold(relation)
     for triple in triples:
         if (wanted is None or fold(triple.relation) == wanted) and (moment is None or triple.holds(moment)):

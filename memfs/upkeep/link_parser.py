@@ -12,7 +12,7 @@ from memfs.data_types import Memory
 from memfs.format.frontmatter import split
 
 MENTIONS, EMBEDS = "mentions", "embeds"
-MAX_RELATION = 80  # characters
+MAX_RELATION_CHARS = 80
 NAMING_KEYS = frozenset(
     {"id", "title", "aliases", "tags", "permalink", "name"}
 )  # their values name the memory itself and are not links
@@ -69,14 +69,15 @@ def _body_links(body: str, first_line: int) -> list[Link]:
 
 
 def _line_links(line: str, number: int) -> Iterator[Link]:
+    """Yield the links of a line, in which code is blanked; `number` is its line in the file."""
     found = list(_LINK.finditer(line))
     if not found:
         return
     relation, related, note = _parse_relation(line, found)
-    for place, match in enumerate(found):
+    for index, match in enumerate(found):
         if not (target := target_of(match[2])):
             continue
-        if place < related:
+        if index < related:
             yield Link(number, relation, target, note)
         else:
             yield Link(number, EMBEDS if match[1] else MENTIONS, target)
@@ -90,7 +91,7 @@ def _parse_relation(line: str, found: list[re.Match[str]]) -> tuple[str, int, st
     if not bullet or found[0][1]:
         return none
     label = line[bullet.end() : found[0].start()].strip()
-    word = (_WORD.fullmatch(label) or _QUOTED.fullmatch(label)) if len(label) <= MAX_RELATION else None
+    word = (_WORD.fullmatch(label) or _QUOTED.fullmatch(label)) if len(label) <= MAX_RELATION_CHARS else None
     if not word or label[-1] in ",;.!?":
         return none
     related = 1
@@ -107,10 +108,10 @@ def _parse_relation(line: str, found: list[re.Match[str]]) -> tuple[str, int, st
 def _is_in_parentheses(text: str) -> bool:
     """Return whether a text is one pair of parentheses with its content."""
     depth = 0
-    for place, char in enumerate(text):
+    for index, char in enumerate(text):
         depth += (char == "(") - (char == ")")
         if depth <= 0:
-            return place == len(text) - 1 and place > 0
+            return index == len(text) - 1 and index > 0
     return False
 
 
@@ -170,71 +171,80 @@ def blank_code(text: str) -> str:
 
 
 def _blank_inline_code(lines: list[str]) -> list[str]:
-    """Return the lines of one block with inline code blanked; backticks end at the next run of the same length."""
+    """Return the lines of one block with inline code blanked.
+
+    A run of backticks opens code that ends at the next run of the same length; without one, it is plain text.
+    """
     text = "\n".join(lines)
     if "`" not in text:
         return lines
     runs = [found.span() for found in _TICKS.finditer(text)]
-    later: dict[int, list[int]] = defaultdict(list)
-    for place in range(len(runs) - 1, -1, -1):
-        later[runs[place][1] - runs[place][0]].append(place)
-    pieces, done, past = [], 0, -1
-    for place, (start, end) in enumerate(runs):
-        if place <= past:
+    by_length: dict[int, list[int]] = defaultdict(list)  # length -> indexes of the runs, the last first
+    for index in range(len(runs) - 1, -1, -1):
+        by_length[runs[index][1] - runs[index][0]].append(index)
+    pieces, done, last_closing = [], 0, -1
+    for index, (start, end) in enumerate(runs):
+        if index <= last_closing:
             continue
-        closing = later[end - start - _is_escaped(text, start)]
-        while closing and closing[-1] <= place:
+        closing = by_length[end - start - _is_escaped(text, start)]  # an escaped backtick is not part of the run
+        while closing and closing[-1] <= index:
             closing.pop()
         if closing:
-            past = closing[-1]
-            stop = runs[past][1]
+            last_closing = closing[-1]
+            stop = runs[last_closing][1]
             pieces += [text[done:start], _NOT_NEWLINE.sub(" ", text[start:stop])]
             done = stop
     return ("".join(pieces) + text[done:]).split("\n")
 
 
-def _is_escaped(text: str, place: int) -> bool:
-    """Return whether an odd number of backslashes precedes a position."""
-    start = place
+def _is_escaped(text: str, offset: int) -> bool:
+    """Return whether an odd number of backslashes precedes an offset."""
+    start = offset
     while start and text[start - 1] == "\\":
         start -= 1
-    return (place - start) % 2 == 1
+    return (offset - start) % 2 == 1
 
 
 # --- header -------------------------------------------------------------------------------------------
 
 
 def _header_links(header: str, values: Mapping[str, object]) -> list[Link]:
-    """Return the links in the values of a header; their relation is the key."""
+    """Return the links in the values of a header, by line.
+
+    The relation of links that are all of a value is its key; a link within other text mentions or embeds its target.
+    """
     links: list[Link] = []
-    place = 0  # an offset; keys and links are in the order of the header
+    offset = 0  # in the header, which has the keys and links in the same order as `values`
     for key, value in values.items():
         texts = list(_texts(key, value)) if key not in NAMING_KEYS else []
-        place = _find_key(header, key, place) if texts else place
+        offset = _find_key(header, key, offset) if texts else offset
         for name, text in texts:
             is_alone = not _LINK.sub("", text).strip(" \t\n,;")
             for match in _LINK.finditer(text):
-                place = max(place, header.find(f"[[{match[2]}]]", place))
+                offset = max(offset, header.find(f"[[{match[2]}]]", offset))
                 if target := target_of(match[2]):
-                    line = header.count("\n", 0, place) + 2
+                    line = header.count("\n", 0, offset) + 2  # the first line of the file is `---`
                     links.append(Link(line, name if is_alone else EMBEDS if match[1] else MENTIONS, target))
-                place += 1
+                offset += 1
     return sorted(links, key=lambda link: link.line)
 
 
-def _find_key(header: str, key: str, place: int) -> int:
-    """Return the offset of a key in a header from `place` on; `place` itself if the key is not found."""
+def _find_key(header: str, key: str, start: int) -> int:
+    """Return the offset of a key in a header from `start` on; `start` itself if the key is not found."""
     spellings = (key, f'"{key}', f"'{key}")
-    if header.startswith(spellings, place):
-        return place
-    found = [header.find(f"\n{spelling}", place) + 1 for spelling in spellings]
-    return min(filter(None, found), default=place)
+    if header.startswith(spellings, start):
+        return start
+    found = [header.find(f"\n{spelling}", start) + 1 for spelling in spellings]
+    return min(filter(None, found), default=start)
 
 
 def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a value that contain links, also for `[[x]]` without quotes, a nested list in YAML."""
+    """Yield the texts of a value that contain links, each with its name: the key, or `key.inner` in a mapping.
+
+    `[[x]]` without quotes, which is a nested list in YAML, is a link too.
+    """
     if isinstance(value, str):
-        if "[[" in value and not value.startswith("{"):  # JSON, which stores keep in a header
+        if "[[" in value and not value.startswith("{"):  # not the JSON that stores write to a header
             yield name, value
     elif isinstance(value, Mapping):
         for key, inner in value.items():

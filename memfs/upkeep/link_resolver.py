@@ -10,7 +10,7 @@ from memfs.vault.scope import has_first_segment
 
 ALIAS_KEYS = ("permalink", "name")  # that basic-memory and Claude Code use, besides `aliases`
 NAME_KINDS = ("paths", "ids", "names", "titles", "aliases")  # in order of precedence
-Names = dict[str, list[str]]  # folded name -> paths
+Names = dict[str, list[str]]  # folded name -> paths of the memories that have it
 NearestBelow = dict[str, tuple[float, list[str]]]  # directory -> levels down to the nearest memories, and their paths
 ATTACHMENTS = frozenset(
     "avif bmp gif heic jpeg jpg png svg tif tiff webp 3gp flac m4a mp3 ogg opus wav webm avi mkv mov mp4 ogv "
@@ -56,10 +56,10 @@ class LinkResolver:
             tables = self._archived
             tables.paths.setdefault(path, []).append(node.path)
             path = path.partition("/")[2]
-        folder, _, name = path.rpartition("/")
+        directory, _, name = path.rpartition("/")
         tables.paths.setdefault(path, []).append(node.path)
         tables.names.setdefault(name, []).append(node.path)
-        tables.ends.setdefault(f"{folder.rpartition('/')[2]}/{name}", []).append(node.path)
+        tables.ends.setdefault(f"{directory.rpartition('/')[2]}/{name}", []).append(node.path)
         if (found := fold(node.id)) != path:
             tables.ids.setdefault(found, []).append(node.path)
         if (found := fold(node.title)) != name:
@@ -70,14 +70,14 @@ class LinkResolver:
     def resolve(self, target: str, origin: str | None = None) -> Sequence[str]:
         """Return the paths that a link in the memory `origin` may refer to: one, none, or several if it is ambiguous.
 
-        The first kind of name that matches counts, and among its matches those in the nearest directory.
+        The first kind of name that matches counts, and among its matches those in the nearest directory. Without an
+        origin (the target is a ref that a caller gives), all matches of the kind are returned.
         """
         name = fold(target).removeprefix("/").removesuffix(".md")
         if name.startswith(("./", "../")):
             name = posixpath.normpath(posixpath.join(fold(origin or "").rpartition("/")[0], name))
-        is_path = (
-            origin is None or "/" in target
-        )  # a bare name is not a path, otherwise files in the root would always win
+        # in a link, a bare name is not a path: otherwise files in the root would always win
+        is_path = origin is None or "/" in target
         kind, paths = next(self._matches(name, NAME_KINDS if is_path else NAME_KINDS[1:]), ("", ()))
         if origin is None or len(paths) <= 1:
             return paths
@@ -100,7 +100,10 @@ class LinkResolver:
 
 
 class _NameTables:
-    """For each kind of name: the folded names, and the paths of the memories that have them."""
+    """For each kind of name: the folded names, and the paths of the memories that have them.
+
+    `ends` has the last two segments of each path, to find the memories whose path ends with a target.
+    """
 
     def __init__(self) -> None:
         self.paths, self.ids, self.names, self.titles, self.aliases, self.ends = (Names() for _ in range(6))
@@ -108,8 +111,8 @@ class _NameTables:
 
 def is_outside_vault(target: str, origin: str) -> bool:
     """Return whether a link points outside of the vault."""
-    place = posixpath.normpath(posixpath.join(origin.rpartition("/")[0], target.removeprefix("/")))
-    return place == ".." or place.startswith("../")
+    path = posixpath.normpath(posixpath.join(origin.rpartition("/")[0], target.removeprefix("/")))
+    return path == ".." or path.startswith("../")
 
 
 def _ends_with(path: str, name: str) -> bool:
@@ -120,12 +123,12 @@ def _nearest_below(paths: Iterable[str]) -> NearestBelow:
     """Return for each directory above some memories the nearest of them and how many levels down they are."""
     nearest: NearestBelow = {}
     for path in paths:
-        folder, steps = path, -1
-        while folder:
-            folder, steps = folder.rpartition("/")[0], steps + 1
-            least, found = nearest.get(folder, (steps + 1, []))
+        directory, steps = path, -1
+        while directory:
+            directory, steps = directory.rpartition("/")[0], steps + 1
+            least, found = nearest.get(directory, (steps + 1, []))
             if steps < least:
-                nearest[folder] = steps, [path]
+                nearest[directory] = steps, [path]
             elif steps == least:
                 found.append(path)
     return nearest
@@ -134,10 +137,10 @@ def _nearest_below(paths: Iterable[str]) -> NearestBelow:
 def _nearest(nearest: NearestBelow, origin: str) -> list[str]:
     """Return the memories whose directory is the fewest levels, up and down, from that of `origin`."""
     best, found_paths = float("inf"), dict[str, None]()
-    folder, up = origin, -1
-    while folder:
-        folder, up = folder.rpartition("/")[0], up + 1
-        down, found = nearest.get(folder, (float("inf"), []))
+    directory, up = origin, -1
+    while directory:
+        directory, up = directory.rpartition("/")[0], up + 1
+        down, found = nearest.get(directory, (float("inf"), []))
         if up + down < best:
             best, found_paths = up + down, dict.fromkeys(found)
         elif found and up + down == best:
@@ -146,6 +149,7 @@ def _nearest(nearest: NearestBelow, origin: str) -> list[str]:
 
 
 def _aliases(memory: Memory) -> list[str]:
+    """Return the other names in the header of a memory."""
     values = memory.header.values
     aliases: list[str] = [*values.get("aliases", ())]
     return aliases + [values[key] for key in ALIAS_KEYS if key in values and isinstance(values[key], str)]

@@ -1,8 +1,8 @@
 """Find near-duplicate texts among thousands. Pure.
 
 The similarity of two texts is the share of their words that both have (Jaccard). Only texts that share one of their
-rarest words are compared (prefix filtering): of n words a similar text lacks at most n - ceil(MIN_SHARED_WORDS x n), so
-one more of them is enough to find it.
+rarest words are compared (prefix filtering): of the n words of a text, a similar one lacks at most
+n - ceil(MIN_SHARED_WORDS x n), so of one word more than that it has at least one.
 """
 
 import re
@@ -47,7 +47,10 @@ class _WordSet(NamedTuple):
 
 
 def find_near_duplicates(texts: Sequence[Text]) -> Iterator[NearDuplicate]:
-    """Yield each text that is similar to an original before it, in order of size and name."""
+    """Yield each text that is similar to an original, with the most similar one.
+
+    Texts are taken in order of size and name; a text that is similar to none before it is an original.
+    """
     originals: list[_WordSet] = []
     by_rare_word: dict[str, list[int]] = defaultdict(list)  # rare word -> positions in `originals`
     for word_set in _word_sets(texts):

@@ -50,8 +50,9 @@ def faded(
 ) -> list[MemoryRetention]:
     """Return the memories with a retention under `below` (default: the setting `prune_below`), the lowest first.
 
-    Memories that a person must not lose silently are spared: files that memfs did not create, drafts, read-only files,
-    and a memory that supersedes one that stays, which would be in force again.
+    The result includes memories that `prune` will not move, with the reason in `spared`: files that memfs did not
+    create, drafts, read-only files, and memories that supersede one that stays, which would be in force again. Raise
+    SettingsError if `below` is not from 0 to 1.
     """
     limit = DecaySettings.from_settings(vault.settings).prune_below if below is None else below
     if not 0 <= limit <= 1:
@@ -65,9 +66,10 @@ def faded(
 
 
 def prune(vault: Vault, found: Iterable[MemoryRetention], *, now: datetime | None = None) -> list[Written | MemfsError]:
-    """Move memories to `archive/`, except those that are spared or have changed since; return one result each.
+    """Move memories to `archive/`, except those that are spared; return one result or error each, not in order.
 
-    Their header gets the key `pruned`, so that the same fact can be remembered again.
+    A memory that changed since it was listed is an error. The header of a moved one gets the key `pruned`, so that the
+    same fact can be remembered again.
     """
     pruned = [one.memory for one in found if not one.spared]
     mark = {PRUNED_KEY: now or system_clock()}

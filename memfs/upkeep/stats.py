@@ -17,7 +17,7 @@ MAX_MOST_RECALLED = 5  # memories that are listed
 
 
 class RetentionBin(NamedTuple):
-    """The number of memories with a retention from `low` up to, but not including, `high`."""
+    """The number of memories with a retention from `low` up to, but not including, `high`; the last bin includes 1."""
 
     low: float
     high: float
@@ -41,8 +41,8 @@ class Stats:
     mean_retention: float
     retention: Sequence[RetentionBin]  # pinned memories are in the last bin
     most_recalled: Sequence[MemoryRetention]
-    recalled: int  # memories
-    recalls: int  # times
+    recalled: int  # memories that were recalled
+    recalls: int  # how often memories were recalled
     searches: Ratio  # of the whole vault
 
 

@@ -1,4 +1,4 @@
-"""Which memories supersede which, and which are therefore in force. Pure."""
+"""Find which memories supersede which, and which are therefore in force. Pure."""
 
 import re
 from collections import defaultdict
@@ -12,7 +12,7 @@ _LINK = re.compile(r"\[\[([^\[\]|#]+)")
 
 
 class SupersessionChains:
-    """The `supersedes` relation between the memories of a vault at one moment."""
+    """The `supersedes` relation between the memories of a vault at one moment. `superseded` has paths."""
 
     def __init__(self, memories: Sequence[Memory], now: datetime) -> None:
         self._now = now
@@ -45,9 +45,8 @@ def superseded_since(memories: Sequence[Memory]) -> dict[str, datetime]:
             start = memory.header.valid_from or memory.created
             for link in memory.header.supersedes:
                 by_name[target_of(link)].add((start, memory.path))
-    earliest = {
-        name: sorted(found)[:2] for name, found in by_name.items()
-    }  # two, as a memory does not supersede itself
+    # two, because the first may be the memory itself, which does not supersede itself
+    earliest = {name: sorted(found)[:2] for name, found in by_name.items()}
     since = {}
     for memory in memories if earliest else ():
         found = [start for name in names_of(memory) for start, path in earliest.get(name, ()) if path != memory.path]

@@ -162,7 +162,7 @@ def test_the_add_tool_stores_facts_in_the_stores_of_its_scope(caplog: pytest.Log
     [
         ("add_memory", {"entries": []}, "at least one entry"),
         ("add_memory", {"entries": "tea"}, "'entries' is not of type array"),
-        ("add_memory", {"entries": [1]}, "'entries' holds one that is not of type string"),
+        ("add_memory", {"entries": [1]}, "'entries' has an item that is not of type string"),
         ("add_memory", {}, "'entries' is missing"),
         ("search_memory", {"query": None}, "'query' is missing"),
         ("search_memory", {"query": "x", "max_search_results": True}, "is not of type integer"),

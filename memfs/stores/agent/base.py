@@ -1,4 +1,4 @@
-"""BaseStore: what VaultStore, InMemoryStore and KeyedAgentStore share: checked settings, redaction, episodes."""
+"""BaseStore: the base class of VaultStore, InMemoryStore and KeyedAgentStore: checked settings, redaction, episodes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +22,13 @@ DEFAULT_SEARCH_RESULTS = 3
 
 
 class BaseStore:
-    """Base class of the stores whose memories can be read and changed one by one."""
+    """Base class of the stores whose memories can be read and changed one by one.
 
-    wants_facts: ClassVar[bool] = True
-    session: str | None = None
+    The constructor raises InvalidSetupError for a setting that is not valid, or a tool that the store does not support.
+    """
+
+    wants_facts: ClassVar[bool] = True  # by default conversations are distilled into facts, not stored as they are
+    session: str | None = None  # the session that episodes name as their source
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class BaseStore:
         is_policy = redaction is None or isinstance(redaction, Policy)
         self._check(is_policy, "redaction", redaction, "a policy such as Policy({'email': 'redact'})")
         self.redaction = redaction or DEFAULT_POLICY
-        self.get_tools()
+        self.get_tools()  # raises if the store does not support one of them
 
     def _check(self, is_valid: bool, argument: str, value: object, allowed: str) -> None:
         if not is_valid:
@@ -77,7 +80,7 @@ class BaseStore:
         """Prepare the store; here there is nothing to prepare."""
 
     async def add(self, content: str, metadata: Metadata | None = None) -> Written:
-        """Add a memory. Adding the same text twice stores it once."""
+        """Add a memory. Adding the same text twice stores it once. Raise SecretRefusedError for a rejected secret."""
         raise not_implemented(self, "add")
 
     async def add_messages(self, messages: Sequence[Any], context: AddMessagesContext | None = None) -> Written | None:
@@ -92,25 +95,32 @@ class BaseStore:
         return self._with_redactions(written, counts)
 
     def _apply_policy(self, content: str, metadata: Metadata | None, *, known: str = "") -> Redacted[tuple[str, Any]]:
-        """Return a text and its metadata, redacted by the store's policy. Raise SecretRefusedError for a secret."""
+        """Return a text and its metadata, redacted by the store's policy. Raise SecretRefusedError for a secret.
+
+        `known` is the text that the new one replaces; findings that are in both are left.
+        """
         text = self.redaction.admit(content, known=known)
         clean = self.redaction.admit(metadata, "metadata") if metadata else Redacted(metadata)
         return Redacted((text.value, clean.value), Counter(text.counts) + Counter(clean.counts))
 
     def _with_redactions(self, written: Written, counts: Mapping[str, int]) -> Written:
-        """Return the result of a write with the counts of what was redacted, and log them."""
+        """Return the result of a write with the counts of redacted findings added, and log the counts."""
         if not counts:
             return written
         log_redactions(f"store {self.name}", counts)
         return replace(written, redacted=Counter(written.redacted) + Counter(counts))
 
     def _source(self, numbers: Sequence[int] | None) -> dict[str, str]:
+        """Return the header key `source` of an episode: its session and message numbers; {} if neither is known."""
         parts = [f"session {self.session}"] if self.session else []
         parts += [f"messages {_format_ranges(numbers)}"] if numbers else []
         return {"source": ", ".join(parts)} if parts else {}
 
     def search_limit(self, options: Mapping[str, Any] | None) -> int:
-        """Return how many memories a search may return: the caller's option, else the store's setting, else 3."""
+        """Return how many memories a search may return: the caller's option, else the store's setting, else 3.
+
+        Raise InvalidSearchError if it is not a whole number from 1 to MAX_SEARCH_RESULTS.
+        """
         option = (options or {}).get("max_search_results")
         limit = option if option is not None else self.max_search_results or DEFAULT_SEARCH_RESULTS
         if not is_positive_int(limit, MAX_SEARCH_RESULTS):
@@ -129,7 +139,7 @@ class BaseStore:
 
 
 def _message_text(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, with the lines after the first indented."""
+    """Return the text of a message without blank lines, the lines after the first indented; "" if it has no text."""
     content = message.get("content")
     blocks = [content] if isinstance(content, str) else [part.get("text") for part in content or () if part]
     text = "\n".join(block for block in blocks if isinstance(block, str))

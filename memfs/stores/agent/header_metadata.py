@@ -20,17 +20,22 @@ from memfs.stores.agent.protocol import Metadata
 JSON_KEY = "metadata"  # holds, as JSON, the values that would not read back equal from a key of their own
 MEMFS_KEYS = frozenset({"id", "created", "updated"})  # written by memfs: metadata only if the caller gave them
 RESERVED_KEYS = frozenset("self dirty text namespace ref body add_tags remove_tags seen".split())  # parameters of Vault
-_PADDING = {f"room-{number}": "x" * 400 for number in range(8)}  # leaves space for keys that are added later
+# added to a header when its length is tested, so that keys can be added to it later
+_PADDING = {f"room-{number}": "x" * 400 for number in range(8)}
 
 
 def metadata_to_header(metadata: Metadata) -> dict[str, Any]:
-    """Return metadata as header keys, such that `header_to_metadata` of them equals it."""
+    """Return metadata as header keys, such that `header_to_metadata` of them equals it.
+
+    Raise InvalidMemoryError if it is not a mapping, cannot be written as JSON, or is too long for a header.
+    """
     if not isinstance(metadata, Mapping):
         raise InvalidMemoryError("metadata", f"{short_repr(metadata)} is not a mapping")
     values = {str(key): value for key, value in metadata.items()}
     texts = {key: _to_json(value) for key, value in values.items()}
     legal = {key: found for key, value in values.items() if (found := header_value(key, value)) is not None}
     short = [key for key in legal if key in KEY_CHECKS and len(texts[key]) < 500]
+    # Write as many keys as possible as keys of their own: all, else those of the header schema, else the short ones.
     for keys in (list(legal), [key for key in legal if key in KEY_CHECKS], short):
         header = {key: legal[key] for key in keys}
         equal = {key for key in keys if key not in MEMFS_KEYS and _to_json(json_value(legal[key])) == texts[key]}
@@ -44,7 +49,10 @@ def metadata_to_header(metadata: Metadata) -> dict[str, Any]:
 
 
 def header_to_metadata(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata in a header as JSON values. A key that was edited in the file has the edited value."""
+    """Return the metadata in a header as JSON values, without the keys that memfs writes.
+
+    A value that is in the header also as JSON is taken from the JSON, unless someone edited the key in the file.
+    """
     metadata = {
         key: json_value(display_value(value))
         for key, value in values.items()
@@ -82,12 +90,12 @@ def header_value(key: str, value: Any) -> Any:
 
 
 def _json_metadata(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that a header holds as JSON."""
-    held = values.get(JSON_KEY)
-    if isinstance(held, str) and held.startswith("{"):
+    """Return the metadata that a header has as JSON under JSON_KEY. A value there that is not JSON is metadata."""
+    value = values.get(JSON_KEY)
+    if isinstance(value, str) and value.startswith("{"):
         with suppress(ValueError, RecursionError):
-            return dict(json.loads(held))
-    return {} if held is None else {JSON_KEY: json_value(held)}
+            return dict(json.loads(value))
+    return {} if value is None else {JSON_KEY: json_value(value)}
 
 
 def _to_json(value: Any) -> str:
@@ -100,7 +108,7 @@ def _to_json(value: Any) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """Return a header value as the types of JSON."""
+    """Return a header value as the types of JSON; a date and any other type becomes text."""
     if isinstance(value, list | tuple):
         return [json_value(item) for item in value]
     if isinstance(value, Mapping):

@@ -23,8 +23,8 @@ from memfs.stores.agent.protocol import MAX_SEARCH_RESULTS, Found, Metadata
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ies|ied|ed|es|s|y|e)$")
-MIN_PREFIX_CHARS = 4  # of a word that matches a longer one beginning with it
-MAX_EXTRA_CHARS = 3  # of the longer word
+MIN_PREFIX_CHARS = 4  # a word of this length also matches a longer word that begins with it
+MAX_EXTRA_CHARS = 3  # by which that word may be longer
 
 
 @dataclass
@@ -84,7 +84,7 @@ class InMemoryStore(BaseStore):
 
     @property
     def memories(self) -> Sequence[Found]:
-        """The current memories in the order they were added, for tests."""
+        """The memories that are neither forgotten nor superseded, in the order they were added; for tests."""
         with self._lock:
             return [self._as_found(record) for record in self._current()]
 
@@ -104,11 +104,11 @@ class InMemoryStore(BaseStore):
             return self._as_found(record, max_chars=len(record.content))
 
     async def list(self, limit: int = 20, offset: int = 0) -> Sequence[Found]:
-        """Return memories, newest first."""
+        """Return memories, the last written first."""
         return self._newest(limit, offset)
 
     async def similar(self, text: str, limit: int = 10) -> Sequence[Found]:
-        """Return the memories nearest to a text, with no threshold."""
+        """Return the memories that share words with a text, best first, with no relevance threshold."""
         return self._nearest(text, limit, 0.0)
 
     async def pinned(self, limit: int = 5) -> Sequence[Found]:
@@ -139,11 +139,13 @@ class InMemoryStore(BaseStore):
             return [self._as_found(record, score) for score, record in scored[:limit]]
 
     def _current(self) -> Sequence[_Record]:
+        """Return the memories that are neither forgotten nor superseded. The caller holds the lock."""
         remembered = [record for record in self._records.values() if not record.is_forgotten]
         superseded = {old for record in remembered for old in record.supersedes}
         return [record for record in remembered if record.id not in superseded]
 
     def _get(self, ref: str) -> _Record:
+        """Return a memory by id, also a superseded one. Raise MemoryNotFoundError if it is forgotten."""
         record = self._records.get(ref) if isinstance(ref, str) else None
         if record is None or record.is_forgotten:
             raise MemoryNotFoundError(ref if isinstance(ref, str) else short_repr(ref))
@@ -196,7 +198,10 @@ class InMemoryStore(BaseStore):
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
     ) -> Written:
-        """Replace the text of a memory, and set the keys of `metadata`. Other keys stay."""
+        """Replace the text of a memory, and set the keys of `metadata`. Other keys stay.
+
+        Raise MemoryChangedError if `seen` is given and the memory changed since it was read.
+        """
         with self._lock:
             self.check_writable()
             record = self._get(ref)
@@ -210,7 +215,7 @@ class InMemoryStore(BaseStore):
             return self._with_redactions(record.written("updated"), counts)
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Written:
-        """Add a memory that replaces an outdated one. The outdated one is record, but searches skip it."""
+        """Add a memory that replaces an outdated one. The outdated one is kept, but searches skip it."""
         with self._lock:
             text, *_ = self._checked(content, metadata)
             old = self._get(ref)
@@ -234,6 +239,7 @@ class InMemoryStore(BaseStore):
     def _checked(
         self, content: str, metadata: Metadata | None, *, known: str = ""
     ) -> tuple[str, dict[str, Any], Mapping[str, int]]:
+        """Return text and metadata, checked, redacted and copied, and the counts of redacted findings."""
         self.check_writable()
         (content, metadata), counts = self._apply_policy(content, metadata, known=known)
         encode_text(content, "text")
@@ -252,13 +258,13 @@ def _iso(when: datetime) -> str:
 
 
 def stems(text: str, *, is_question: bool = False) -> set[str]:
-    """Return the words of a text without stop words and endings."""
+    """Return the distinct words of a text in lower case, without stop words and endings."""
     words = set(_WORD.findall(normalize_text(text, is_question=is_question).lower()))
     return {_ENDING.sub("", word) for word in words - STOP_WORDS}
 
 
 def matched_fraction(query_words: Iterable[str], text_words: set[str]) -> float:
-    """Return which fraction of the query words a text has, 0..1."""
+    """Return the fraction of the query words that a text has, 0 to 1; 0 for no words."""
     words = [*query_words]
     return sum(any(_is_match(word, other) for other in text_words) for word in words) / len(words) if words else 0.0
 

@@ -22,7 +22,11 @@ class MemoryLinks:
         self._cached: tuple[bytes, Graph] | None = None  # checksum of the memories, and their graph
 
     def describe(self, ref: str, *, relation: str | None, as_of: When, limit: int) -> dict[str, Any]:
-        """Return the links from and to a memory, now or as of a date; for a forgotten target only the link text."""
+        """Return the links from and to a memory, by id or name, now or as of a date.
+
+        A target that is forgotten or does not exist has the text of the link as its title, and no id. Raise
+        MemoryNotFoundError if the memory itself is forgotten.
+        """
         return _describe(self._graph(), ref, relation, as_of, limit)
 
     def _graph(self) -> Graph:

@@ -18,7 +18,7 @@ class Found:
     content: str
     store_name: str | None = None  # set by the manager
     metadata: dict[str, Any] | None = None
-    relevance: float | None = field(default=None, kw_only=True)  # 0..1; None where a store computes none
+    relevance: float | None = field(default=None, kw_only=True)  # 0 to 1; None if the store computes none
     id: str | None = field(default=None, kw_only=True)
     seen: str | None = field(default=None, kw_only=True, repr=False)  # the stamp of the file it was read from
     pinned: bool = field(default=False, kw_only=True)
@@ -34,7 +34,7 @@ class SearchOptions(TypedDict, total=False):
 class AddMessagesContext:
     """Context of a batch of messages: one sequence number per message.
 
-    The numbers are the same on a retry, with gaps where a message was left out.
+    A message has the same number on a retry. The numbers of messages that were filtered out are missing.
     """
 
     sequence_numbers: list[int] | None = None
@@ -78,7 +78,7 @@ class CuratedStore(MemoryStore, Protocol):
     """A store whose memories can be read and changed one by one. Extraction and the tools use these methods."""
 
     async def get(self, ref: str) -> Found:
-        """Return one memory, uncut."""
+        """Return one memory, uncut. Raise MemoryNotFoundError if there is none or it is forgotten."""
         raise not_implemented(self, "get")
 
     async def list(self, limit: int = 20, offset: int = 0) -> Sequence[Found]:
@@ -86,7 +86,7 @@ class CuratedStore(MemoryStore, Protocol):
         raise not_implemented(self, "list")
 
     async def update(self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None) -> Any:
-        """Replace the text of a memory. With `seen`, refuse if the memory changed since it was read."""
+        """Replace the text of a memory. Raise MemoryChangedError if it changed since `seen`, the stamp of Found."""
         raise not_implemented(self, "update")
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Any:
@@ -126,20 +126,20 @@ def not_implemented(store: object, method: str) -> NotImplementedError:
 
 
 def has_method(store: object, name: str) -> bool:
-    """Return whether the type of a store implements a method. One inherited from a protocol does not count."""
-    home = next((kind for kind in type(store).__mro__ if name in vars(kind)), object)
-    return callable(getattr(type(store), name, None)) and not vars(home).get("_is_protocol", False)
+    """Return whether the type of a store implements a method. A method inherited from a protocol does not count."""
+    owner = next((kind for kind in type(store).__mro__ if name in vars(kind)), object)
+    return callable(getattr(type(store), name, None)) and not vars(owner).get("_is_protocol", False)
 
 
 def store_place(store: MemoryStore, root: Path) -> str | None:
-    """Return the text that identifies a store to later processes of a vault, or None if the store has no `place`.
+    """Return the text that identifies a store to later processes of the vault at `root`; None if it has no `place`.
 
-    Pending turns are handed on to a later process only by this text: a store of the same name may belong to another
-    person.
+    A later process saves the pending turns of a store only if this text is the same: a store of the same name may
+    belong to another person.
     """
     place = getattr(store, "place", None)
-    home = getattr(store, "vault_root", root)
-    return None if place is None else str(place) if home == root else f"{home}:{place}"
+    store_root = getattr(store, "vault_root", root)
+    return None if place is None else str(place) if store_root == root else f"{store_root}:{place}"
 
 
 def check_stores(given: Iterable[Any]) -> list[MemoryStore]:

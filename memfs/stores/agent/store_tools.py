@@ -17,7 +17,7 @@ from memfs.stores.agent.protocol import (
     has_method,
 )
 
-MAX_LISTED = 100  # memories or links
+MAX_LISTED = 100  # memories, or links of each direction, in one result
 LISTED_CHARS = 300  # of each memory in a list
 WRITE_TOOL_NAMES = ("update", "forget")
 TOOL_NAMES = ("get", "list", "graph", *WRITE_TOOL_NAMES)
@@ -42,7 +42,10 @@ class Tool:
     writes: bool = False
 
     async def __call__(self, **arguments: Any) -> Any:
-        """Call the function with a model's arguments. Raise InvalidArgumentsError if they do not fit the schema."""
+        """Call the function with a model's arguments, without those that are None.
+
+        Raise InvalidArgumentsError if they do not fit the schema.
+        """
         check_arguments(self.name, self.parameters, arguments)
         result = self.run(**{name: value for name, value in arguments.items() if value is not None})
         return await result if inspect.isawaitable(result) else result
@@ -64,7 +67,7 @@ class Tool:
 
 
 def object_schema(required: str = "", **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of an object with these properties. `required` names the mandatory ones."""
+    """Return the JSON schema of an object with these properties. `required` has the mandatory ones, by spaces."""
     return {
         "type": "object",
         "properties": {name: dict(form) for name, form in properties.items()},
@@ -87,6 +90,7 @@ def check_arguments(tool: str, parameters: Mapping[str, Any], arguments: Mapping
 
 
 def _schema_fault(schema: Mapping[str, Any], value: object) -> str | None:
+    """Return why a value does not fit a schema; None if it does."""
     kind = JSON_TYPES[schema["type"]]
     if not isinstance(value, kind) or (isinstance(value, bool) and schema["type"] != "boolean"):
         return f"is not of type {schema['type']}"
@@ -96,7 +100,7 @@ def _schema_fault(schema: Mapping[str, Any], value: object) -> str | None:
         return f"is not one of {', '.join(schema['enum'])}"
     if isinstance(value, list):
         faults = (_schema_fault(schema["items"], item) for item in value)
-        return next((f"holds one that {fault}" for fault in faults if fault), None)
+        return next((f"has an item that {fault}" for fault in faults if fault), None)
     return None
 
 
@@ -104,7 +108,10 @@ def _schema_fault(schema: Mapping[str, Any], value: object) -> str | None:
 
 
 def curation_tools(stores: Iterable[MemoryStore], names: Iterable[str]) -> list[Tool]:
-    """Return the named tools (some of get, list, graph, update, forget), each over all stores that support it."""
+    """Return the named tools (some of get, list, graph, update, forget), each over all stores that support it.
+
+    Raise InvalidSetupError for an unknown name, or a tool that no store supports.
+    """
     all_stores, unique_names = tuple(stores), tuple(dict.fromkeys(names))
     label = ", ".join(repr(store.name) for store in all_stores)
     tools = []
@@ -154,7 +161,7 @@ def _make_tool(name: str, functions: "_ToolFunctions") -> Tool:
 
 @dataclass(frozen=True)
 class _ToolFunctions:
-    """The functions behind the tools, over several stores."""
+    """The functions behind the tools, over several stores. They raise MemoryNotFoundError if none has the memory."""
 
     stores: tuple[CuratedStore, ...]
 
@@ -202,7 +209,7 @@ class _ToolFunctions:
         return _written_fields(store, written, memory_id)
 
     async def _find_writable(self, ref: str, tool: str) -> tuple[CuratedStore, Found]:
-        """Return a memory and its store. Raise InvalidArgumentsError if it is in read-only stores alone."""
+        """Return a memory and its store. Raise InvalidArgumentsError if only read-only stores have it."""
         writable_first = sorted(self.stores, key=lambda store: not store.writable)
         store, found = await _find(writable_first, ref)
         if not store.writable:

@@ -1,4 +1,4 @@
-"""VaultStore: a subtree of a vault as a store. The async methods run sync code in threads, bound to no event loop."""
+"""VaultStore: a subtree of a vault as a store for an agent. Async methods run in threads, bound to no event loop."""
 
 import asyncio
 import os
@@ -37,9 +37,9 @@ from memfs.vault.scope import has_first_segment
 from memfs.vault.vault import Vault
 
 ACTOR_VARIABLE = "MEMFS_ACTOR"  # the environment variable
-MAX_PHRASE_CHARS = 1500  # of a forgotten text, searched for as one phrase
+MAX_PHRASE_CHARS = 1500  # of a text that is searched for as one phrase in the archive
 MAX_INDEXED_WORD_CHARS = 80  # the index drops longer words
-MAX_FORGOTTEN_HITS = 50  # memories with the phrase that are compared with the text
+MAX_FORGOTTEN_HITS = 50  # archived memories with the phrase that are compared with the text
 _QUOTES = re.compile(r'["“”*]')
 _WORD = re.compile(r"[^\W_]+")
 _NOT_IN_LINK = re.compile(r"[\[\]|#]")
@@ -94,7 +94,7 @@ class VaultStore(BaseStore):
         return f"{type(self).__name__}({self.name!r}, {self.namespace!r})"
 
     def _scope(self, vault: Vault, namespace: str, actor: str | None) -> Vault:
-        """Return a handle on the namespace; all reads and writes go through it."""
+        """Return a handle on the namespace, for all reads and writes, and set `namespace` and `_archive`."""
         actor = actor or vault.settings.get("actor") or os.environ.get(ACTOR_VARIABLE)
         try:
             rendered = Template(namespace).render(actor=actor or "", session=self.session or "")
@@ -135,6 +135,7 @@ class VaultStore(BaseStore):
         return self._as_found(memory, max_chars=len(memory.body))
 
     def _read(self, ref: str) -> Memory:
+        """Read a memory. Raise MemoryNotFoundError if it is in the archive."""
         if not isinstance(ref, str):
             raise MemoryNotFoundError(short_repr(ref))
         memory = self.vault.read(ref)
@@ -147,10 +148,14 @@ class VaultStore(BaseStore):
         return await asyncio.to_thread(self._list, limit=limit, offset=offset)
 
     async def similar(self, text: str, limit: int = 10) -> Sequence[Found]:
-        """Return the memories nearest to a text, with no threshold, uncut: the caller may rewrite them."""
+        """Return the memories nearest to a text, with no threshold, and uncut because the caller may rewrite them.
+
+        Encrypted memories are left out.
+        """
         return await asyncio.to_thread(self._similar, text, limit)
 
     def _similar(self, text: str, limit: int) -> Sequence[Found]:
+        # "." has no words and no hits; a blank query would list the newest memories
         hits = self.vault.search(_QUOTES.sub(" ", text).strip() or ".", limit=limit)
         readable = [hit for hit in hits if not hit.memory.is_encrypted]
         return [self._as_found(hit.memory, hit, max_chars=len(hit.memory.body)) for hit in readable]
@@ -177,7 +182,7 @@ class VaultStore(BaseStore):
         phrase = f'"{words[:MAX_PHRASE_CHARS]}"'
         hits = self.vault.search(phrase, self._archive, include="all", limit=MAX_FORGOTTEN_HITS)
         if not hits and all(len(word) > MAX_INDEXED_WORD_CHARS for word in _WORD.findall(content)):
-            # the index has none of its words: compare with all
+            # the index has none of its words: compare it with all archived memories
             hits = self.vault.search("", self._archive, include="all", limit=1000)
         key, found = text_key(content), [hit.memory for hit in hits if PRUNED_KEY not in hit.memory.header.values]
         archived = [memory for memory in found if has_first_segment(memory.path.split("/"), ARCHIVE)]
@@ -214,7 +219,10 @@ class VaultStore(BaseStore):
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
     ) -> Written:
-        """Replace the text of a memory, and set the keys of `metadata`. Other keys stay."""
+        """Replace the text of a memory, and set the keys of `metadata`. Other keys stay.
+
+        Raise MemoryChangedError if `seen` is given and the memory changed since, InvalidMemoryError if it is encrypted.
+        """
         return await asyncio.to_thread(self._update, ref, content, metadata, seen)
 
     def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
@@ -224,7 +232,7 @@ class VaultStore(BaseStore):
             raise InvalidMemoryError(memory.path, "its text is encrypted and is not replaced")
         (content, metadata), counts = self._apply_policy(content, metadata, known=memory.body)
         keys = header_changes(memory.header.values, metadata) if metadata else {}
-        seen = seen or (str(memory.stamp) if metadata else None)
+        seen = seen or (str(memory.stamp) if metadata else None)  # `keys` depend on the header that was read
         return self._with_redactions(self.vault.update(ref, body=_stripped(content), seen=seen, header=keys), counts)
 
     async def supersede(self, ref: str, content: str, metadata: Metadata | None = None) -> Written:
@@ -275,7 +283,11 @@ def _default_name(namespace: object) -> str:
 
 
 def _archive_path(vault: Vault, path: str) -> str | None:
-    """Return the archive of a namespace; None if the handle already has a scope and the namespace is all of it."""
+    """Return the namespace of the archive of a namespace.
+
+    It is None, for the whole scope of the handle, if the handle is already limited to the namespace: then its scope
+    includes the archive, and cannot be narrowed to it.
+    """
     try:
         vault.scope(path)
     except InvalidNamespaceError:
@@ -295,7 +307,7 @@ def _link(memory: Memory) -> str:
 
 
 def _excerpt(memory: Memory, snippet: str, max_chars: int) -> str:
-    """Return the text of a memory, cut around the snippet if it is too long, with a note that it is cut."""
+    """Return the text of a memory. If it is too long, return the part around the snippet, or the start, and a note."""
     text = memory.legible.strip()
     if len(text) <= max_chars:
         return text

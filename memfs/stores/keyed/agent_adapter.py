@@ -46,7 +46,7 @@ class KeyedAgentStore(BaseStore):
     # --- reading
 
     async def search(self, query: str, options: Mapping[str, Any] | None = None) -> list[Found]:
-        """Return the memories that match a query, best first."""
+        """Return the memories that match a query, best first; none for a blank query."""
         return await asyncio.to_thread(self._search_and_count, query, self.search_limit(options))
 
     def _search_and_count(self, query: str, limit: int) -> list[Found]:
@@ -60,19 +60,22 @@ class KeyedAgentStore(BaseStore):
         return await asyncio.to_thread(self._nearest, text, limit, 0.0)
 
     def _nearest(self, query: str, limit: int, min_relevance: float) -> list[Found]:
-        """Return the hits below the prefix. Request more and more hits until enough are below it, or none is left."""
+        """Return the hits below the prefix, at least as relevant as given.
+
+        The store does not search by prefix, so more and more hits are requested until enough are below it.
+        """
         top_k, seen = max(limit, MIN_TOP_K), 0
         while True:
             hits = self.store.search(query, top_k=top_k)
             found = [hit for hit in hits if hit[0].startswith(self._prefix) and hit[2] >= min_relevance]
             # stop when a whole page is below the threshold; one hit is not enough: a vault does not sort by score alone
-            is_below = all(score < min_relevance for _, _, score in hits[seen:])
-            if len(found) >= limit or len(hits) < top_k or is_below or top_k >= MAX_TOP_K:
+            is_rest_irrelevant = all(score < min_relevance for _, _, score in hits[seen:])
+            if len(found) >= limit or len(hits) < top_k or is_rest_irrelevant or top_k >= MAX_TOP_K:
                 return [self._as_found(key, value, score) for key, value, score in found[:limit]]
             top_k, seen = top_k * 4, len(hits)
 
     async def get(self, ref: str) -> Found:
-        """Return one memory, uncut."""
+        """Return one memory, uncut. Raise MemoryNotFoundError if there is none, or it is not below the prefix."""
         return await asyncio.to_thread(self._get, ref)
 
     def _get(self, ref: str) -> Found:
@@ -108,7 +111,7 @@ class KeyedAgentStore(BaseStore):
         while (current := self.store.get(key)) is not None:
             if text_key(current) == normalized:
                 return Written(key, key, "duplicate")
-            number += 1  # the key was given another text since
+            number += 1  # the text of the key was replaced since it was added
             key = f"{stem}-{number}"
         self._translate_errors(lambda: self.store.add(key, text, meta))
         return self._with_redactions(Written(key, key, "created"), counts)
@@ -116,7 +119,10 @@ class KeyedAgentStore(BaseStore):
     async def update(
         self, ref: str, content: str, metadata: Metadata | None = None, *, seen: str | None = None
     ) -> Written:
-        """Replace the text of a memory, and set the keys of `metadata`. Other keys stay."""
+        """Replace the text of a memory, and set the keys of `metadata`. Other keys stay.
+
+        Raise MemoryChangedError if `seen` is given and the memory changed since it was read.
+        """
         return await asyncio.to_thread(self._update, ref, content, metadata, seen)
 
     def _update(self, ref: str, content: str, metadata: Metadata | None, seen: str | None) -> Written:
@@ -134,7 +140,7 @@ class KeyedAgentStore(BaseStore):
         return self._with_redactions(Written(ref, ref, "updated"), counts)
 
     async def forget(self, ref: str) -> Written:
-        """Remove a memory."""
+        """Remove a memory for good: a keyed store may have no archive. The text may be extracted again."""
         return await asyncio.to_thread(self._forget, ref)
 
     def _forget(self, ref: str) -> Written:

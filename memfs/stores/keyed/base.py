@@ -27,9 +27,8 @@ class KeyedStore(ABC, Generic[T]):
     """
 
     place: str | None = None  # identifies the store, also in later processes; None if it is not persistent
-    url_parameters: ClassVar[
-        tuple[str, ...]
-    ] = ()  # patterns of URL parameters that belong to the address and are not options
+    # patterns of URL parameters that `from_url` gets as part of the address, not as options
+    url_parameters: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
@@ -42,7 +41,7 @@ class KeyedStore(ABC, Generic[T]):
         """Store a value under a key, replacing the value and the metadata that the key had."""
 
     def revise(self, key: str, value: T, meta: Mapping[str, Any] | None = None, *, known: T) -> bool:
-        """Replace the value of a key if it is still the `known` one. Return whether it was.
+        """Replace the value of a key if it is still the `known` one. Return whether it was replaced.
 
         All backends of memfs compare and write atomically, so that no concurrent write is lost. This default does not.
         """
@@ -56,7 +55,7 @@ class KeyedStore(ABC, Generic[T]):
         """Return the value at a key; None if there is none."""
 
     def meta(self, key: str) -> dict[str, Any]:
-        """Return the metadata that a value was added with; {} if there is none."""
+        """Return the metadata that a value was added with; {} if there is no such key or it has none."""
         return {}
 
     @abstractmethod
@@ -122,7 +121,10 @@ def check_value(value: object) -> str:
 
 
 def check_known(value: object) -> str:
-    """Return the `known` text of a revision, or raise ValueError. It may be a text that can never be stored."""
+    """Return the `known` text of a revision, or raise ValueError if it is not a text.
+
+    Any text is valid, because a text that cannot be stored only means that nothing is replaced.
+    """
     if not isinstance(value, str):
         raise InvalidArgumentsError("known", f"{short_repr(value)} is not a text")
     return value

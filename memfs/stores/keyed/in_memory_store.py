@@ -50,6 +50,7 @@ class InMemoryKeyedStore(KeyedStore[str]):
         return self._put(key, value, meta, check_known(known))
 
     def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
+        """Store a text; with `known` only if that is the current one. Return whether it was stored."""
         entry = check_value(value), check_meta(meta)
         check_key(key)
         terms = text_terms(value)

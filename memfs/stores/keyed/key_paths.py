@@ -31,7 +31,7 @@ def key_to_path(key: str) -> str:
 
 
 def path_to_key(path: str) -> str | None:
-    """Return the key of a path; None if no key has it, or if the path is a hash (then the file holds the key)."""
+    """Return the key of a path; None if no key has it, or if the path is a hash (then the header has the key)."""
     names = fold(path.removesuffix(_SUFFIX)).split("/")
     if len(names) <= MAX_SEGMENTS and all(map(_PLAIN_NAME.fullmatch, names)):
         return "/".join(names)

@@ -33,8 +33,8 @@ DEFAULT_NAME = "memories"
 MAX_NAME_BYTES = 100
 MAX_CANDIDATES = 200  # texts with terms of a query that are scored
 MAX_TERM_COUNT = 255  # of one term in a text: PostgreSQL stores no more positions
-MAX_TSVECTOR_BYTES = 700_000  # of one text: a tsvector holds at most a megabyte
-MAX_UNCACHED_COUNT = 10_000  # up to so many texts, totals are counted for every search
+MAX_TSVECTOR_BYTES = 700_000  # estimate for one text: PostgreSQL limits a tsvector to a megabyte
+MAX_UNCACHED_COUNT = 10_000  # with at most so many texts, totals are counted for every search
 COUNT_CACHE_SECONDS = 60.0  # how long the totals of a larger store are reused
 EMBED_BATCH = 200  # texts per call of the embedder
 Scores = dict[str, float]
@@ -83,6 +83,7 @@ class PostgresStore(KeyedStore[str]):
         return self._put(key, value, meta, check_known(known))
 
     def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
+        """Store a text and its vector; with `known` only if that is the current one. Return whether it was stored."""
         check_key(key)
         text, meta_json = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms, vectors = text_terms(text), self._vectors([text])
@@ -140,7 +141,7 @@ class PostgresStore(KeyedStore[str]):
     def _page(self, prefix: str, after: str, limit: int, *, with_values: bool) -> list[tuple[str, Any]]:
         prefix, after, limit = check_page(prefix, after, limit)
         start = segment_prefix(prefix)
-        end = start[:-1] + chr(ord("/") + 1)
+        end = start[:-1] + chr(ord("/") + 1)  # sorts after all keys below the prefix
         with self._session() as session:
             rows = session.rows(
                 postgres_sql.PAGE, with_values, self._name, not prefix, prefix, start, end, after, limit
@@ -172,13 +173,14 @@ class PostgresStore(KeyedStore[str]):
     # --- words
 
     def _score_by_words(self, session: Session, terms: list[str], limit: int) -> Scores:
+        """Return the scores of the texts that have one of the terms, by key."""
         if not terms:
             return {}
-        total, length = self._totals(session)
+        total, total_length = self._totals(session)
         quoted = [_quote_lexeme(term) for term in terms]
-        most = max(MAX_CANDIDATES, 4 * limit)
+        max_candidates = max(MAX_CANDIDATES, 4 * limit)
         rows = session.rows(
-            postgres_sql.SEARCH_WORDS, terms, quoted, self._name, " | ".join(quoted), total, most, terms
+            postgres_sql.SEARCH_WORDS, terms, quoted, self._name, " | ".join(quoted), total, max_candidates, terms
         )  # fmt: skip
         frequency: dict[str, int] = json.loads(rows[0][3]) if rows else {}
         found = [Candidate(key, json.loads(counts), length) for key, length, counts, _ in rows]
@@ -188,7 +190,7 @@ class PostgresStore(KeyedStore[str]):
                 found,
                 frequency=lambda term: frequency.get(term, 0),
                 total=total,
-                mean_length=length / max(total, 1),
+                mean_length=total_length / max(total, 1),
             )
         )
 
@@ -205,7 +207,10 @@ class PostgresStore(KeyedStore[str]):
     # --- meaning
 
     def _score_by_meaning(self, session: Session, question: str, scores: Scores, limit: int) -> Scores:
-        """Return the scores by words combined with the cosines: texts that match both ways come first."""
+        """Return the scores by words combined with the cosines, so that texts that match both ways come first.
+
+        Texts without a vector of this model are embedded first.
+        """
         assert self._embedder
         while missing := session.rows(postgres_sql.MISSING_VECTORS, self._embedder.name, self._name, EMBED_BATCH):
             keys, texts, hashes = (list(column) for column in zip(*missing, strict=True))
@@ -220,7 +225,10 @@ class PostgresStore(KeyedStore[str]):
         return {key: score for key, score in both.items() if score > 0}
 
     def _vectors(self, texts: Sequence[str]) -> list[str | None]:
-        """Return the vectors of texts in the format of pgvector; None for a zero vector, which has no direction."""
+        """Return the vectors of texts in the format of pgvector; None for a zero vector, which has no direction.
+
+        Without an embedder, return [].
+        """
         if self._embedder is None:
             return []
         made = [[float(number) for number in vector] for vector in self._embedder.embed(texts)]
@@ -246,7 +254,7 @@ def _quote_lexeme(term: str) -> str:
 
 
 def _to_tsvector(terms: Sequence[str]) -> str:
-    """Return the terms of a text as a tsvector. Its positions only encode the count of each term."""
+    """Return the terms of a text as a tsvector, cut at its maximal size. Positions only encode the count of a term."""
     parts: list[str] = []
     size = 0
     for term, count in Counter(terms).items():

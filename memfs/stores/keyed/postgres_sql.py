@@ -6,7 +6,9 @@ shipped is never edited; a change to the tables is a new migration.
 
 from typing import LiteralString
 
-STORE_FILTER: LiteralString = "entries.tenant = current_user::text AND entries.store = %s"  # for superusers
+STORE_FILTER: LiteralString = (
+    "entries.tenant = current_user::text AND entries.store = %s"  # the policy does not apply to superusers
+)
 MIGRATIONS: tuple[LiteralString, ...] = (
     """
     CREATE TABLE memfs.entries (

@@ -37,7 +37,7 @@ MAX_TTL_SECONDS = 10 * 365 * 86_400.0
 PURGE_BATCH = 1000  # expired keys that are deleted in one call
 
 
-_DATABASE_PATH = re.compile(r"/?\d*")
+_DATABASE_PATH = re.compile(r"/?\d*")  # the path of an address: the number of a database, or nothing
 
 
 class RedisStore(KeyedStore[str]):
@@ -89,6 +89,7 @@ class RedisStore(KeyedStore[str]):
         return self._put(key, value, meta, check_known(known))
 
     def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
+        """Store a text; with `known` only if that is the current one. Return whether it was stored."""
         check_key(key)
         text, meta_json = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms = text_terms(text)
@@ -138,7 +139,7 @@ class RedisStore(KeyedStore[str]):
         first = lower if after >= start else f"[{start}"
         score, below = self._run_atomically(
             ("zscore", "keys", prefix),
-            ("zrangebylex", "keys", first, f"({start[:-1]}0", "limit", 0, limit),
+            ("zrangebylex", "keys", first, f"({start[:-1]}0", "limit", 0, limit),  # 0 is the character after /
         )
         has_prefix_itself = score is not None and prefix > after and prefix != start
         return [*([prefix] if has_prefix_itself else []), *below][:limit]
@@ -159,6 +160,7 @@ class RedisStore(KeyedStore[str]):
     # --- the server
 
     def _read_parts(self, part: str, keys: Sequence[str], ttl: int) -> list[str | None]:
+        """Return the `values` or the `meta` of some keys, None for missing ones; with a ttl, extend their expiry."""
         with self._translate_errors():
             return list(self._read(keys=[self._base], args=[part, ttl, *keys]))
 
@@ -218,7 +220,7 @@ def _client(url: str, address: str, timeout: float, *, retries: int) -> "Redis":
             protocol=2,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
-            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), retries),  # for connections that the server closed
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), retries),  # connections that the server closed
         )
     except (ValueError, TypeError):
         raise InvalidSetupError("RedisStore", f"{address}: not an address such as {DEFAULT_URL}") from None

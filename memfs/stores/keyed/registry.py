@@ -34,7 +34,7 @@ REQUIRED_EXTRAS = {  # scheme -> extra, and a package that it installs
     "sqlite": ("sql", "sqlalchemy"),
     "vector": ("semantic", "wordllama"),
 }
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+|[A-Za-z](?=://)):")  # `C:` is a Windows drive
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+|[A-Za-z](?=://)):")  # not a single letter: `C:` is a Windows drive
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 log = logging.getLogger("memfs")
 
@@ -42,7 +42,8 @@ log = logging.getLogger("memfs")
 def open_store(url: str | os.PathLike[str], **options: Any) -> KeyedStore[str]:
     """Open the store at an address: a directory, `memory:`, `sqlite:///x.db`, `redis://...`, or one of a plugin.
 
-    Parameters after `?` are options of the class, like `options`: `redis://host/0?ttl=60`.
+    Parameters after `?` are options of the class, like `options`: `redis://host/0?ttl=60`. Raise InvalidSetupError for
+    an address or an option that is not valid, UnknownStoreError for an unknown scheme.
     """
     if not isinstance(url, str | os.PathLike) or not str(url).strip():
         raise InvalidSetupError("open_store", f"{short_repr(url)} is not the address of a store")
@@ -73,6 +74,7 @@ def _is_file_name(address: str) -> bool:
 
 
 def _open_directory(path: str, options: Mapping[str, Any]) -> KeyedStore[str]:
+    """Open the store of the vault in a directory; raise InvalidSetupError for a file, or settings of PostgreSQL."""
     store_type: Any = store_class("file")
     if "password=" in path and not os.path.exists(path):  # do not create a directory whose name shows the password
         reason = "PostgreSQL settings are not an address; write postgresql://user@host/database"
@@ -91,7 +93,7 @@ def _check_option_names(store_type: type[KeyedStore[str]], url: str, options: Ma
 
 
 def store_class(scheme: str) -> type[KeyedStore[str]]:
-    """Return the class for a scheme, built-in or from a plugin."""
+    """Return the class for a scheme, built-in or from a plugin; raise UnknownStoreError or StorePluginError."""
     if scheme in BUILT_IN_STORES:
         module, _, name = BUILT_IN_STORES[scheme].partition(":")
         store_type = getattr(importlib.import_module(module), name)
@@ -101,7 +103,10 @@ def store_class(scheme: str) -> type[KeyedStore[str]]:
 
 
 def find_plugins() -> dict[str, tuple[str, EntryPoint]]:
-    """Return scheme -> (distribution, entry point) of all plugins. A broken distribution is logged and skipped."""
+    """Return scheme -> (distribution, entry point) of all plugins; none replaces a built-in scheme.
+
+    A broken distribution is logged and skipped.
+    """
     known: dict[str, tuple[str, EntryPoint]] = {}
     for distribution in distributions():
         try:
@@ -159,6 +164,7 @@ def _option_types(store_type: type[KeyedStore[str]]) -> dict[str, set[Any]]:
 
 
 def _convert_option(url: str, name: str, text: str, types: set[Any]) -> Any:
+    """Return the text of an option as one of its types; raise InvalidSetupError if that is not possible."""
     try:
         if bool in types:
             return _BOOLEANS[text.lower()]

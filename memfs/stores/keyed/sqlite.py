@@ -107,6 +107,7 @@ class SqliteStore(KeyedStore[str]):
         return self._put(key, value, meta, check_known(known))
 
     def _put(self, key: str, value: str, meta: Mapping[str, Any] | None, known: str | None = None) -> bool:
+        """Store a text; with `known` only if that is the current one. Return whether it was stored."""
         check_key(key)
         text, meta_text = check_value(value), json.dumps(check_meta(meta), ensure_ascii=False)
         terms = text_terms(text)
@@ -178,7 +179,7 @@ class SqliteStore(KeyedStore[str]):
         if not prefix:
             return self._read(f"{select} key > ? ORDER BY key LIMIT ?", after, limit)
         start = segment_prefix(prefix)
-        end = start[:-1] + chr(ord("/") + 1)
+        end = start[:-1] + chr(ord("/") + 1)  # sorts after all keys below the prefix
         below = f"{select} (key = ? OR key >= ? AND key < ?) AND key > ? ORDER BY key LIMIT ?"
         return self._read(below, prefix, start, end, after, limit)
 
@@ -226,7 +227,7 @@ class SqliteStore(KeyedStore[str]):
     @contextmanager
     def _connect(self) -> Iterator["Connection"]:
         if self._pid != os.getpid():  # a connection must not be used or closed on both sides of a fork
-            self._inherited = self._engine
+            self._inherited = self._engine  # a reference, so that no destructor closes its connections here
             self._engine, self._pid = _engine(self.path, self._timeout), os.getpid()
         with _translate_errors(self.path):
             connection = self._engine.connect()
@@ -264,7 +265,7 @@ class SqliteStore(KeyedStore[str]):
 
 
 def _is_memfs_file(run: Run) -> bool:
-    """Return whether a file is new or was created by memfs."""
+    """Return whether a database is empty or was created by memfs."""
     ((version,),), ((application,),) = run("PRAGMA user_version"), run("PRAGMA application_id")
     return application == APPLICATION_ID or not (version or run("SELECT 1 FROM sqlite_schema LIMIT 1"))
 
@@ -280,6 +281,8 @@ def _index_all(run: Run) -> None:
 
 
 def _runner(connection: "Connection") -> Run:
+    """Return the function that runs statements on a connection."""
+
     def run(statement: str, *values: Any) -> list[tuple[Any, ...]]:
         result = connection.exec_driver_sql(statement, values)
         return [tuple(row) for row in result] if result.returns_rows else []
@@ -288,6 +291,7 @@ def _runner(connection: "Connection") -> Run:
 
 
 def _engine(path: Path, timeout: float) -> "Engine":
+    """Return a pool of connections to a file; raise MissingExtraError if sqlalchemy is not installed."""
     try:
         from sqlalchemy import URL, create_engine, event
     except ImportError:
@@ -325,6 +329,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
 
 
 def _store_error(path: Path, error: BaseException | None) -> StoreError:
+    """Return the error of memfs for an error of SQLite: damaged, locked or unavailable."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     is_damaged = code in _DAMAGE_CODES and "no such module" not in str(error)  # SQLite may be built without FTS5
     is_locked = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -1,7 +1,7 @@
-"""Reading a SQLite file where nothing can be written.
+"""Read a SQLite file that this process cannot write, or that is in a directory it cannot write.
 
-SQLite reads a file in WAL mode only where it can write beside it. Elsewhere each read opens the file as immutable.
-Other users may be able to write it: if the file changed during the read, the read is repeated.
+SQLite reads a file in WAL mode only if it can create files beside it. If it cannot, each read opens the file as
+immutable. Other users may be able to write the file: if it changed during a read, the read is repeated.
 """
 
 import os
@@ -21,12 +21,15 @@ SIDE_FILE_SUFFIXES = ("-wal", "-journal")  # files with changes that are not in 
 
 
 def is_read_only(path: Path) -> bool:
-    """Return whether a file exists, and we cannot write it or its directory."""
+    """Return whether a file exists and this process cannot write it or its directory."""
     return os.path.exists(path) and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def read_immutable(path: Path, query: Callable[[Run], T]) -> T | None:
-    """Run a query on one state of a read-only file; None if it is writable, open elsewhere, or changed meanwhile."""
+    """Return the result of a query on one state of a read-only file.
+
+    Return None if the file is not read-only, another process has it open for writing, or it changed meanwhile.
+    """
     if not is_read_only(path) or any(os.path.exists(f"{path}{suffix}") for suffix in (*SIDE_FILE_SUFFIXES, "-shm")):
         return None
     before = Stamp.from_stat(os.stat(path))

@@ -122,6 +122,7 @@ class VaultKeyedStore(KeyedStore[str]):
         return path, metadata_to_header({"key": key, "meta": given} if is_hashed(key_to_path(key)) else given), text
 
     def _write(self, path: str, header: Mapping[str, Any], text: str, current: Memory | None) -> None:
+        """Create the file, or replace the current one; raise if another writer created, changed or removed it."""
         now = system_clock()
         if current is None:
             own_keys = {"id": new_id(now), "created": canonical_value("created", now)}
@@ -137,12 +138,12 @@ class VaultKeyedStore(KeyedStore[str]):
         return None if found is None else found.body
 
     def meta(self, key: str) -> dict[str, Any]:
-        """Return the header of a file without the keys that memfs writes."""
+        """Return the header of a file without the keys that memfs writes; {} if there is no file."""
         found = self._read(self._prefix + key_to_path(check_key(key)))
         return {} if found is None else self._key_and_meta(found)[1]
 
     def search(self, query: str, top_k: int = 5) -> list[tuple[str, str, float]]:
-        """Return the texts that match a query, in the order of the vault's search."""
+        """Return the texts that match a query, in the order of the vault's search. Files without a key are skipped."""
         limit, question = check_top_k(top_k), check_query(query)
         found: list[tuple[str, str, float]] = []
         offset = 0
@@ -183,7 +184,7 @@ class VaultKeyedStore(KeyedStore[str]):
         self.vault.usage.searched(ids)
 
     def close(self) -> None:
-        """Release the resources of a vault that was opened by its path."""
+        """Release the resources of a vault that was opened by its path. The store can still be used."""
         if self._opened_vault:
             self._opened_vault.close()
 
@@ -200,6 +201,7 @@ class VaultKeyedStore(KeyedStore[str]):
                 yield key
 
     def _paths(self, prefix: str) -> Iterator[str]:
+        """Yield the paths of the files whose keys may be below a prefix, each as it is spelled on disk."""
         directory = prefix_directory(prefix) if prefix.strip("/") else None
         start = self.vault.namespace.segments
         if directory is not None and (itself := self._path_on_disk(f"{self._prefix}{directory}.md")):
@@ -213,7 +215,7 @@ class VaultKeyedStore(KeyedStore[str]):
             os.close(root)
 
     def _key_and_meta(self, memory: Memory) -> tuple[str | None, dict[str, Any]]:
-        """Return the key of a file (None if it has none) and its metadata."""
+        """Return the key of a file, None if it is not the file of a key, and its metadata."""
         path, metadata = self._relative(memory.path), header_to_metadata(memory.header.values)
         if not is_hashed(path):
             return path_to_key(path), metadata

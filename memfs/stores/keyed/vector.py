@@ -53,9 +53,9 @@ class VectorStore(KeyedStore[str]):
         self._cache = None if cache is None else VectorCache(cache, self._embedder.name)
         self._hashes: dict[str, bytes] = {}  # key -> hash of its text
         self._key_counts: Counter[bytes] = Counter()  # how many keys have a text
-        self._vectors: dict[bytes, Vectors] = {}
-        self._matrix: tuple[list[str], Any] | None = None
-        self._unused: set[bytes] = set()
+        self._vectors: dict[bytes, Vectors] = {}  # by hash of the text
+        self._matrix: tuple[list[str], Any] | None = None  # cached result of _build_matrix
+        self._unused: set[bytes] = set()  # hashes of texts that no key has any more, to remove from the cache
         self._lock = threading.RLock()
 
     @classmethod
@@ -83,7 +83,7 @@ class VectorStore(KeyedStore[str]):
             self._set_hash(key, content_hash(value))
 
     def revise(self, key: str, value: str, meta: Mapping[str, Any] | None = None, *, known: str) -> bool:
-        """Replace a text if it is still the known one, and its vector. Return whether it was."""
+        """Replace a text and its vector if the text is still the known one. Return whether it was."""
         check_key(key), check_value(value), check_meta(meta)
         vectors = self._get_vectors([value])
         with self._lock:
@@ -115,9 +115,9 @@ class VectorStore(KeyedStore[str]):
     def forget(self, key: str) -> bool:
         """Remove a text and its vector. The cache drops the vector when the store is closed."""
         with self._lock:
-            was_there = self.store.forget(key)
+            is_removed = self.store.forget(key)
             self._set_hash(key, None)
-            return was_there
+            return is_removed
 
     def keys(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[str]:
         """Return the keys below a prefix, sorted."""
@@ -194,6 +194,7 @@ class VectorStore(KeyedStore[str]):
         return found
 
     def _embed(self, texts: Sequence[str]) -> "Vectors":
+        """Return the vectors of texts as rows of length 1, or 0; raise InvalidSetupError if the embedder is faulty."""
         import numpy as np
 
         vectors = np.asarray(self._embedder.embed(texts), dtype=np.float32)
@@ -205,7 +206,7 @@ class VectorStore(KeyedStore[str]):
         return unit
 
     def _build_matrix(self) -> tuple[list[str], Any]:
-        """Return the keys, and their vectors as the rows of a matrix."""
+        """Return the keys, and their vectors as the rows of a matrix; None instead of that if there are no keys."""
         import numpy as np
 
         if self._matrix is None:
@@ -229,6 +230,7 @@ def _rank_nearest(keys: Sequence[str], matrix: Any, query_vector: "Vectors", lim
 
 
 def _choose_embedder(model_name: str | None, embedder: Embedder | None) -> Embedder:
+    """Return the embedder, else the default one; raise InvalidSetupError if it is not the model of this name."""
     if embedder is None:
         embedder = default_embedder()
     elif not callable(getattr(embedder, "embed", None)) or not isinstance(getattr(embedder, "name", None), str):

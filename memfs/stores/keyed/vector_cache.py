@@ -30,13 +30,13 @@ def content_hash(text: str) -> bytes:
     return sha256(text.encode()).digest()
 
 
-def _has_known_format(folder: Path) -> bool:
-    """Return whether this version reads the cache; a cache in a vault has a format number."""
-    if folder.parent.name != STATE_DIR:
+def _has_known_format(directory: Path) -> bool:
+    """Return whether this version can read the cache. Only a cache in `.memfs` of a vault has a format number."""
+    if directory.parent.name != STATE_DIR:
         return True
-    root = open_root(folder.parent.parent)
+    root = open_root(directory.parent.parent)
     try:
-        check_format(root, folder.name)
+        check_format(root, directory.name)
     except NewerSchemaError as error:
         log_once(error, "vectors are computed again in each process")
         return False
@@ -48,15 +48,15 @@ def _has_known_format(folder: Path) -> bool:
 class VectorCache:
     """Vectors by the hash of their text. The file is only appended to or replaced; torn records are dropped."""
 
-    def __init__(self, folder: str | os.PathLike[str], model: str) -> None:
-        self._file = Path(folder) / f"{sha256(model.encode()).hexdigest()[:16]}.vectors"
+    def __init__(self, directory: str | os.PathLike[str], model: str) -> None:
+        self._file = Path(directory) / f"{sha256(model.encode()).hexdigest()[:16]}.vectors"
         try:
-            os.makedirs(folder, exist_ok=True)
-            with suppress(FileExistsError), open(Path(folder) / ".gitignore", "x", encoding="utf-8") as ignore:
+            os.makedirs(directory, exist_ok=True)
+            with suppress(FileExistsError), open(Path(directory) / ".gitignore", "x", encoding="utf-8") as ignore:
                 ignore.write("*\n")
         except OSError as error:
-            raise InvalidSetupError("cache", f"{str(folder)!r}: {error.strerror}") from None
-        self._is_usable = _has_known_format(Path(folder))
+            raise InvalidSetupError("cache", f"{str(directory)!r}: {error.strerror}") from None
+        self._is_usable = _has_known_format(Path(directory))  # otherwise all methods do nothing
         self._offset = 0  # bytes of the file that were read
         self._vectors: dict[bytes, Any] = {}
 
@@ -78,7 +78,7 @@ class VectorCache:
                 os.close(fd)
 
     def remove(self, hashes: Collection[bytes]) -> None:
-        """Replace the file by one without some vectors."""
+        """Replace the file by one without some vectors. A failed write is ignored."""
         if not self._is_usable:
             return
         self._read()
