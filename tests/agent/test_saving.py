@@ -572,3 +572,19 @@ def test_an_invalid_list_of_tool_calls_stops_nothing(vault: Vault) -> None:
     asyncio.run(main())
 
     assert recorder.batches == [["fine"]]
+
+
+def test_a_fact_that_a_custom_extractor_skips_is_not_stored(vault: Vault) -> None:
+    class Skipping:
+        async def extract(self, messages: Any, context: Any = None) -> list[Fact]:
+            return [Fact("Known already.", action="skip"), Fact("New.")]
+
+    async def main() -> None:
+        async with MemoryManager([make_store(vault, Skipping())]) as manager:
+            chat = manager.attach()
+            record_turns(chat, "a turn")
+            await chat.end_turn()
+
+    asyncio.run(main())
+
+    assert bodies(vault) == ["New."]

@@ -46,7 +46,12 @@ async def write_fact(store: MemoryStore, fact: Any) -> None:
 
 
 async def _write(store: MemoryStore, fact: Any) -> None:
-    """Perform the action of a fact. A forgotten fact is left out; one whose target was changed or deleted is added."""
+    """Perform the action of a fact: nothing for `skip` and for a forgotten one.
+
+    A fact whose target was changed or deleted meanwhile is added.
+    """
+    if getattr(fact, "action", "add") == "skip":
+        return
     target: Any = getattr(fact, "target", None)
     action = getattr(fact, "action", "add") if target is not None and target.id else "add"
     curated = cast("CuratedStore", store)

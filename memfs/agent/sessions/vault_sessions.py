@@ -144,11 +144,12 @@ class Sessions:
         return []
 
     def check(self) -> Problems:
-        """Return the problems of all logs of current sessions, and of files among them that are not logs."""
+        """Return the problems of all logs, and of files among them that are not logs."""
+        directory = sessions_directory(archived=self._archived)
         try:
-            segments = self._entries(sessions_directory())
+            segments = self._entries(directory)
         except (InvalidNamespaceError, StorageError) as error:
-            return [Problem("/".join(sessions_directory()), 1, f"{error.reason}: not read")]
+            return [Problem("/".join(directory), 1, f"{error.reason}: not read")]
         return [problem for segment in segments for problem in self._check(segment)]
 
     def expired(self, days: float) -> SessionList:
@@ -164,16 +165,16 @@ class Sessions:
         return [session for session in self.list() if NO_TIME < session.updated < oldest]
 
     def expire(self, days: float) -> SessionList:
-        """Move the expired sessions to `archive/sessions/`; return them with their new paths."""
+        """Move the expired sessions to `archive/sessions/`; return them with their new paths, none if `archived`."""
         moved = []
-        for session in self.expired(days):
+        for session in self.expired(days) if not self._archived else ():
             with suppress(SessionNotFoundError), self._locked(session.name) as directory:
                 if self._session(session.name) == session:  # not continued since it was listed
                     moved.append(session._replace(path=_archive(directory)))
         return moved
 
     def remove(self, session: str) -> None:
-        """Delete a current session with all its logs and every other file in its directory.
+        """Delete a session with all its logs and every other file in its directory.
 
         SessionNotFoundError if there is no such session.
         """
@@ -223,10 +224,11 @@ class Sessions:
         )  # fmt: skip
 
     def _check(self, segment: str) -> Iterator[Problem]:
-        """Yield the problems of one entry of `sessions/`."""
-        path, session = "/".join((*sessions_directory(), segment)), decode_segment(segment)
+        """Yield the problems of one entry of the directory of sessions."""
+        segments = (*sessions_directory(archived=self._archived), segment)
+        path, session = "/".join(segments), decode_segment(segment)
         try:
-            entries = self._entries((*sessions_directory(), segment))
+            entries = self._entries(segments)
         except (InvalidNamespaceError, StorageError) as error:
             if isinstance(error, StorageError) or ".jsonl" in segment:
                 yield Problem(path, 1, error.reason if isinstance(error, StorageError) else NOT_A_LOG)
@@ -254,11 +256,9 @@ class Sessions:
 
     @contextmanager
     def _locked(self, session: str) -> Iterator[LockedDirectory]:
-        """Lock the directory of a current session; SessionNotFoundError if it does not exist."""
-        files, segments = (
-            MemoryFiles(self._root, clock=self._clock, lock_timeout=self._timeout),
-            session_segments(session),
-        )
+        """Lock the directory of a session; SessionNotFoundError if it does not exist."""
+        files = MemoryFiles(self._root, clock=self._clock, lock_timeout=self._timeout)
+        segments = session_segments(session, archived=self._archived)
         try:
             with files.locked(segments) as directory:
                 if directory.segments != segments:

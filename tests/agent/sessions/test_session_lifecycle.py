@@ -420,6 +420,20 @@ def test_a_session_that_continues_after_expiry_gets_a_new_log(vault: Vault) -> N
     assert texts(SessionLog(vault, "s-1", archived=True)) == ["one"]
 
 
+def test_sessions_of_the_archive_are_removed_and_checked_there(vault: Vault) -> None:
+    SessionLog(vault, "s-1").append(text_message("one"))
+    Sessions(vault, clock=lambda: datetime.now(UTC) + timedelta(days=1)).expire(0.5)
+    SessionLog(vault, "s-1").append(text_message("two"))
+    (vault.root / "archive/sessions/s-1/main.agent.jsonl~").write_text("")
+    archive = Sessions(vault, archived=True, clock=lambda: datetime.now(UTC) + timedelta(days=1))
+
+    assert [problem.path for problem in archive.check()] == ["archive/sessions/s-1/main.agent.jsonl~"]
+    assert archive.expire(0.5) == []
+    archive.remove("s-1")
+    assert archive.list() == []
+    assert texts(SessionLog(vault, "s-1")) == ["two"]
+
+
 def test_a_session_is_removed_with_all_files_in_its_directory(vault: Vault) -> None:
     sessions = three_sessions(vault)
     shutil.copy(vault.root / "sessions/s-3/main.agent.jsonl", vault.root / "sessions/s-3/main.agent.jsonl~")
