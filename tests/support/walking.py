@@ -144,7 +144,7 @@ def keep_no_versions() -> None:
 def drop_kernel_events() -> None:
     """Plant a bug: events of the kernel are dropped."""
     poll = InotifySource.poll
-    nothing = {"paths": set[str](), "folders": set[str](), "is_incomplete": False}
+    nothing = {"paths": set[str](), "directories": set[str](), "is_incomplete": False}
     InotifySource.poll = lambda self, **known: poll(self, **known)._replace(**nothing)  # type: ignore
 
 
